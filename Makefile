@@ -1,0 +1,59 @@
+# Mailroom. `make help` lists what there is.
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+MANAGE := $(PYTHON) manage.py
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run test check suite-sqlite suite-postgresql requirements-table lock
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runtime ## Sync, ingest, classify and label sample mail (MAIL=path for your own)
+	@$(MANAGE) migrate -v 0
+	@$(MANAGE) demo $(if $(MAIL),--mail "$(MAIL)")
+
+run: $(VENV)/.runtime ## Serve the admin at http://127.0.0.1:8000 with a worker beside it
+	@$(MANAGE) migrate -v 0
+	@$(MANAGE) runworker & worker=$$!; trap 'kill $$worker' EXIT; \
+		$(MANAGE) runserver --noreload 127.0.0.1:8000
+
+test: check suite-sqlite suite-postgresql ## Lint, types, contracts and the whole suite on both databases
+
+check: $(VENV)/.dev ## Lint, types and contracts
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(MANAGE) makemigrations --check --dry-run
+	$(MANAGE) check
+
+suite-sqlite: $(VENV)/.dev ## The suite on SQLite
+	DATABASE_URL= $(PYTHON) -m pytest -n 2 -q
+
+suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
+	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest -n 2 -q
+
+requirements-table: $(VENV)/.dev ## Write docs/requirements.md from the tests' markers
+	$(PYTHON) -m tests.requirements
+
+lock: $(VENV)/.dev ## Pin requirements with hashes
+	$(VENV)/bin/pip-compile -q --upgrade --generate-hashes --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --no-header --strip-extras --allow-unsafe \
+		-o requirements/runtime.txt requirements/runtime.in
+	$(VENV)/bin/pip-compile -q --upgrade --generate-hashes --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --no-header --strip-extras --allow-unsafe \
+		-o requirements/dev.txt requirements/dev.in
+
+$(VENV)/bin/python:
+	python3 -m venv $(VENV)
+
+$(VENV)/.runtime: requirements/runtime.txt | $(VENV)/bin/python
+	@echo "Installing Mailroom (once) …"
+	@$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt | $(VENV)/bin/python
+	@echo "Installing what the tests need (once) …"
+	@$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@ $(VENV)/.runtime

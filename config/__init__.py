@@ -1,0 +1,1 @@
+"""The composition root: reads the environment and wires the apps together."""

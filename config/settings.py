@@ -1,0 +1,113 @@
+"""Django settings, built from `config.env` alone."""
+
+from __future__ import annotations
+
+from config.env import BASE_DIR, read_env
+from config.logging import configure_structlog, logging_config
+from config.unfold import UNFOLD_SETTINGS
+
+ENV = read_env()
+
+SECRET_KEY = ENV.secret_key
+DEBUG = ENV.debug
+ALLOWED_HOSTS = ENV.allowed_hosts
+VAR_DIR = ENV.var_dir
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "tenants",
+    "jobs",
+    "mail",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "tenants.middleware.CorrelationMiddleware",
+    "tenants.middleware.FirmScopeMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+ASGI_APPLICATION = "config.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": ENV.database}
+if ENV.database["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+    # A file, since the tests' worker processes must see the same rows.
+    DATABASES["default"]["TEST"] = {"NAME": str(ENV.var_dir / "test.sqlite3")}
+else:
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"]["CONN_MAX_AGE"] = None
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = True
+LOGIN_REDIRECT_URL = "admin:index"
+LOGIN_URL = "admin:login"
+
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+
+LOGGING = logging_config(ENV.log_format, ENV.log_level)
+configure_structlog()
+
+JOB_LEASE_SECONDS = ENV.job_lease_seconds
+JOB_POLL_SECONDS = ENV.job_poll_seconds
+JOB_RETENTION_DAYS = ENV.job_retention_days
+JOB_UNKNOWN_TYPE_GRACE_SECONDS = ENV.job_unknown_type_grace_seconds
+LISTEN_DATABASE_URL = ENV.listen_database_url
+WORKER_CONCURRENCY = ENV.worker_concurrency
+GMAIL_BACKEND = ENV.gmail_backend
+GMAIL_SIMULATOR_STORE = ENV.var_dir / "gmail.sqlite3"
+SYNC_FULL_DAYS = ENV.sync_full_days
+
+UNFOLD = UNFOLD_SETTINGS

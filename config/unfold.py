@@ -1,0 +1,81 @@
+"""What the admin's frame looks like: title, colours, sidebar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A sidebar entry: it shows where the model has a page this user may see."""
+
+    title: str
+    icon: str
+    model: str
+
+
+_SECTIONS: dict[str, list[_Link]] = {
+    "Queue": [
+        _Link("Jobs", "list_alt", "jobs.JobQueue"),
+        _Link("Dead letters", "report", "jobs.DeadLetterQueue"),
+        _Link("Locks", "lock", "jobs.ConcurrencyLock"),
+        _Link("Workers", "memory", "jobs.Worker"),
+    ],
+    "Mail": [
+        _Link("Accounts", "inbox", "mail.MailAccount"),
+        _Link("Messages", "mail", "mail.Message"),
+        _Link("Decisions", "rule", "mail.Decision"),
+        _Link("Actions", "bolt", "mail.Action"),
+        _Link("Events", "history", "mail.MailEvent"),
+    ],
+    "Tenants": [
+        _Link("Firms", "domain", "tenants.Firm"),
+        _Link("Members", "group", "tenants.Membership"),
+        _Link("Users", "person", "auth.User"),
+    ],
+}
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """Return the sidebar for this user."""
+    from django.contrib import admin
+
+    pages = {
+        f"{app['app_label']}.{model['object_name']}": model["admin_url"]
+        for app in admin.site.get_app_list(request)
+        for model in app["models"]
+    }
+    overview = {"title": "Overview", "icon": "monitoring", "link": reverse("admin:index")}
+    sections = [
+        {
+            "title": title,
+            "items": [
+                {"title": link.title, "icon": link.icon, "link": pages[link.model]}
+                for link in links
+                if pages.get(link.model)
+            ],
+        }
+        for title, links in _SECTIONS.items()
+    ]
+    return [{"items": [overview]}, *(section for section in sections if section["items"])]
+
+
+def _queue_styles(_: HttpRequest) -> str:
+    return static("jobs/admin.css")
+
+
+UNFOLD_SETTINGS: dict[str, Any] = {
+    "SITE_TITLE": "Mailroom",
+    "SITE_HEADER": "Mailroom",
+    "SITE_SYMBOL": "mark_email_read",
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_HISTORY": False,
+    "DASHBOARD_CALLBACK": "jobs.admin.dashboard.dashboard",
+    "STYLES": [_queue_styles],
+    "SIDEBAR": {"show_search": False, "navigation": navigation},
+}

@@ -1,0 +1,3 @@
+"""A durable job queue in the firm's own database."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,130 @@
+"""What the queue's admin pages share: the read-only base, labels, ages, masked JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from jobs.ages import since_in_words
+from jobs.lists import id_range
+from jobs.shapes import iso, mask_secrets
+from jobs.states import AttemptEnd, DeadReason, Resolution, Status
+from tenants.admin.base import ReadOnlyAdmin, sees_several_firms
+
+__all__ = ["QueueAdmin", "ReadOnlyAdmin"]
+
+# Unfold's label variants; a status without one is drawn in grey.
+STATUS_LABELS: dict[str, str] = {
+    Status.PENDING: "info",
+    Status.CLAIMED: "primary",
+    Status.PROCESSING: "primary",
+    Status.COMPLETED: "success",
+    Status.FAILED: "danger",
+    Status.DLQ: "danger",
+    Status.CANCELED: "default",
+}
+REASON_LABELS: dict[str, str] = {
+    DeadReason.EXHAUSTED: "warning",
+    DeadReason.FATAL: "danger",
+    DeadReason.POISON: "danger",
+    DeadReason.STALE: "warning",
+    DeadReason.UNKNOWN_TYPE: "info",
+    DeadReason.INVALID_PAYLOAD: "info",
+}
+RESOLUTION_LABELS: dict[str, str] = {
+    "open": "danger",
+    Resolution.ESCALATED: "warning",
+    Resolution.REPROCESSED: "success",
+    Resolution.DISCARDED: "default",
+}
+END_LABELS: dict[str, str] = {
+    AttemptEnd.RETRIED: "warning",
+    AttemptEnd.DEAD_LETTERED: "danger",
+    AttemptEnd.FAILED: "danger",
+    AttemptEnd.RESCUED: "warning",
+    AttemptEnd.SNOOZED: "info",
+    AttemptEnd.RELEASED: "info",
+    AttemptEnd.CANCELED: "default",
+}
+ERROR_LENGTH = 90
+# The random end of an id tells neighbours apart; the beginning is only their time.
+SHORT_ID_LENGTH = 8
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the facts beside a row."""
+
+    label: str
+    value: object
+    href: str = ""
+    is_code: bool = False
+
+
+class QueueAdmin(ReadOnlyAdmin):
+    """A list of firm-owned queue rows; names the firm where there can be several."""
+
+    list_select_related: tuple[str, ...] = ("firm",)
+
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        """Show the firm only to those who see several."""
+        columns = list(super().get_list_display(request))
+        return columns if sees_several_firms() else [name for name in columns if name != "firm"]
+
+
+def short_id(value: object) -> str:
+    """Return the end of an id, enough to tell rows apart by eye."""
+    return f"…{str(value)[-SHORT_ID_LENGTH:]}"
+
+
+def age(moment: datetime | None) -> SafeString | str:
+    """Return how long ago `moment` was; the exact time shows on hover."""
+    if moment is None:
+        return "-"
+    return format_html(
+        '<time datetime="{0}" title="{0}">{1}</time>',
+        iso(moment),
+        since_in_words(moment, timezone.now()),
+    )
+
+
+def exact(moment: datetime | None) -> str | None:
+    """Return the time to the second, in UTC."""
+    return None if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def job_url(job_id: UUID | None) -> str:
+    """Return the address of a job's page."""
+    return "" if job_id is None else reverse("admin:jobs_jobqueue_change", args=[job_id])
+
+
+def known(facts: Iterable[Fact]) -> list[Fact]:
+    """Return the facts that say something."""
+    return [fact for fact in facts if fact.value not in (None, "")]
+
+
+def first_line(text: str) -> str:
+    """Return the first line of an error, cut to fit a list."""
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= ERROR_LENGTH else f"{line[: ERROR_LENGTH - 1]}…"
+
+
+def pretty_json(value: object) -> str:
+    """Return JSON data to be read by people, its secrets masked."""
+    return json.dumps(mask_secrets(value), ensure_ascii=False, indent=2, default=str)
+
+
+def by_id_prefix(rows: QuerySet[Model], field: str, term: str) -> QuerySet[Model] | None:
+    """Return the rows whose id begins as `term` does; None when no id can begin so."""
+    span = id_range(term)
+    return None if span is None else rows.filter(**{f"{field}__range": span})

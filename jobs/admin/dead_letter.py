@@ -1,0 +1,148 @@
+"""Dead letters in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from jobs.admin.base import (
+    REASON_LABELS,
+    RESOLUTION_LABELS,
+    Fact,
+    QueueAdmin,
+    age,
+    by_id_prefix,
+    exact,
+    first_line,
+    job_url,
+    known,
+    pretty_json,
+    short_id,
+)
+from jobs.admin.filters import (
+    DeadCategoryFilter,
+    DeadTypeFilter,
+    FirmFilter,
+    MovedFilter,
+    ReasonFilter,
+    ResolutionFilter,
+)
+from jobs.models import DeadLetterQueue
+
+SAME_FAILURE_SHOWN = 10
+
+
+@admin.register(DeadLetterQueue)
+class DeadLetterAdmin(QueueAdmin):
+    """Jobs that wait for a decision, and those that were decided about."""
+
+    change_form_template = "admin/jobs/deadletterqueue/page.html"
+    list_display = ("dead_letter", "cause", "decision", "firm", "moved", "error_line")
+    list_select_related = ("firm", "original_job")
+    list_filter = (
+        ResolutionFilter,
+        ReasonFilter,
+        DeadCategoryFilter,
+        DeadTypeFilter,
+        FirmFilter,
+        MovedFilter,
+    )
+    search_fields = ("fingerprint",)
+    search_help_text = "Job or dead letter id (or its beginning), fingerprint, error class"
+    ordering = ("-moved_at", "-id")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find by what an operator has at hand."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        found = queryset.filter(Q(fingerprint=term) | Q(error_class=term))
+        for field in ("id", "original_job_id"):
+            by_id = by_id_prefix(queryset, field, term)
+            found = found if by_id is None else found | by_id
+        return found, False
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Show why the job stopped, what came of it, and who failed the same way."""
+        row: Any = self.get_object(request, object_id)
+        job = row.original_job
+        context = {
+            "title": job.job_type,
+            "row": row,
+            "job": job,
+            "payload": pretty_json(job.payload),
+            "reason": row.reason.replace("_", " "),
+            "reason_label": REASON_LABELS[row.reason],
+            "resolution": row.resolution or "open",
+            "resolution_label": RESOLUTION_LABELS[row.resolution or "open"],
+            "same_failure": [
+                (other, RESOLUTION_LABELS[other.resolution or "open"])
+                for other in _same_failure(row)
+            ],
+            "facts": known(_facts(row)),
+        }
+        return super().change_view(
+            request, object_id, form_url, {**context, **(extra_context or {})}
+        )
+
+    @display(description="Dead letter", header=True)
+    def dead_letter(self, row: DeadLetterQueue) -> list[str]:
+        """Name the job's type, and tell dead letters of one type apart."""
+        return [row.original_job.job_type, f"{row.original_job.category} {short_id(row.pk)}"]
+
+    @display(description="Reason", label=REASON_LABELS)
+    def cause(self, row: DeadLetterQueue) -> tuple[str, str]:
+        """Say why it was given up."""
+        return row.reason, row.reason.replace("_", " ")
+
+    @display(description="Decision", label=RESOLUTION_LABELS)
+    def decision(self, row: DeadLetterQueue) -> str:
+        """Say what was decided."""
+        return row.resolution or "open"
+
+    @display(description="Moved")
+    def moved(self, row: DeadLetterQueue) -> str:
+        """Say when it was given up."""
+        return age(row.moved_at)
+
+    @display(description="Error")
+    def error_line(self, row: DeadLetterQueue) -> str:
+        """Show the beginning of the error."""
+        return first_line(f"{row.error_class}: {row.error}".strip(": ")) or "-"
+
+
+def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:
+    if not row.fingerprint:
+        return []
+    others = DeadLetterQueue.objects.filter(firm_id=row.firm_id, fingerprint=row.fingerprint)
+    others = others.exclude(pk=row.pk).select_related("original_job")
+    return list(others.order_by("-moved_at", "-id")[:SAME_FAILURE_SHOWN])
+
+
+def _facts(row: DeadLetterQueue) -> list[Fact]:
+    job = row.original_job
+    return [
+        Fact("Dead letter id", row.pk, is_code=True),
+        Fact("Job", job.job_id, job_url(job.job_id), is_code=True),
+        Fact("Firm", row.firm.name),
+        Fact("Category", job.category),
+        Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),
+        Fact("Series", row.job_series if row.job_series > 1 else None),
+        Fact("Fingerprint", row.fingerprint, is_code=True),
+        Fact("Moved", exact(row.moved_at)),
+        Fact("Decided", exact(row.reviewed_at)),
+        Fact("Decided by", row.reviewed_by.get_username() if row.reviewed_by else None),
+        Fact("Assigned to", row.assigned_to.get_username() if row.assigned_to else None),
+    ]

@@ -1,0 +1,167 @@
+"""Jobs in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from unfold.decorators import display
+
+from jobs.admin.base import (
+    STATUS_LABELS,
+    Fact,
+    QueueAdmin,
+    age,
+    by_id_prefix,
+    exact,
+    first_line,
+    job_url,
+    known,
+    pretty_json,
+    short_id,
+)
+from jobs.admin.filters import (
+    CategoryFilter,
+    CreatedFilter,
+    FirmFilter,
+    JobTypeFilter,
+    StatusFilter,
+)
+from jobs.admin.timeline import headline, timeline
+from jobs.ages import in_words
+from jobs.clock import database_now
+from jobs.details import details_of
+from jobs.models import JobQueue
+from jobs.states import Priority
+
+
+@admin.register(JobQueue)
+class JobAdmin(QueueAdmin):
+    """Every job there is, newest first."""
+
+    change_form_template = "admin/jobs/jobqueue/page.html"
+    list_display = ("job", "state", "firm", "created", "waited", "tries", "error_line")
+    list_filter = (StatusFilter, CategoryFilter, JobTypeFilter, FirmFilter, CreatedFilter)
+    # get_search_results decides; Unfold draws the box when this is not empty.
+    search_fields = ("job_id",)
+    search_help_text = (
+        "Job id (or its beginning), correlation id, idempotency key (or its beginning)"
+    )
+    ordering = ("-job_id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
+        """Leave the large columns in the database where only the list is asked for."""
+        jobs: QuerySet[JobQueue] = super().get_queryset(request)
+        match = request.resolver_match
+        if match is not None and match.url_name == "jobs_jobqueue_changelist":
+            return jobs.defer("payload", "result")
+        return jobs.select_related("firm", "user")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find by what an operator has at hand."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        by_id = by_id_prefix(queryset, "job_id", term)
+        if by_id is not None and by_id.exists():
+            return by_id, False
+        keys = Q(correlation_id=term) | Q(idempotency_key__startswith=term)
+        return queryset.filter(keys), False
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Show one job: where it stands, what happened to it, what it carries."""
+        job: Any = self.get_object(request, object_id)
+        details, now = details_of(job), database_now()
+        context = {
+            "title": job.job_type,
+            "job": job,
+            "details": details,
+            "status_label": STATUS_LABELS[job.status],
+            "headline": headline(job, now),
+            "timeline": timeline(details, now),
+            "payload": pretty_json(job.payload),
+            "result": None if job.result is None else pretty_json(job.result),
+            "facts": known(_facts(job)),
+            "children": [(child, STATUS_LABELS[child.status]) for child in details.children],
+            "steps": [(step, pretty_json(step.result)) for step in details.steps],
+        }
+        return super().change_view(
+            request, object_id, form_url, {**context, **(extra_context or {})}
+        )
+
+    @display(description="Job", header=True)
+    def job(self, job: JobQueue) -> list[str]:
+        """Name the type, and tell jobs of one type apart."""
+        return [job.job_type, f"{job.category} {short_id(job.job_id)}"]
+
+    @display(description="Status", label=STATUS_LABELS)
+    def state(self, job: JobQueue) -> str:
+        """Show the status in its colour."""
+        return job.status
+
+    @display(description="Created")
+    def created(self, job: JobQueue) -> str:
+        """Say when it was enqueued."""
+        return age(job.created_at)
+
+    @display(description="Waited")
+    def waited(self, job: JobQueue) -> str:
+        """Say how long it was due before a worker took it."""
+        if job.claimed_at is None or job.claimed_at < job.scheduled_at:
+            return "-"
+        return in_words((job.claimed_at - job.scheduled_at).total_seconds())
+
+    @display(description="Tries")
+    def tries(self, job: JobQueue) -> str:
+        """Show attempts used, of those allowed."""
+        return f"{job.attempts}/{job.max_attempts}"
+
+    @display(description="Last error")
+    def error_line(self, job: JobQueue) -> str:
+        """Show the beginning of the last error."""
+        return first_line(job.last_error) or "-"
+
+
+def _facts(job: JobQueue) -> list[Fact]:
+    listing = reverse("admin:jobs_jobqueue_changelist")
+    return [
+        Fact("Job id", job.job_id, is_code=True),
+        Fact("Firm", job.firm.name, reverse("admin:tenants_firm_change", args=[job.firm_id])),
+        Fact("Category", job.category, f"{listing}?category={job.category}"),
+        Fact("Priority", Priority(job.priority).name.lower()),
+        Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),
+        Fact("Worker deaths", job.deaths or None),
+        Fact("Series", job.series if job.series > 1 else None),
+        Fact("Progress", _progress(job)),
+        Fact("On behalf of", job.user.get_username() if job.user_id and job.user else None),
+        Fact(
+            "Correlation id", job.correlation_id, f"{listing}?q={job.correlation_id}", is_code=True
+        ),
+        Fact("Parent", job.parent_id, job_url(job.parent_id), is_code=True),
+        Fact("Idempotency key", job.idempotency_key, is_code=True),
+        Fact("Lock key", job.lock_key, is_code=True),
+        Fact("Worker", job.worker_id, is_code=True),
+        Fact("Payload version", job.payload_version),
+        Fact("Created", exact(job.created_at)),
+        Fact("Scheduled", exact(job.scheduled_at)),
+        Fact("Started", exact(job.started_at)),
+        Fact("Completed", exact(job.completed_at)),
+        Fact("Expires", exact(job.expires_at)),
+    ]
+
+
+def _progress(job: JobQueue) -> str | None:
+    if job.progress is None:
+        return None
+    return f"{job.progress:.0%} {job.progress_note}".strip()

@@ -1,0 +1,101 @@
+"""What happened to a job, as a list of moments to read from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs.admin.base import END_LABELS, STATUS_LABELS
+from jobs.ages import in_words, since_in_words
+from jobs.details import JobDetails
+from jobs.models import Attempt, JobQueue
+from jobs.states import TERMINAL, Status
+
+_ENDINGS: dict[str, str] = {
+    Status.COMPLETED: "Completed",
+    Status.FAILED: "Failed",
+    Status.DLQ: "Moved to the dead letters",
+    Status.CANCELED: "Canceled",
+}
+# What `scheduled_at` may differ from `created_at` by without the job having been put off.
+AT_ONCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One thing that happened, or will; `tone` is one of Unfold's label variants."""
+
+    at: datetime
+    title: str
+    tone: str = "default"
+    detail: str = ""
+    folded: str = ""
+
+
+def timeline(details: JobDetails, now: datetime) -> list[Moment]:
+    """Return the job's moments, oldest first; what is still to come stands last."""
+    moments = [*_beginning(details.job), *map(_attempt, details.attempts)]
+    moments += [*_middle(details.job, now), *_decision(details)]
+    return sorted(moments, key=lambda moment: moment.at)
+
+
+def headline(job: JobQueue, now: datetime) -> str:
+    """Return where the job stands, in a sentence."""
+    if job.status == Status.PENDING:
+        if job.scheduled_at > now:
+            return f"Due {since_in_words(job.scheduled_at, now)}."
+        return f"Due since {in_words((now - job.scheduled_at).total_seconds())}."
+    if job.status in TERMINAL and job.completed_at is not None:
+        ran = ""
+        if job.started_at is not None and job.started_at <= job.completed_at:
+            seconds = (job.completed_at - job.started_at).total_seconds()
+            ran = f", after running {in_words(seconds)}"
+        return f"{_ENDINGS[job.status]} {since_in_words(job.completed_at, now)}{ran}."
+    if job.status == Status.PROCESSING and job.started_at is not None:
+        return f"Running for {in_words((now - job.started_at).total_seconds())}."
+    return "Held by a worker, about to start."
+
+
+def _beginning(job: JobQueue) -> Iterator[Moment]:
+    yield Moment(job.created_at, "Enqueued" if job.parent_id is None else "Enqueued by its parent")
+    if job.cancel_requested_at is not None:
+        yield Moment(job.cancel_requested_at, "Cancel requested", "warning")
+
+
+def _attempt(attempt: Attempt) -> Moment:
+    ran = ""
+    if attempt.started_at is not None:
+        ran = f" after {in_words((attempt.ended_at - attempt.started_at).total_seconds())}"
+    series = f", series {attempt.series}" if attempt.series > 1 else ""
+    error = ": ".join(part for part in (attempt.error_class, attempt.message) if part)
+    return Moment(
+        at=attempt.ended_at,
+        title=f"Attempt {attempt.number}{series} {attempt.end.replace('_', ' ')}{ran}",
+        tone=END_LABELS[attempt.end],
+        detail=error,
+        folded=attempt.traceback,
+    )
+
+
+def _middle(job: JobQueue, now: datetime) -> Iterator[Moment]:
+    if job.status == Status.PENDING:
+        put_off = (job.scheduled_at - job.created_at).total_seconds() > AT_ONCE_SECONDS
+        if put_off or job.scheduled_at > now:
+            yield Moment(job.scheduled_at, "Due", "info")
+        return
+    if job.status == Status.CLAIMED and job.claimed_at is not None:
+        yield Moment(job.claimed_at, f"Attempt {job.attempts} claimed by a worker", "primary")
+    if job.status in (Status.PROCESSING, Status.COMPLETED) and job.started_at is not None:
+        yield Moment(job.started_at, f"Attempt {job.attempts} started", "primary")
+    if job.completed_at is not None:
+        yield Moment(job.completed_at, _ENDINGS[job.status], STATUS_LABELS[job.status])
+
+
+def _decision(details: JobDetails) -> Iterator[Moment]:
+    letter = details.dead_letter
+    if letter is None or letter.reviewed_at is None or not letter.resolution:
+        return
+    who = f" by {letter.reviewed_by.get_username()}" if letter.reviewed_by else ""
+    title = f"{letter.resolution.capitalize()}{who}"
+    yield Moment(letter.reviewed_at, title, "info", letter.resolution_note)

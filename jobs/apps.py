@@ -1,0 +1,18 @@
+"""Django's handle on the jobs app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class JobsConfig(AppConfig):
+    """The queue."""
+
+    name = "jobs"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Find every app's job types."""
+        from jobs.registry import autodiscover
+
+        autodiscover()

@@ -1,0 +1,1 @@
+"""The verbs of `manage.py jobs` and `manage.py dlq`, one small module each."""

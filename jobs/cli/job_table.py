@@ -1,0 +1,63 @@
+"""Jobs as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Column
+from rich.text import Text
+
+from jobs.ages import since_in_words
+from jobs.cli.find import short_id
+from jobs.clock import database_now
+from jobs.models import JobQueue
+from jobs.states import Status
+from tenants.cli import JsonCommand, printable
+
+WIDE = 120
+ERROR_LENGTH = 80
+
+_STATUS_STYLES: dict[str, str] = {
+    Status.PENDING: "blue",
+    Status.CLAIMED: "cyan",
+    Status.PROCESSING: "cyan",
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.DLQ: "bold red",
+    Status.CANCELED: "dim",
+}
+
+
+def status_text(status: str) -> Text:
+    """Return a status in its colour."""
+    return Text(status, style=_STATUS_STYLES[status])
+
+
+def first_line(text: str) -> str:
+    """Return the first line of an error, cut to fit a table."""
+    line = printable(text.strip().partition("\n")[0])
+    return line if len(line) <= ERROR_LENGTH else f"{line[: ERROR_LENGTH - 1]}…"
+
+
+def print_jobs(command: JsonCommand, title: str, jobs: Sequence[JobQueue]) -> None:
+    """Print jobs; a wide terminal gets whole ids and the firm."""
+    now = database_now()
+    wide = command.console().width >= WIDE
+    columns: list[str | Column] = [Column("Job", no_wrap=True), "Status", "Type", "Tries", "Age"]
+    if wide:
+        columns.append("Firm")
+    columns.append("Last error")
+    rows = []
+    for job in jobs:
+        row: list[object] = [
+            str(job.job_id) if wide else short_id(job.job_id),
+            status_text(job.status),
+            job.job_type,
+            f"{job.attempts}/{job.max_attempts}",
+            since_in_words(job.created_at, now),
+        ]
+        if wide:
+            row.append(job.firm.slug)
+        row.append(first_line(job.last_error) or None)
+        rows.append(row)
+    command.table(title, columns, rows)

@@ -1,0 +1,53 @@
+"""The queue's settings: read from Django's settings at use, with the defaults in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+PAYLOAD_MAX_BYTES = 256 * 1024
+PAYLOAD_MAX_DEPTH = 32
+
+_DEFAULTS: dict[str, Any] = {
+    "JOB_LEASE_SECONDS": 30.0,
+    "JOB_POLL_SECONDS": 1.0,
+    "JOB_RETENTION_DAYS": 7,
+    "JOB_UNKNOWN_TYPE_GRACE_SECONDS": 3600,
+    "WORKER_CONCURRENCY": 3,
+    "LISTEN_DATABASE_URL": "",
+}
+
+
+def _setting(name: str) -> Any:
+    return getattr(settings, name, _DEFAULTS[name])
+
+
+def lease_seconds() -> float:
+    """Seconds a worker may be silent before its jobs are rescued."""
+    return float(_setting("JOB_LEASE_SECONDS"))
+
+
+def poll_seconds() -> float:
+    """Seconds between two looks at the table of an idle worker."""
+    return float(_setting("JOB_POLL_SECONDS"))
+
+
+def retention_days() -> int:
+    """Days a finished job is kept."""
+    return int(_setting("JOB_RETENTION_DAYS"))
+
+
+def unknown_type_grace_seconds() -> int:
+    """Seconds a job of an unknown type waits for a worker that knows it."""
+    return int(_setting("JOB_UNKNOWN_TYPE_GRACE_SECONDS"))
+
+
+def worker_concurrency() -> int:
+    """Handlers a worker runs at a time when `--concurrency` is not given."""
+    return int(_setting("WORKER_CONCURRENCY"))
+
+
+def listen_database_url() -> str:
+    """Where LISTEN connects: empty for the main database, "off" for polling alone."""
+    return str(_setting("LISTEN_DATABASE_URL"))

@@ -1,0 +1,18 @@
+"""All that differs between PostgreSQL and SQLite, and nothing else."""
+
+from __future__ import annotations
+
+from django.db import connection
+
+from jobs.engine.dialects.base import Column, Dialect
+from jobs.engine.dialects.postgresql import PostgresDialect
+from jobs.engine.dialects.sqlite import SqliteDialect
+
+__all__ = ["Column", "Dialect", "current"]
+
+_DIALECTS: dict[str, Dialect] = {"postgresql": PostgresDialect(), "sqlite": SqliteDialect()}
+
+
+def current() -> Dialect:
+    """Return the dialect of the default database."""
+    return _DIALECTS[connection.vendor]

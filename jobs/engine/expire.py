@@ -1,0 +1,38 @@
+"""Ends jobs whose time ran out before they started."""
+
+from __future__ import annotations
+
+from jobs.engine import dialects
+from jobs.engine.history import Counted, count
+from jobs.engine.transactions import fetch, in_transaction
+from jobs.engine.locks import free_job_locks
+
+BATCH = 500
+EXPIRED_MESSAGE = "expired"
+
+
+def expire() -> int:
+    """Turn a batch of pending jobs past their `expires_at` into failed ones; return how many."""
+    return in_transaction(_expire)
+
+
+def _expire() -> int:
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    ended = fetch(
+        f"""
+        UPDATE jobs_jobqueue
+        SET status = 'failed', last_error = %s, completed_at = {now}, updated_at = {now},
+            ready = %s, waiting = %s, live_key = NULL
+        WHERE job_id IN (
+            SELECT job_id FROM jobs_jobqueue
+            WHERE (ready OR waiting) AND status = 'pending' AND expires_at <= {now}
+            ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
+        ) AND status = 'pending'
+        RETURNING job_id, firm_id, category, lock_key
+        """,  # noqa: S608 - only the dialect's fragments are put in
+        [EXPIRED_MESSAGE, False, False],
+    )
+    free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
+    count(Counted(firm_id=row[1], category=row[2], word="failed") for row in ended)
+    return len(ended)

@@ -1,0 +1,132 @@
+"""A worker's own row: its lease, its heartbeat, and which handlers it has started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from jobs.conf import lease_seconds
+from jobs.engine import dialects
+from jobs.engine.claim import Claim
+from jobs.engine.dialects import Column
+from jobs.engine.transactions import fetch, in_transaction, run
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerInfo:
+    """What a worker says about itself."""
+
+    worker_id: UUID
+    host: str
+    pid: int
+    version: str
+    categories: Sequence[str]
+    job_types: Sequence[str]
+    concurrency: int
+
+
+def register(worker: WorkerInfo) -> None:
+    """Create the worker's row with a fresh lease."""
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    values = [
+        dialect.value(Column.UUID, worker.worker_id),
+        worker.host,
+        worker.pid,
+        worker.version,
+        json.dumps(list(worker.categories)),
+        json.dumps(list(worker.job_types)),
+        worker.concurrency,
+    ]
+    in_transaction(
+        lambda: run(
+            f"""
+            INSERT INTO jobs_worker (
+                id, host, pid, version, categories, job_types, concurrency, running, rss_bytes,
+                started_at, heartbeat_at, lease_expires_at
+            ) VALUES (%s, %s, %s, %s, %s, %s, %s, '[]', 0, {now}, {now},
+                {dialect.after_sql(now, "%s")})
+            """,  # noqa: S608 - only the dialect's fragments are put in
+            [*values, lease_seconds()],
+        )
+    )
+
+
+def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
+    """Extend the lease. False: the worker was marked dead and must drop its work."""
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    touched = in_transaction(
+        lambda: run(
+            f"""
+            UPDATE jobs_worker SET heartbeat_at = {now}, rss_bytes = %s,
+                lease_expires_at = {dialect.after_sql(now, "%s")}
+            WHERE id = %s AND dead_at IS NULL
+            """,  # noqa: S608 - only the dialect's fragments are put in
+            [rss_bytes, lease_seconds(), dialect.value(Column.UUID, worker_id)],
+        )
+    )
+    return touched == 1
+
+
+def note_running(worker_id: UUID, job_ids: Iterable[UUID]) -> bool:
+    """Write down the jobs whose handlers are started, before they start.
+
+    If the worker dies, these attempts count; the attempts of its other claims are given back.
+    False: the worker was marked dead, and nothing may be started.
+    """
+    dialect = dialects.current()
+    ids = json.dumps([str(job_id) for job_id in job_ids])
+    touched = in_transaction(
+        lambda: run(
+            "UPDATE jobs_worker SET running = %s WHERE id = %s AND dead_at IS NULL",
+            [ids, dialect.value(Column.UUID, worker_id)],
+        )
+    )
+    return touched == 1
+
+
+def mark_processing(claims: Sequence[Claim]) -> None:
+    """Set `processing` on jobs whose handlers have been running for a while."""
+    if not claims:
+        return
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    rows, params = dialect.rows_sql(
+        "r",
+        {"id": Column.UUID, "token": Column.BIGINT},
+        sorted((claim.job_id, claim.lease_token) for claim in claims),
+    )
+    in_transaction(
+        lambda: run(
+            f"""
+            UPDATE jobs_jobqueue AS j
+            SET status = 'processing', started_at = {now}, updated_at = {now}
+            FROM {rows}
+            WHERE j.job_id = r.id AND j.lease_token = r.token
+            """,  # noqa: S608 - only the dialect's fragments are put in
+            params,
+        )
+    )
+
+
+def still_held(claim: Claim) -> bool:
+    """Say whether the job still carries this claim's token."""
+    dialect = dialects.current()
+    found = fetch(
+        "SELECT 1 FROM jobs_jobqueue WHERE job_id = %s AND lease_token = %s",
+        [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
+    )
+    return bool(found)
+
+
+def deregister(worker_id: UUID) -> None:
+    """Remove the row of a worker that holds nothing any more."""
+    dialect = dialects.current()
+    in_transaction(
+        lambda: run(
+            "DELETE FROM jobs_worker WHERE id = %s", [dialect.value(Column.UUID, worker_id)]
+        )
+    )

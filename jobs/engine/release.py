@@ -1,0 +1,65 @@
+"""Gives back claims whose handlers were not started; the attempt is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobs.engine import dialects
+from jobs.engine.claim import Claim
+from jobs.engine.dialects import Column
+from jobs.engine.history import EndedAttempt, record
+from jobs.engine.locks import free_job_locks
+from jobs.engine.transactions import fetch, in_transaction
+from jobs.outcomes import Failure
+from jobs.states import AttemptEnd
+
+
+def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
+    """Put these jobs back to pending and return the ids of those that were still held.
+
+    The caller admits the lock keys of the claims afterwards.
+    """
+    if not claims:
+        return []
+    return in_transaction(lambda: _release(claims, reason))
+
+
+def _release(claims: Sequence[Claim], reason: str) -> list[UUID]:
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    rows, params = dialect.rows_sql(
+        "r",
+        {"id": Column.UUID, "token": Column.BIGINT},
+        sorted((claim.job_id, claim.lease_token) for claim in claims),
+    )
+    released = fetch(
+        f"""
+        UPDATE jobs_jobqueue AS j
+        SET status = 'pending', attempts = j.attempts - 1, lease_token = 0, worker_id = NULL,
+            claimed_at = NULL, started_at = NULL, updated_at = {now},
+            ready = (j.lock_key IS NULL), waiting = (j.lock_key IS NOT NULL)
+        FROM {rows}
+        WHERE j.job_id = r.id AND j.lease_token = r.token
+        RETURNING job_id
+        """,  # noqa: S608 - only the dialect's fragments are put in
+        params,
+    )
+    ids = {dialect.read_uuid(row[0]) for row in released}
+    mine = [claim for claim in claims if claim.job_id in ids]
+    free_job_locks([claim.job_id for claim in mine if claim.lock_key is not None])
+    record(
+        [
+            EndedAttempt(
+                firm_id=claim.firm_id,
+                job_id=claim.job_id,
+                series=claim.series,
+                number=claim.attempts,
+                worker_id=claim.worker_id,
+                end=AttemptEnd.RELEASED,
+                failure=Failure("Released", reason),
+            )
+            for claim in mine
+        ]
+    )
+    return [claim.job_id for claim in mine]

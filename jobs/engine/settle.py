@@ -1,0 +1,287 @@
+"""Writes how attempts ended, in batches, each row guarded by its lease token.
+
+A row is changed only while its job still carries the token of the claim; the token is then stored
+negated, so that a repeat after a lost answer can tell its own work from another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db import DataError, IntegrityError
+
+from jobs.engine import dialects
+from jobs.engine.bury import Death, bury
+from jobs.engine.claim import Claim
+from jobs.engine.dialects import Column
+from jobs.engine.history import Counted, EndedAttempt, count, record
+from jobs.engine.jsontext import to_json
+from jobs.engine.locks import free_job_locks
+from jobs.engine.transactions import fetch, in_transaction
+from jobs.outcomes import (
+    Canceled,
+    Completed,
+    DeadLettered,
+    Failure,
+    Outcome,
+    Released,
+    Retry,
+    Snoozed,
+)
+from jobs.states import AttemptEnd, DeadReason, Status
+
+# None is called as a returned column is: SQLite's RETURNING cannot say whose it means.
+COLUMNS = {
+    "id": Column.UUID,
+    "token": Column.BIGINT,
+    "next": Column.TEXT,
+    "result": Column.TEXT,
+    "error": Column.TEXT,
+    "due": Column.TIME,
+    "delay": Column.FLOAT,
+    "refund": Column.INTEGER,
+    "ran": Column.FLOAT,
+}
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """One attempt and how it ended; `ran_seconds` None when the handler never started."""
+
+    claim: Claim
+    outcome: Outcome
+    ran_seconds: float | None
+
+
+@dataclass
+class SettleReport:
+    """What became of a batch: the status of each settled job, the claims that came too late."""
+
+    statuses: dict[UUID, Status] = field(default_factory=dict)
+    stale: list[Claim] = field(default_factory=list)
+    freed_locks: set[tuple[int, str]] = field(default_factory=set)
+
+    def add(self, other: SettleReport) -> None:
+        """Take in the report of another part of the batch."""
+        self.statuses |= other.nextes
+        self.stale += other.stale
+        self.freed_locks |= other.freed_locks
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """An outcome in the terms of the table."""
+
+    status: Status
+    end: AttemptEnd
+    failure: Failure
+    error: str | None = None
+    result: str | None = None
+    due: datetime | None = None
+    delay: float | None = None
+    refund: int = 0
+
+
+_NO_FAILURE = Failure("", "")
+
+
+def settle(settlements: Sequence[Settlement]) -> SettleReport:
+    """Write these outcomes; what belongs to them (dead letters, history, locks) in one transaction.
+
+    Stale claims change nothing and are named in the report. A row the database refuses is settled
+    alone, as a dead letter when it is refused again. The caller admits `freed_locks` afterwards.
+    """
+    ordered = sorted(settlements, key=lambda settlement: settlement.claim.job_id)
+    try:
+        return in_transaction(lambda: _settle(ordered))
+    except (DataError, IntegrityError):
+        report = SettleReport()
+        for settlement in ordered:
+            report.add(_settle_alone(settlement))
+        return report
+
+
+def _settle_alone(settlement: Settlement) -> SettleReport:
+    try:
+        return in_transaction(lambda: _settle([settlement]))
+    except (DataError, IntegrityError) as error:
+        failure = Failure(type(error).__name__, "the database refused the outcome of this job")
+        refused = Settlement(
+            settlement.claim, DeadLettered(DeadReason.FATAL, failure), settlement.ran_seconds
+        )
+        return in_transaction(lambda: _settle([refused]))
+
+
+def _settle(settlements: Sequence[Settlement]) -> SettleReport:
+    endings = {one.claim.job_id: _ending(one.outcome) for one in settlements}
+    statuses = _update(settlements, endings)
+    settled = [one for one in settlements if one.claim.job_id in statuses]
+    _write_consequences(settled, endings, statuses)
+    report = SettleReport(statuses=statuses)
+    report.stale = _stale([one.claim for one in settlements if one.claim.job_id not in statuses])
+    keyed = [one.claim for one in settled if one.claim.lock_key is not None]
+    free_job_locks([claim.job_id for claim in keyed])
+    report.freed_locks = {(claim.firm_id, str(claim.lock_key)) for claim in keyed}
+    return report
+
+
+def _update(
+    settlements: Sequence[Settlement], endings: dict[UUID, _Ending]
+) -> dict[UUID, Status]:
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    rows, params = dialect.rows_sql(
+        "r", COLUMNS, [_row(one, endings[one.claim.job_id]) for one in settlements]
+    )
+    # Somebody asked for the end of a job that would otherwise go round again.
+    status = (
+        "CASE WHEN r.next = 'pending' AND j.cancel_requested_at IS NOT NULL"
+        " THEN 'canceled' ELSE r.next END"
+    )
+    again = f"({status}) = 'pending'"
+    due = f"COALESCE(r.due, {dialect.after_sql(now, 'r.delay')})"
+    updated = fetch(
+        f"""
+        UPDATE jobs_jobqueue AS j
+        SET status = {status},
+            result = CASE WHEN r.result IS NULL THEN j.result
+                ELSE r.result{dialect.json_cast} END,
+            last_error = COALESCE(r.error, j.last_error),
+            attempts = j.attempts - r.refund,
+            scheduled_at = CASE WHEN {again} THEN {due} ELSE j.scheduled_at END,
+            started_at = CASE WHEN r.ran IS NULL OR j.started_at IS NOT NULL THEN j.started_at
+                ELSE {dialect.after_sql(now, "-r.ran")} END,
+            completed_at = CASE WHEN {again} THEN NULL ELSE {now} END,
+            worker_id = CASE WHEN {again} THEN NULL ELSE j.worker_id END,
+            ready = ({again} AND j.lock_key IS NULL),
+            waiting = ({again} AND j.lock_key IS NOT NULL),
+            live_key = CASE WHEN {again} THEN j.live_key END,
+            lease_token = -j.lease_token,
+            updated_at = {now}
+        FROM {rows}
+        WHERE j.job_id = r.id AND j.lease_token = r.token
+        RETURNING job_id, status
+        """,  # noqa: S608 - only the dialect's fragments are put in
+        params,
+    )
+    return {dialect.read_uuid(job_id): Status(status) for job_id, status in updated}
+
+
+def _row(settlement: Settlement, ending: _Ending) -> tuple[object, ...]:
+    return (
+        settlement.claim.job_id,
+        settlement.claim.lease_token,
+        ending.status.value,
+        ending.result,
+        ending.error,
+        ending.due,
+        ending.delay if ending.delay is not None else 0.0,
+        ending.refund,
+        settlement.ran_seconds,
+    )
+
+
+def _ending(outcome: Outcome) -> _Ending:
+    match outcome:
+        case Completed(result):
+            return _Ending(
+                Status.COMPLETED, AttemptEnd.RETRIED, _NO_FAILURE, error="", result=to_json(result)
+            )
+        case Retry(delay, failure):
+            return _Ending(
+                Status.PENDING, AttemptEnd.RETRIED, failure, error=failure.message, delay=delay
+            )
+        case Snoozed(until, delay):
+            return _Ending(
+                Status.PENDING, AttemptEnd.SNOOZED, _NO_FAILURE, due=until, delay=delay, refund=1
+            )
+        case Canceled(message):
+            failure = Failure("Cancel", message)
+            return _Ending(Status.CANCELED, AttemptEnd.CANCELED, failure, error=message)
+        case DeadLettered(_, failure, to_review):
+            return _Ending(
+                Status.DLQ if to_review else Status.FAILED,
+                AttemptEnd.DEAD_LETTERED if to_review else AttemptEnd.FAILED,
+                failure,
+                error=failure.message,
+            )
+        case Released(reason, delay):
+            failure = Failure("Released", reason)
+            return _Ending(Status.PENDING, AttemptEnd.RELEASED, failure, delay=delay, refund=1)
+
+
+def _write_consequences(
+    settled: Sequence[Settlement],
+    endings: dict[UUID, _Ending],
+    statuses: dict[UUID, Status],
+) -> None:
+    attempts, deaths, counted = [], [], []
+    for one in settled:
+        claim, ending = one.claim, endings[one.claim.job_id]
+        status = statuses[claim.job_id]
+        counted.append(_counted(one, status))
+        if status is Status.COMPLETED:
+            continue
+        canceled = status is Status.CANCELED and ending.status is Status.PENDING
+        attempts.append(
+            EndedAttempt(
+                firm_id=claim.firm_id,
+                job_id=claim.job_id,
+                series=claim.series,
+                number=claim.attempts,
+                worker_id=claim.worker_id,
+                end=AttemptEnd.CANCELED if canceled else ending.end,
+                failure=ending.failure,
+                ran_seconds=one.ran_seconds,
+            )
+        )
+        if isinstance(one.outcome, DeadLettered) and one.outcome.to_review:
+            deaths.append(
+                Death(
+                    firm_id=claim.firm_id,
+                    job_id=claim.job_id,
+                    series=claim.series,
+                    reason=one.outcome.reason,
+                    failure=one.outcome.failure,
+                )
+            )
+    record(attempts)
+    bury(deaths)
+    count(one for one in counted if one is not None)
+
+
+def _counted(one: Settlement, status: Status) -> Counted | None:
+    """Return what the counters say of this settlement; snoozes and releases are not counted."""
+    if status is Status.PENDING and not isinstance(one.outcome, Retry):
+        return None
+    return Counted(
+        firm_id=one.claim.firm_id,
+        category=one.claim.category,
+        word="retried" if status is Status.PENDING else status.value,
+        waited_seconds=one.claim.waited_seconds,
+        ran_seconds=one.ran_seconds or 0.0,
+    )
+
+
+def _stale(missed: Sequence[Claim]) -> list[Claim]:
+    """Return the claims whose job is no longer theirs; one I settled before is not stale."""
+    if not missed:
+        return []
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql(
+        "r",
+        {"job_id": Column.UUID, "token": Column.BIGINT},
+        [(claim.job_id, claim.lease_token) for claim in missed],
+    )
+    mine = fetch(
+        f"""
+        SELECT j.job_id FROM jobs_jobqueue j
+        JOIN {rows} ON j.job_id = r.job_id WHERE j.lease_token = -r.token
+        """,  # noqa: S608 - only the dialect's fragments are put in
+        params,
+    )
+    settled = {dialect.read_uuid(row[0]) for row in mine}
+    return [claim for claim in missed if claim.job_id not in settled]

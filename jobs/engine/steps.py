@@ -1,0 +1,64 @@
+"""Stores the results of durable steps and the progress of running jobs, fenced by the lease token."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from uuid_utils.compat import uuid7
+
+from jobs.engine import dialects
+from jobs.engine.claim import Claim
+from jobs.engine.dialects import Column
+from jobs.engine.jsontext import to_json
+from jobs.engine.transactions import fetch, in_transaction, run
+
+
+def find_step(claim: Claim, name: str) -> tuple[Any] | None:
+    """Return the stored result of a finished step, in a tuple of one; None when it never ran."""
+    dialect = dialects.current()
+    found = fetch(
+        f"SELECT {dialect.json_text_sql('result')} FROM jobs_jobstep"  # noqa: S608 - a dialect's fragment
+        " WHERE firm_id = %s AND job_id = %s AND name = %s",
+        [claim.firm_id, dialect.value(Column.UUID, claim.job_id), name],
+    )
+    return (json.loads(found[0][0]),) if found else None
+
+
+def save_step(claim: Claim, name: str, result: Any) -> bool:
+    """Store a step's result. False: the job is no longer this claim's, nothing was stored.
+
+    Raises:
+        NotStorable: the result is not plain JSON.
+    """
+    dialect = dialects.current()
+    text = to_json(result)
+    ids = [dialect.value(Column.UUID, uuid7()), claim.firm_id]
+    job_id = dialect.value(Column.UUID, claim.job_id)
+    return in_transaction(
+        lambda: bool(
+            fetch(
+                f"""
+                INSERT INTO jobs_jobstep (id, firm_id, job_id, name, result, finished_at)
+                SELECT %s, %s, j.job_id, %s, %s{dialect.json_cast}, {dialect.now_sql()}
+                FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
+                ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
+                RETURNING id
+                """,  # noqa: S608 - only the dialect's fragments are put in
+                [*ids, name, text, job_id, claim.lease_token],
+            )
+        )
+    )
+
+
+def save_progress(claim: Claim, fraction: float, note: str) -> bool:
+    """Store how far the job got. False: it is no longer this claim's."""
+    dialect = dialects.current()
+    return in_transaction(
+        lambda: run(
+            "UPDATE jobs_jobqueue SET progress = %s, progress_note = %s, "
+            f"updated_at = {dialect.now_sql()} WHERE job_id = %s AND lease_token = %s",  # noqa: S608 - a dialect's fragment
+            [fraction, note, dialect.value(Column.UUID, claim.job_id), claim.lease_token],
+        )
+        == 1
+    )

@@ -1,0 +1,129 @@
+"""The queue's errors, as one tree.
+
+JobError
+  EnqueueError
+    PayloadInvalid       the payload fails its checks; `errors` lists each fault
+      UnknownJobType     no handler is registered under this name
+  HandlerError           what a handler raises on purpose
+    Retryable            try again later; any other exception counts as this
+    Fatal                never try again: dead letter at once
+    Snooze               run again later without using an attempt
+    Cancel               stop; the job ends canceled
+  LeaseLost              the job is no longer this worker's: the write was refused
+  WrongState             an operator's act does not fit the job's status
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+class JobError(Exception):
+    """Something went wrong in the queue."""
+
+    code = "job_error"
+
+
+class EnqueueError(JobError):
+    """The job was not stored."""
+
+    code = "enqueue_error"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a payload."""
+
+    field: str
+    code: str
+    message: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fault in the shape of the API's errors."""
+        return {"field": self.field, "code": self.code, "message": self.message}
+
+
+class PayloadInvalid(EnqueueError):
+    """The payload fails its checks; `errors` lists field, code and message of each fault."""
+
+    code = "payload_invalid"
+
+    def __init__(self, job_type: str, faults: list[Fault]) -> None:
+        self.job_type = job_type
+        self.faults = faults
+        text = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+        super().__init__(f"{job_type} refused: {text}")
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The faults as plain dictionaries."""
+        return [fault.as_dict() for fault in self.faults]
+
+
+class UnknownJobType(PayloadInvalid):
+    """No handler is registered under this name."""
+
+    code = "unknown_job_type"
+
+    def __init__(self, job_type: str, suggestions: list[str] | None = None) -> None:
+        hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        message = f"No handler registered for job_type: {job_type}{hint}"
+        super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
+
+
+class HandlerError(JobError):
+    """Raised by a handler to say how its attempt ended."""
+
+    code = "handler_error"
+
+
+class Retryable(HandlerError):
+    """The attempt failed and may be tried again; `retry_after` (seconds) overrides the backoff."""
+
+    code = "retryable"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Fatal(HandlerError):
+    """Trying again cannot help: the job goes to the dead letters at once."""
+
+    code = "fatal"
+
+
+class Snooze(HandlerError):
+    """Run the job again at `until`, or in `seconds`; the attempt is given back."""
+
+    code = "snooze"
+
+    def __init__(
+        self, message: str = "", *, until: datetime | None = None, seconds: float | None = None
+    ) -> None:
+        if (until is None) == (seconds is None):
+            raise ValueError("Snooze takes either until or seconds")
+        if until is not None and until.tzinfo is None:
+            raise ValueError("Snooze(until=) takes an aware datetime")
+        super().__init__(message)
+        self.until = until
+        self.seconds = seconds
+
+
+class Cancel(HandlerError):
+    """Stop here; the job ends canceled."""
+
+    code = "cancel"
+
+
+class LeaseLost(JobError):
+    """The job is no longer this worker's; nothing was written, and the work must stop."""
+
+    code = "lease_lost"
+
+
+class WrongState(JobError):
+    """The job's status does not allow this."""
+
+    code = "wrong_state"

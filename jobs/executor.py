@@ -1,0 +1,120 @@
+"""One claim in, one outcome out; never raises for a handler's error."""
+
+from __future__ import annotations
+
+from random import Random
+from threading import Event
+from typing import Any
+
+from jobs import registry
+from jobs.conf import unknown_type_grace_seconds
+from jobs.context import JobContext
+from jobs.engine.claim import Claim
+from jobs.engine.jsontext import NotStorable, to_json
+from jobs.engine.unknown import Parking, parked
+from jobs.errors import (
+    Cancel,
+    Fatal,
+    LeaseLost,
+    PayloadInvalid,
+    Retryable,
+    Snooze,
+    UnknownJobType,
+)
+from jobs.failures import failure_of
+from jobs.outcomes import (
+    Canceled,
+    Completed,
+    DeadLettered,
+    Failure,
+    Outcome,
+    Released,
+    Retry,
+    Snoozed,
+)
+from jobs.payload_validator import parse_payload
+from jobs.redact import redact
+from jobs.registry import JobType
+from jobs.running import RunningJob, running_as
+from jobs.states import DeadReason
+from tenants.context import correlation
+
+UNKNOWN_FIRST_DELAY_SECONDS = 5.0
+UNKNOWN_MAX_DELAY_SECONDS = 300.0
+
+
+def execute(claim: Claim, *, rng: Random, lease_lost: Event) -> Outcome:
+    """Run the claimed job's handler and say how the attempt ended."""
+    declared = registry.find(claim.job_type)
+    with (
+        correlation(claim.correlation_id),
+        running_as(RunningJob(claim.job_id, claim.firm_id)),
+    ):
+        try:
+            if declared is None or not declared.reads(claim.payload_version):
+                return _unknown(claim, declared)
+            if claim.cancel_requested:
+                return Canceled("canceled before it started")
+            return _run(claim, declared, JobContext(claim, lease_lost))
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+            return _outcome_of(error, claim, declared, rng)
+
+
+def _run(claim: Claim, declared: JobType, ctx: JobContext) -> Outcome:
+    try:
+        payload = parse_payload(declared, claim.payload, claim.firm_id)
+    except PayloadInvalid as error:
+        return _dead(DeadReason.INVALID_PAYLOAD, failure_of(error, claim.job_type), declared)
+    result = declared.handler(payload, ctx)
+    return Completed({} if result is None else _checked(result, claim))
+
+
+def _checked(result: Any, claim: Claim) -> Any:
+    try:
+        to_json(result)
+    except NotStorable as error:
+        raise Fatal(f"the handler of {claim.job_type} returned a result that is {error}") from error
+    return result
+
+
+def _outcome_of(
+    error: BaseException, claim: Claim, declared: JobType | None, rng: Random
+) -> Outcome:
+    match error:
+        case Snooze():
+            return Snoozed(until=error.until, delay_seconds=error.seconds or 0.0)
+        case Cancel():
+            return Canceled(redact(str(error), 2_000) or "canceled by its handler")
+        case LeaseLost():
+            return Released("lease lost")
+        case Fatal():
+            return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
+    failure = failure_of(error, claim.job_type)
+    if claim.attempts >= claim.max_attempts or declared is None:
+        return _dead(DeadReason.EXHAUSTED, failure, declared)
+    delay = declared.retry.delay_seconds(claim.attempts, rng)
+    if isinstance(error, Retryable) and error.retry_after is not None:
+        delay = max(error.retry_after, 0.0)
+    return Retry(delay, failure)
+
+
+def _dead(reason: DeadReason, failure: Failure, declared: JobType | None) -> DeadLettered:
+    return DeadLettered(reason, failure, to_review=declared is None or declared.dead_letter)
+
+
+def _unknown(claim: Claim, declared: JobType | None) -> Outcome:
+    """Leave the job to newer code for a while, without using an attempt; then give it up."""
+    error = UnknownJobType(claim.job_type)
+    if declared is not None:
+        error = UnknownJobType(f"{claim.job_type} (payload version {claim.payload_version})")
+    parking: Parking = parked(claim)
+    if parking.seconds >= unknown_type_grace_seconds():
+        failure = failure_of(error, claim.job_type)
+        message = f"No handler registered for job_type: {error.job_type}"
+        return DeadLettered(
+            DeadReason.UNKNOWN_TYPE,
+            Failure(failure.error_class, message, "", failure.fingerprint),
+        )
+    delay = min(UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(parking.times, 10), UNKNOWN_MAX_DELAY_SECONDS)
+    remaining = unknown_type_grace_seconds() - parking.seconds
+    return Released(parking.reason, min(delay, remaining))

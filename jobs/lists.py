@@ -1,0 +1,180 @@
+"""Lists of jobs and dead letters: what can be asked for, newest first, a page at a time.
+
+Pages are keyset pages: a cursor names the last row seen, so that a page costs the same however
+deep it lies, and rows that arrive meanwhile shift nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.states import LIVE, Category, DeadReason, Resolution, Status
+
+T = TypeVar("T", JobQueue, DeadLetterQueue)
+
+# Ids are made by the clock of whoever enqueues; created_at is the database's.
+CLOCK_MARGIN = timedelta(minutes=5)
+OPEN_RESOLUTIONS = ("", Resolution.ESCALATED.value)
+_HEX = re.compile(r"[0-9a-f]{1,32}\Z")
+
+
+class CursorInvalid(ValueError):
+    """The cursor is not one this list gave out; start again without it."""
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """Some rows of a list and the cursor of the next page, None at the end."""
+
+    rows: Sequence[T]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFilter:
+    """Which jobs to list; what is None does not matter."""
+
+    status: Status | None = None
+    category: Category | None = None
+    job_type: str | None = None
+    correlation_id: str | None = None
+    since: datetime | None = None
+
+    def apply(self, jobs: QuerySet[JobQueue]) -> QuerySet[JobQueue]:
+        """Narrow `jobs` to what is asked for."""
+        if self.status is not None:
+            jobs = with_status(jobs, self.status)
+        if self.category is not None:
+            jobs = jobs.filter(category=self.category)
+        if self.job_type is not None:
+            jobs = jobs.filter(job_type=self.job_type)
+        if self.correlation_id is not None:
+            jobs = jobs.filter(correlation_id=self.correlation_id)
+        if self.since is not None:
+            jobs = jobs.filter(
+                job_id__gte=id_at(self.since - CLOCK_MARGIN), created_at__gte=self.since
+            )
+        return jobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetterFilter:
+    """Which dead letters to list; what is None does not matter."""
+
+    # "open" takes in the escalated ones: they wait for a decision too.
+    resolution: str | None = None
+    reason: DeadReason | None = None
+    category: Category | None = None
+    job_type: str | None = None
+    since: datetime | None = None
+
+    def apply(self, rows: QuerySet[DeadLetterQueue]) -> QuerySet[DeadLetterQueue]:
+        """Narrow `rows` to what is asked for."""
+        if self.resolution == "open":
+            rows = rows.filter(resolution__in=OPEN_RESOLUTIONS)
+        elif self.resolution is not None:
+            rows = rows.filter(resolution=self.resolution)
+        if self.reason is not None:
+            rows = rows.filter(reason=self.reason)
+        if self.category is not None:
+            rows = rows.filter(original_job__category=self.category)
+        if self.job_type is not None:
+            rows = rows.filter(original_job__job_type=self.job_type)
+        if self.since is not None:
+            rows = rows.filter(moved_at__gte=self.since)
+        return rows
+
+
+def with_status(jobs: QuerySet[JobQueue], status: Status) -> QuerySet[JobQueue]:
+    """Narrow `jobs` to one status, through an index where the status is a rare one."""
+    jobs = jobs.filter(status=status)
+    if status in LIVE:
+        return jobs.filter(Q(ready=True) | Q(waiting=True))
+    if status == Status.DLQ:
+        dead = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
+        return jobs.filter(job_id__in=dead.values("original_job_id"))
+    return jobs
+
+
+def list_jobs(wanted: JobFilter, *, limit: int, cursor: str | None = None) -> Page[JobQueue]:
+    """Return a page of the jobs in scope, newest first.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    jobs = wanted.apply(JobQueue.objects.select_related("firm")).order_by("-job_id")
+    if cursor is not None:
+        (last,) = _decode(cursor, UUID)
+        jobs = jobs.filter(job_id__lt=last)
+    return _page(jobs, limit, lambda job: _encode(job.job_id))
+
+
+def list_dead_letters(
+    wanted: DeadLetterFilter, *, limit: int, cursor: str | None = None
+) -> Page[DeadLetterQueue]:
+    """Return a page of the dead letters in scope, newest first.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    rows = wanted.apply(dead_letters()).order_by("-moved_at", "-id")
+    if cursor is not None:
+        moved_at, last = _decode(cursor, _aware, UUID)
+        rows = rows.filter(Q(moved_at__lt=moved_at) | Q(moved_at=moved_at, id__lt=last))
+    return _page(rows, limit, lambda row: _encode(row.moved_at.isoformat(), row.id))
+
+
+def dead_letters() -> QuerySet[DeadLetterQueue]:
+    """Return the dead letters in scope, with all that their shape needs."""
+    return DeadLetterQueue.objects.select_related(
+        "firm", "original_job", "reviewed_by", "assigned_to"
+    )
+
+
+def id_at(moment: datetime) -> UUID:
+    """Return the lowest UUIDv7 of that millisecond."""
+    milliseconds = max(0, int(moment.timestamp() * 1000))
+    return UUID(int=milliseconds << 80)
+
+
+def id_range(text: str) -> tuple[UUID, UUID] | None:
+    """Return the first and last id that begin as `text` does; None if no id begins so."""
+    digits = text.strip().lower().replace("-", "")
+    if not _HEX.match(digits):
+        return None
+    return UUID(hex=digits.ljust(32, "0")), UUID(hex=digits.ljust(32, "f"))
+
+
+def _page(rows: QuerySet[T], limit: int, cursor_of: Callable[[T], str]) -> Page[T]:
+    found = list(rows[: limit + 1])
+    shown = found[:limit]
+    return Page(shown, cursor_of(shown[-1]) if len(found) > limit else None)
+
+
+def _encode(*parts: object) -> str:
+    text = " ".join(str(part) for part in parts)
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str, *readers: Callable[[str], object]) -> list[object]:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+        parts = text.split(" ")
+        return [read(part) for read, part in zip(readers, parts, strict=True)]
+    except (ValueError, binascii.Error) as error:
+        raise CursorInvalid("this is not a cursor of this list") from error
+
+
+def _aware(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

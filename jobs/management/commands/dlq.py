@@ -1,0 +1,14 @@
+"""`manage.py dlq VERB`: look at dead letters."""
+
+from __future__ import annotations
+
+from jobs.cli.dead_letter_list import ListDeadLetters
+from jobs.cli.dead_letter_show import ShowDeadLetter
+from jobs.cli.verbs import VerbCommand
+
+
+class Command(VerbCommand):
+    """The queue's dead letters."""
+
+    help = "Look at dead letters."
+    verbs = (ListDeadLetters(), ShowDeadLetter())

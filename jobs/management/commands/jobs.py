@@ -1,0 +1,17 @@
+"""`manage.py jobs VERB`: look at jobs, and enqueue one."""
+
+from __future__ import annotations
+
+from jobs.cli.job_enqueue import EnqueueJob
+from jobs.cli.job_list import ListJobs
+from jobs.cli.job_show import ShowJob
+from jobs.cli.job_stats import ShowStats
+from jobs.cli.job_why import WhyWaiting
+from jobs.cli.verbs import VerbCommand
+
+
+class Command(VerbCommand):
+    """The queue's jobs."""
+
+    help = "Look at jobs, and enqueue one."
+    verbs = (ListJobs(), ShowJob(), ShowStats(), WhyWaiting(), EnqueueJob())

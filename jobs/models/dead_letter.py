@@ -1,0 +1,81 @@
+"""`DeadLetterQueue`: the jobs an operator has to decide about."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.models.job import JobQueue
+from jobs.states import DeadReason, Resolution
+from jobs.models.base import QueueModel
+
+
+class DeadLetterQueue(QueueModel):
+    """One opening of a dead letter: a job of one series that will not be tried again by itself."""
+
+    original_job = models.ForeignKey(
+        JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="dead_letters"
+    )
+    job_series = models.SmallIntegerField()
+    moved_at = models.DateTimeField(db_default=Now())
+    reason = models.CharField(
+        max_length=20, choices=[(reason.value, reason.value) for reason in DeadReason]
+    )
+    error_class = models.CharField(max_length=200, default="", blank=True)
+    error = models.TextField(default="", blank=True, help_text="Redacted.")
+    fingerprint = models.CharField(
+        max_length=32, default="", blank=True, help_text="The same failure has the same fingerprint."
+    )
+    reviewed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
+    reviewed_at = models.DateTimeField(null=True, blank=True)
+    resolution = models.CharField(
+        max_length=15,
+        default="",
+        blank=True,
+        choices=[(word.value, word.value) for word in Resolution],
+        help_text="Empty while open.",
+    )
+    resolution_note = models.TextField(default="", blank=True)
+    assigned_to = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
+
+    class Meta:
+        verbose_name = "dead letter"
+        verbose_name_plural = "dead letters"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["firm", "original_job", "job_series"], name="dead_letter_once_per_series"
+            ),
+            models.CheckConstraint(
+                condition=Q(reason__in=list(DeadReason)), name="dead_letter_reason_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(resolution="") | Q(resolution__in=list(Resolution)),
+                name="dead_letter_resolution_known",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["firm", "moved_at", "id"],
+                condition=Q(resolution__in=["", Resolution.ESCALATED]),
+                name="dead_letter_open",
+            ),
+            models.Index(fields=["firm", "fingerprint"], name="dead_letter_fingerprint"),
+            models.Index(fields=["firm", "moved_at", "id"], name="dead_letter_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.error_class}"

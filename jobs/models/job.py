@@ -1,0 +1,162 @@
+"""`JobQueue`: one row per job, and the only hot table.
+
+A claim changes status, attempts, claimed_at, lease_token, worker_id and updated_at. None of them
+stands in an index or in an index's condition, so PostgreSQL writes a claim into the row's own page
+and touches no index. Keep it so: tests/plans guards it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from uuid_utils.compat import uuid7
+
+from jobs.states import Category, Priority, Status
+from tenants.context import MAX_CORRELATION_ID_LENGTH
+from tenants.models import FirmOwned, TenantManager
+
+
+def _choices(words: type[Status] | type[Category]) -> list[tuple[str, str]]:
+    return [(word.value, word.value) for word in words]
+
+
+class JobQueue(FirmOwned):
+    """A job: what to run, for whom, when, and how far it got."""
+
+    job_id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    firm = models.ForeignKey(
+        "tenants.Firm",
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="On whose behalf; the job is deleted with the user.",
+    )
+    parent = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="The job whose handler enqueued this one.",
+    )
+    category = models.CharField(max_length=20, choices=_choices(Category))
+    job_type = models.CharField(max_length=100)
+    payload_version = models.CharField(max_length=20)
+    payload = models.JSONField()
+    correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
+    status = models.CharField(
+        max_length=10, choices=_choices(Status), default=Status.PENDING, db_default=Status.PENDING
+    )
+    priority = models.SmallIntegerField(
+        choices=[(level.value, level.name.lower()) for level in Priority],
+        default=Priority.NORMAL,
+        db_default=Priority.NORMAL,
+    )
+    attempts = models.SmallIntegerField(
+        default=0, db_default=0, help_text="Claims so far in this series; given back on release."
+    )
+    max_attempts = models.SmallIntegerField(default=3, db_default=3)
+    last_error = models.TextField(default="", db_default="", blank=True)
+    result = models.JSONField(null=True, blank=True)
+    scheduled_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(
+        null=True, blank=True, help_text="A job not started by then becomes failed (expired)."
+    )
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    completed_at = models.DateTimeField(null=True, blank=True)
+    lease_token = models.BigIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Grows with every claim; every write of a worker names it. Negated by settle.",
+    )
+    worker_id = models.UUIDField(null=True, blank=True)
+    lock_key = models.CharField(  # noqa: DJ001 - unknown is null in every shape
+        max_length=200, null=True, blank=True
+    )
+    lock_limit = models.SmallIntegerField(
+        default=1, db_default=1, help_text="Jobs with this lock key that may run at once."
+    )
+    idempotency_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
+    live_key = models.CharField(  # noqa: DJ001
+        max_length=200,
+        null=True,
+        blank=True,
+        help_text="The idempotency key while the job is live; freed when it settles.",
+    )
+    ready = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Nothing but time stands in its way; stays true while it runs.",
+    )
+    waiting = models.BooleanField(
+        default=False, db_default=False, help_text="Waits for a lock slot, a cap, a rate, a pause."
+    )
+    deaths = models.SmallIntegerField(
+        default=0, db_default=0, help_text="Workers that died while running it."
+    )
+    series = models.SmallIntegerField(
+        default=1, db_default=1, help_text="Grows with every manual retry or reprocess."
+    )
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    progress = models.FloatField(null=True, blank=True, help_text="From 0 to 1.")
+    progress_note = models.CharField(max_length=200, default="", db_default="", blank=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects: TenantManager[Any] = TenantManager()
+
+    class Meta:
+        verbose_name = "job"
+        verbose_name_plural = "jobs"
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=list(Status)), name="job_status_known"),
+            models.CheckConstraint(
+                condition=Q(category__in=list(Category)), name="job_category_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(priority__gte=0, priority__lte=3), name="job_priority_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(attempts__gte=0, attempts__lte=models.F("max_attempts")),
+                name="job_attempts_within_max",
+            ),
+            models.CheckConstraint(condition=~Q(ready=True, waiting=True), name="job_not_both"),
+            models.UniqueConstraint(
+                fields=["firm", "live_key"],
+                condition=Q(live_key__isnull=False),
+                name="job_live_key_once",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["priority", "firm", "scheduled_at", "job_id"],
+                condition=Q(ready=True),
+                name="job_claim",
+            ),
+            models.Index(
+                fields=["firm", "lock_key", "priority", "scheduled_at"],
+                condition=Q(waiting=True),
+                name="job_waiting",
+            ),
+            models.Index(fields=["firm", "job_id"], name="job_firm"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_type} {self.job_id}"

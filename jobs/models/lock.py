@@ -1,0 +1,30 @@
+"""`ConcurrencyLock`: one row per held lock slot, jobs' and users' alike."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from jobs.models.base import QueueModel
+
+
+class ConcurrencyLock(QueueModel):
+    """A held lock. A job's lock lives exactly as long as its job holds it: it never expires."""
+
+    lock_key = models.CharField(max_length=200)
+    slot = models.SmallIntegerField(default=0, help_text="From 0 to the key's limit minus one.")
+    holder_id = models.CharField(max_length=200, help_text="job:<id> for a job's own lock.")
+    acquired_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True, blank=True)
+    fencing_token = models.BigIntegerField()
+
+    class Meta:
+        verbose_name = "lock"
+        verbose_name_plural = "locks"
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "lock_key", "slot"], name="lock_slot_once")
+        ]
+        indexes = [models.Index(fields=["holder_id"], name="lock_holder")]
+
+    def __str__(self) -> str:
+        return self.lock_key

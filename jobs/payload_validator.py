@@ -1,0 +1,211 @@
+"""What a payload must be: the envelope, limits, forbidden keys, and the type's own schema.
+
+Checked at enqueue and again before the handler runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jobs import registry
+from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
+from jobs.errors import Fault, PayloadInvalid
+from jobs.registry import JobPayload, JobType
+from tenants.models import Firm
+
+__all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]
+
+SECRET_KEYS = frozenset(
+    {
+        "password",
+        "passwd",
+        "secret",
+        "client_secret",
+        "token",
+        "access_token",
+        "refresh_token",
+        "id_token",
+        "api_key",
+        "apikey",
+        "authorization",
+        "private_key",
+        "cookie",
+    }
+)
+MAX_FAULTS = 50
+
+
+def validate_payload(
+    job_type: str, payload: Mapping[str, Any], *, firm: Firm | int
+) -> JobPayload:
+    """Check `payload` and return it as the type's model, brought to the current version.
+
+    Raises:
+        PayloadInvalid: `errors` lists each fault (UnknownJobType, a kind of it, for a type
+            this code does not know).
+    """
+    firm_id = firm if isinstance(firm, int) else firm.pk
+    declared = registry.get(job_type)
+    return parse_payload(declared, encode_payload(declared, payload), firm_id)
+
+
+def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
+    """Return the payload as JSON text, having checked everything but its schema.
+
+    Raises:
+        PayloadInvalid: not JSON, too large, too deep, NUL, NaN, a secret key.
+    """
+    if not isinstance(payload, Mapping):
+        raise PayloadInvalid(
+            declared.name, [Fault("payload", "wrong_type", "must be an object")]
+        )
+    faults = list(_form_faults(payload))[:MAX_FAULTS]
+    if faults:
+        raise PayloadInvalid(declared.name, faults)
+    text = json.dumps(
+        dict(payload), ensure_ascii=False, separators=(",", ":"), default=_plain, allow_nan=False
+    )
+    size = len(text.encode())
+    if size > PAYLOAD_MAX_BYTES:
+        message = f"{size} bytes; at most {PAYLOAD_MAX_BYTES} are allowed"
+        raise PayloadInvalid(declared.name, [Fault("payload", "too_large", message)])
+    return text
+
+
+def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
+    """Return the payload in `text` as the type's model, brought to the current version.
+
+    Raises:
+        PayloadInvalid: as `validate_payload`.
+    """
+    payload = _decode(declared, text)
+    version = payload.get("version")
+    if isinstance(version, str) and version != declared.version:
+        text = json.dumps(_upcast(declared, payload, version), default=_plain)
+    try:
+        model = declared.payload_model.model_validate_json(text)
+    except ValidationError as error:
+        raise PayloadInvalid(declared.name, _schema_faults(error)) from None
+    if model.tenant_id != firm_id:
+        fault = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
+        raise PayloadInvalid(declared.name, [fault])
+    return model
+
+
+def _decode(declared: JobType, text: str) -> dict[str, Any]:
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError):
+        fault = Fault("payload", "not_json", "cannot be read as JSON")
+        raise PayloadInvalid(declared.name, [fault]) from None
+    if not isinstance(payload, dict):
+        raise PayloadInvalid(
+            declared.name, [Fault("payload", "wrong_type", "must be an object")]
+        )
+    return payload
+
+
+def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
+    """Bring a payload of an older version to the current one, step by step."""
+    for _ in range(len(declared.upcasters)):
+        if version not in declared.upcasters:
+            break
+        upcasted = declared.upcasters[version](dict(payload))
+        same = upcasted.get("version") in (None, version)
+        payload = {**upcasted, "version": declared.version if same else upcasted["version"]}
+        version = payload["version"]
+        if version == declared.version:
+            return payload
+    message = f"{version!r} is unknown; {declared.name} reads {declared.version}"
+    raise PayloadInvalid(declared.name, [Fault("version", "unknown_version", message)])
+
+
+def _plain(value: object) -> str:
+    """Spell the few values beyond JSON that handlers pass on: ids, times, amounts."""
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def _form_faults(payload: Mapping[str, Any]) -> Iterator[Fault]:
+    """Walk the payload without recursion, so that depth itself can be measured."""
+    pending: list[tuple[str, Any, int]] = [("", payload, 1)]
+    while pending:
+        path, value, depth = pending.pop()
+        if isinstance(value, Mapping | list | tuple):
+            if depth > PAYLOAD_MAX_DEPTH:
+                yield Fault(path, "too_deep", f"nested over {PAYLOAD_MAX_DEPTH} levels")
+                continue
+            if isinstance(value, Mapping):
+                yield from _key_faults(path, value)
+                children = [(_join(path, str(key)), item) for key, item in value.items()]
+            else:
+                children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+            pending.extend((place, item, depth + 1) for place, item in reversed(children))
+        else:
+            yield from _value_faults(path, value)
+
+
+def _join(path: str, key: str) -> str:
+    key = key[:100].replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return f"{path}.{key}" if path else key
+
+
+def _key_faults(path: str, value: Mapping[Any, Any]) -> Iterator[Fault]:
+    for key in value:
+        place = _join(path, str(key))
+        if not isinstance(key, str):
+            yield Fault(place, "wrong_type", "keys must be strings")
+        elif key.casefold() in SECRET_KEYS:
+            yield Fault(place, "secret_key", "payloads carry no secrets: pass an id instead")
+        else:
+            yield from _text_faults(place, key)
+
+
+def _value_faults(path: str, value: object) -> Iterator[Fault]:
+    if isinstance(value, str):
+        yield from _text_faults(path, value)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Fault(path, "nan", "NaN and infinity are not JSON")
+    elif isinstance(value, int):
+        # Python refuses to spell integers of more than 4,300 digits.
+        if value.bit_length() > 1024:
+            yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
+    elif value is not None and not isinstance(value, UUID | datetime | date | Decimal):
+        yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
+
+
+def _text_faults(path: str, text: str) -> Iterator[Fault]:
+    if "\x00" in text:
+        yield Fault(path, "nul", "the NUL character cannot be stored")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        yield Fault(path, "surrogate", "a lone surrogate is not text")
+
+
+_CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}
+
+
+def _schema_faults(error: ValidationError) -> list[Fault]:
+    """Translate pydantic's findings; the values themselves stay out of the messages."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [
+        Fault(
+            field=".".join(str(part) for part in item["loc"]) or "payload",
+            code=_CODES.get(item["type"], "wrong_type" if item["type"].endswith("_type") else item["type"]),
+            message=item["msg"],
+        )
+        for item in found[:MAX_FAULTS]
+    ]

@@ -1,0 +1,165 @@
+"""Job types: declared once, where their handler is, and looked up by name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from django.apps import apps
+from django.utils.module_loading import module_has_submodule
+from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr
+
+from jobs.errors import UnknownJobType
+from jobs.retry import RetryPolicy
+from jobs.states import Category
+
+HANDLER_MODULE = "job_handlers"
+MAX_TYPE_NAME_LENGTH = 100
+
+
+class JobPayload(BaseModel):
+    """The base of every payload schema: the envelope, and no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    tenant_id: StrictInt
+    version: StrictStr
+    correlation_id: StrictStr
+
+
+Handler = Callable[..., Any]
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+KeyFunction = Callable[[Any], str]
+H = TypeVar("H", bound=Handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobType:
+    """One declaration: everything the queue knows about a type."""
+
+    name: str
+    category: Category
+    payload_model: type[JobPayload]
+    handler: Handler
+    version: str = "1.0"
+    upcasters: Mapping[str, Upcaster] = field(default_factory=dict)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    timeout_seconds: float = 1800
+    lock_key: KeyFunction | None = None
+    lock_limit: int = 1
+    idempotency_key: KeyFunction | None = None
+    once_only: bool = False
+    dead_letter: bool = True
+
+    def reads(self, version: str) -> bool:
+        """Say whether payloads of this version can be brought to the current one."""
+        return version == self.version or version in self.upcasters
+
+
+_types: dict[str, JobType] = {}
+
+
+def job(
+    name: str,
+    *,
+    category: Category | str,
+    payload: type[JobPayload],
+    version: str = "1.0",
+    upcasters: Mapping[str, Upcaster] | None = None,
+    retry: RetryPolicy | None = None,
+    timeout_seconds: float = 1800,
+    lock_key: KeyFunction | None = None,
+    lock_limit: int = 1,
+    idempotency_key: KeyFunction | None = None,
+    once_only: bool = False,
+    dead_letter: bool = True,
+) -> Callable[[H], H]:
+    """Declare the decorated function as the handler of a job type.
+
+    The handler is called as `handler(payload, ctx)`; what it returns (a dict, or None for `{}`)
+    becomes the job's result. `lock_key` and `idempotency_key` are called with the validated
+    payload at enqueue. An upcaster takes a payload of its version and returns a newer one; unless
+    it sets `version` itself, the result is taken to be of the current version.
+
+    Raises:
+        ValueError: the declaration contradicts itself, or the name is taken.
+    """
+
+    def register(handler: H) -> H:
+        _add(
+            JobType(
+                name=name,
+                category=Category(category),
+                payload_model=payload,
+                handler=handler,
+                version=version,
+                upcasters=dict(upcasters or {}),
+                retry=retry or RetryPolicy(),
+                timeout_seconds=timeout_seconds,
+                lock_key=lock_key,
+                lock_limit=lock_limit,
+                idempotency_key=idempotency_key,
+                once_only=once_only,
+                dead_letter=dead_letter,
+            )
+        )
+        return handler
+
+    return register
+
+
+def _add(job_type: JobType) -> None:
+    if not 1 <= len(job_type.name) <= MAX_TYPE_NAME_LENGTH:
+        raise ValueError(f"job type name must have 1 to {MAX_TYPE_NAME_LENGTH} characters")
+    if not issubclass(job_type.payload_model, JobPayload):
+        raise ValueError(f"{job_type.name}: payload must be a JobPayload")
+    if job_type.version in job_type.upcasters:
+        raise ValueError(f"{job_type.name}: an upcaster from the current version")
+    if job_type.timeout_seconds <= 0 or job_type.lock_limit < 1:
+        raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
+    known = _types.get(job_type.name)
+    if known is not None and _place(known.handler) != _place(job_type.handler):
+        raise ValueError(f"{job_type.name} is declared twice: {_place(known.handler)}")
+    _types[job_type.name] = job_type
+
+
+def _place(handler: Handler) -> str:
+    handler = inspect.unwrap(handler)
+    return f"{handler.__module__}.{getattr(handler, '__qualname__', handler)}"
+
+
+def find(name: str) -> JobType | None:
+    """Return the type of this name, None when this code does not know it."""
+    return _types.get(name)
+
+
+def get(name: str) -> JobType:
+    """Return the type of this name.
+
+    Raises:
+        UnknownJobType: this code does not know it; the error suggests similar names.
+    """
+    found = _types.get(name)
+    if found is None:
+        raise UnknownJobType(name, difflib.get_close_matches(name, _types, n=2))
+    return found
+
+
+def all_types() -> list[JobType]:
+    """Return every known type, by name."""
+    return [_types[name] for name in sorted(_types)]
+
+
+def autodiscover() -> None:
+    """Import the `job_handlers` module, or every module of that package, of each installed app."""
+    for config in apps.get_app_configs():
+        if config.module is None or not module_has_submodule(config.module, HANDLER_MODULE):
+            continue
+        package = importlib.import_module(f"{config.name}.{HANDLER_MODULE}")
+        for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
+            importlib.import_module(f"{package.__name__}.{module.name}")

@@ -1,0 +1,61 @@
+"""When to try again: pure arithmetic over attempts and seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+Backoff = Literal["exponential", "linear", "fixed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """How often a job type is tried, and how long it waits in between.
+
+    With base b, delays after attempts 1, 2, 3 … are: exponential b, 2b, 4b …; linear b, 2b, 3b …;
+    fixed b, b, b … Each is multiplied by a factor drawn from [1 - jitter, 1 + jitter] and then
+    capped at `max_delay_seconds`.
+    """
+
+    max_attempts: int = 3
+    backoff: Backoff = "exponential"
+    base_delay_seconds: float = 60.0
+    max_delay_seconds: float = 3600.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse a policy that could never be followed.
+
+        Raises:
+            ValueError: naming the attribute that is out of range.
+        """
+        if not 1 <= self.max_attempts <= 32_767:
+            raise ValueError("max_attempts must be from 1 to 32767")
+        if self.backoff not in ("exponential", "linear", "fixed"):
+            raise ValueError("backoff must be exponential, linear or fixed")
+        if not 0 <= self.base_delay_seconds < float("inf"):
+            raise ValueError("base_delay_seconds must be zero or more")
+        if not self.base_delay_seconds <= self.max_delay_seconds < float("inf"):
+            raise ValueError("max_delay_seconds must be at least base_delay_seconds")
+        if not 0 <= self.jitter < 1:
+            raise ValueError("jitter must be at least 0 and below 1")
+
+    def delay_seconds(self, attempt: int, rng: Random) -> float:
+        """Return the wait after failed attempt number `attempt` (from 1), in seconds.
+
+        Raises:
+            ValueError: `attempt` is below 1.
+        """
+        if attempt < 1:
+            raise ValueError("attempt counts from 1")
+        delay = self.base_delay_seconds * self._factor(attempt)
+        if self.jitter:
+            delay *= rng.uniform(1 - self.jitter, 1 + self.jitter)
+        return min(delay, self.max_delay_seconds)
+
+    def _factor(self, attempt: int) -> float:
+        if self.backoff == "exponential":
+            # Beyond 2^40 every sensible cap is reached; the bound keeps the float finite.
+            return 2.0 ** min(attempt - 1, 40)
+        return float(attempt) if self.backoff == "linear" else 1.0

@@ -1,0 +1,77 @@
+"""The closed vocabularies of the queue: statuses, categories, priorities, dead-letter words."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class Status(StrEnum):
+    """Where a job is in its life; see docs/lifecycle.md."""
+
+    PENDING = "pending"
+    CLAIMED = "claimed"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DLQ = "dlq"
+    CANCELED = "canceled"
+
+
+LIVE = frozenset({Status.PENDING, Status.CLAIMED, Status.PROCESSING})
+IN_FLIGHT = frozenset({Status.CLAIMED, Status.PROCESSING})
+TERMINAL = frozenset(Status) - LIVE
+# What an operator may send round again. A completed job stays completed.
+RETRYABLE = frozenset({Status.DLQ, Status.FAILED, Status.CANCELED})
+
+
+class Category(StrEnum):
+    """What kind of work a job type is."""
+
+    INGESTION = "ingestion"
+    SYNC = "sync"
+    RECURRENCE = "recurrence"
+    ORCHESTRATION = "orchestration"
+    DOCUMENTS = "documents"
+    NOTIFICATIONS = "notifications"
+    EXPORT = "export"
+    MAINTENANCE = "maintenance"
+
+
+class Priority(IntEnum):
+    """Lower is claimed first."""
+
+    CRITICAL = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+
+
+class DeadReason(StrEnum):
+    """Why a job was dead-lettered."""
+
+    EXHAUSTED = "exhausted"
+    FATAL = "fatal"
+    POISON = "poison"
+    STALE = "stale"
+    UNKNOWN_TYPE = "unknown_type"
+    INVALID_PAYLOAD = "invalid_payload"
+
+
+class Resolution(StrEnum):
+    """What an operator decided about a dead letter; none while it is open."""
+
+    REPROCESSED = "reprocessed"
+    DISCARDED = "discarded"
+    ESCALATED = "escalated"
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt that did not complete its job ended."""
+
+    RETRIED = "retried"
+    DEAD_LETTERED = "dead_lettered"
+    FAILED = "failed"
+    SNOOZED = "snoozed"
+    CANCELED = "canceled"
+    RELEASED = "released"
+    RESCUED = "rescued"

@@ -1,0 +1,123 @@
+"""Writes outcomes in batches, from a thread of its own.
+
+It writes at once when idle; while a write is under way the next batch gathers by itself. A full
+buffer blocks the handlers' threads: the database sets the pace.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from django.db import DatabaseError, connection
+
+from jobs.engine.admit import admit
+from jobs.engine.claim import Claim
+from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.events import Event, emit
+from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
+from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.state import WorkerState
+
+CAPACITY = 1000
+
+
+class Completer:
+    """Takes settlements from the handlers' threads and makes them durable."""
+
+    def __init__(self, state: WorkerState, settled: Callable[[Sequence[Claim]], None]) -> None:
+        self._state = state
+        self._settled = settled
+        self._buffer: list[Settlement] = []
+        self._in_flight = 0
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._loop, name="completer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, settlements: Sequence[Settlement]) -> None:
+        """Hand over outcomes; blocks while the buffer is full."""
+        with self._changed:
+            while len(self._buffer) >= CAPACITY:
+                self._changed.wait()
+            self._buffer.extend(settlements)
+            self._changed.notify_all()
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything handed over is written."""
+        with self._changed:
+            return not self._buffer and not self._in_flight
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until everything is written; False when `timeout` seconds were not enough."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._buffer and not self._in_flight, timeout
+            )
+
+    def _loop(self) -> None:
+        outage = Outage(self._state.rng, self._state.halt)
+        while True:
+            with self._changed:
+                while not self._buffer and not self._state.halt.is_set():
+                    self._changed.wait(1.0)
+                if not self._buffer:
+                    break
+                batch, self._buffer = self._buffer, []
+                self._in_flight = len(batch)
+                self._changed.notify_all()
+            self._write(batch, outage)
+            with self._changed:
+                self._in_flight = 0
+                self._changed.notify_all()
+        connection.close()
+
+    def _write(self, batch: list[Settlement], outage: Outage) -> None:
+        """Write until it is written: an outcome is never dropped for an outage."""
+        while True:
+            try:
+                refresh_connection()
+                report = settle(batch)
+                outage.over()
+                break
+            except AWAY as error:
+                if self._state.halt.is_set():
+                    return
+                outage.failed(error)
+        self._settled([one.claim for one in batch])
+        _tell(batch, report)
+        try:
+            admit(report.freed_locks)
+        except DatabaseError as error:
+            # The sweep admits what this could not.
+            emit(Event.MAINTENANCE_FAILED, task="admit", error_class=type(error).__name__)
+
+
+def _tell(batch: Sequence[Settlement], report: SettleReport) -> None:
+    stale = {claim.job_id for claim in report.stale}
+    for one in batch:
+        claim = one.claim
+        fields = {
+            "job_type": claim.job_type,
+            "job_id": str(claim.job_id),
+            "tenant_id": claim.firm_id,
+            "category": claim.category,
+            "correlation_id": claim.correlation_id,
+            "attempt": claim.attempts,
+            "outcome": type(one.outcome).__name__.lower(),
+            "error_class": _error_class(one.outcome),
+            "wait_s": round(claim.waited_seconds, 4),
+            "run_s": round(one.ran_seconds or 0.0, 4),
+            "worker_id": str(claim.worker_id),
+        }
+        event = Event.ATTEMPT_STALE if claim.job_id in stale else Event.ATTEMPT_FINISHED
+        emit(event, **fields)
+
+
+def _error_class(outcome: Outcome) -> str | None:
+    if isinstance(outcome, Retry | DeadLettered):
+        return outcome.failure.error_class
+    return None if isinstance(outcome, Completed) else ""

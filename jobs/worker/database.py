@@ -1,0 +1,48 @@
+"""How a worker's threads live with a database that comes and goes."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+
+from jobs.events import Event, emit
+
+AWAY = (OperationalError, InterfaceError)
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 3.0
+
+
+class Outage:
+    """Backs off with jitter while the database is away; one per thread."""
+
+    def __init__(self, rng: Random, stop: threading.Event) -> None:
+        self._rng = rng
+        self._stop = stop
+        self._failures = 0
+
+    @property
+    def ongoing(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._failures > 0
+
+    def failed(self, error: DatabaseError) -> None:
+        """Drop the broken connection and pause; say so once."""
+        if self._failures == 0:
+            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+        connection.close()
+        pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 6), LONGEST_PAUSE_SECONDS)
+        self._failures += 1
+        self._stop.wait(pause * self._rng.uniform(0.5, 1.5))
+
+    def over(self) -> None:
+        """Note that the database answered."""
+        if self._failures:
+            self._failures = 0
+            emit(Event.DATABASE_BACK)
+
+
+def refresh_connection() -> None:
+    """Replace a connection that broke or is too old; call between units of work."""
+    close_old_connections()

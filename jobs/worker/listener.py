@@ -1,0 +1,81 @@
+"""Hears that there is work: LISTEN on PostgreSQL, the data version on SQLite, both only hints."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+
+from jobs.conf import listen_database_url
+from jobs.engine.wakeup import CHANNEL, subscribe, unsubscribe
+from jobs.worker.state import WorkerState
+
+LISTEN_SECONDS = 5.0
+DATA_VERSION_SECONDS = 0.1
+
+
+class Listener:
+    """Waits for something to do."""
+
+    def __init__(self, state: WorkerState) -> None:
+        self._state = state
+        self._woken = threading.Event()
+        self._data_version: int | None = None
+
+    def start(self) -> None:
+        """Subscribe to this process's hints and, on PostgreSQL, to those of others."""
+        subscribe(self._woken)
+        if connection.vendor == "postgresql" and listen_database_url() != "off":
+            threading.Thread(target=self._listen, name="listener", daemon=True).start()
+
+    def stop(self) -> None:
+        """Wake whoever waits and listen no more."""
+        unsubscribe(self._woken)
+        self._woken.set()
+
+    def wake(self) -> None:
+        """End the wait that is under way."""
+        self._woken.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a hint, `seconds` at most. Call from the claiming thread."""
+        if connection.vendor != "sqlite":
+            self._woken.wait(seconds)
+        else:
+            self._watch_data_version(seconds)
+        self._woken.clear()
+
+    def _watch_data_version(self, seconds: float) -> None:
+        remaining = seconds
+        while remaining > 0 and not self._woken.wait(min(DATA_VERSION_SECONDS, remaining)):
+            remaining -= DATA_VERSION_SECONDS
+            with connection.cursor() as cursor:
+                cursor.execute("PRAGMA data_version", [])
+                version = cursor.fetchone()[0]
+            if version != self._data_version:
+                self._data_version = version
+                return
+
+    def _listen(self) -> None:
+        while not self._state.halt.is_set():
+            try:
+                with psycopg.connect(_conninfo(), autocommit=True) as direct:
+                    direct.execute(f"LISTEN {CHANNEL}")
+                    self._woken.set()
+                    while not self._state.halt.is_set():
+                        for _ in direct.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                            self._woken.set()
+            except psycopg.Error:
+                # Polling goes on meanwhile; the claiming thread reports the outage.
+                self._state.halt.wait(self._state.rng.uniform(0.5, 1.5))
+
+
+def _conninfo() -> str:
+    url = listen_database_url()
+    if url:
+        return url
+    params = connection.get_connection_params()
+    names = ("host", "port", "user", "password", "dbname")
+    return make_conninfo(**{name: params[name] for name in names if params.get(name)})

@@ -1,0 +1,179 @@
+"""The claiming loop of one worker process, from its start to its last acknowledgement."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from django.db import DatabaseError, connection
+
+from jobs import VERSION, registry
+from jobs.engine.admit import admit
+from jobs.engine.claim import Claim, Turns, claim
+from jobs.engine.lease import WorkerInfo, deregister
+from jobs.engine.release import release
+from jobs.engine.settle import Settlement
+from jobs.events import Event, emit
+from jobs.outcomes import Released
+from jobs.worker.completer import Completer
+from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.listener import Listener
+from jobs.worker.maintenance import Maintenance
+from jobs.worker.options import WorkerOptions
+from jobs.worker.pool import Pool
+from jobs.worker.pulse import Pulse, WorkerDescription
+from jobs.worker.state import WorkerState
+
+LARGEST_CLAIM = 500
+DRAIN_SECONDS = 30.0
+
+
+class WorkerLoop:
+    """One worker: claims, hands over, and ends in order."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self.options = options
+        self.state = WorkerState()
+        self._turns = Turns()
+        self._claimed = 0
+        self._outage = Outage(self.state.rng, self.state.stopping)
+        self._pool = Pool(self.state, options.concurrency)
+        self._completer = Completer(self.state, self._pool.forget)
+        self._pulse = Pulse(self.state, self._pool, self._description())
+        self._maintenance = Maintenance(self.state)
+        self._listener = Listener(self.state)
+
+    def stop(self) -> None:
+        """Ask the loop to end; safe to call from a signal handler."""
+        self.state.stopping.set()
+        self._listener.wake()
+
+    def run(self) -> None:
+        """Work until stopped, or until there is nothing left to do (`burst`, `max_jobs`)."""
+        if not self._start():
+            return
+        try:
+            while not self.state.stopping.is_set() and not self._enough():
+                if not self._turn():
+                    break
+        finally:
+            self._shut_down()
+
+    def _start(self) -> bool:
+        """Register and start the threads, waiting for a database that is not there yet."""
+        while not self.state.stopping.is_set():
+            try:
+                refresh_connection()
+                self._pulse.start()
+            except AWAY as error:
+                self._outage.failed(error)
+            else:
+                self._outage.over()
+                self._completer.start()
+                self._pool.start(self._completer)
+                self._maintenance.start()
+                self._listener.start()
+                emit(
+                    Event.WORKER_STARTED,
+                    worker_id=str(self.state.worker_id),
+                    concurrency=self.options.concurrency,
+                )
+                return True
+        return False
+
+    def _enough(self) -> bool:
+        return self.options.max_jobs is not None and self._claimed >= self.options.max_jobs
+
+    def _turn(self) -> bool:
+        """Claim what there is room for, or wait. False: a burst has nothing left to do."""
+        wanted = min(self._pool.wanted(), LARGEST_CLAIM)
+        if self.options.max_jobs is not None:
+            wanted = min(wanted, self.options.max_jobs - self._claimed)
+        if wanted <= 0 or not self._pulse.trusted:
+            self._pool.wait_for_room(self.options.poll_seconds)
+            return True
+        try:
+            refresh_connection()
+            claims = self._claim(wanted)
+            self._outage.over()
+            if not claims:
+                return self._rest()
+        except AWAY as error:
+            self._outage.failed(error)
+            return True
+        self._claimed += len(claims)
+        self._pool.put(claims)
+        return True
+
+    def _claim(self, wanted: int) -> list[Claim]:
+        return claim(
+            self.state.worker_id,
+            wanted,
+            self._turns,
+            categories=self.options.categories,
+            job_types=self.options.job_types,
+        )
+
+    def _rest(self) -> bool:
+        """Wait for a hint or the next poll. False: a burst is done."""
+        if not self.options.burst:
+            self._listener.wait(self.options.poll_seconds * self.state.rng.uniform(0.8, 1.2))
+            return True
+        if not (self._pool.idle and self._completer.idle):
+            self._pool.wait_for_room(0.02)
+            return True
+        self._maintenance.run_once()
+        claims = self._claim(1)
+        self._claimed += len(claims)
+        self._pool.put(claims)
+        return bool(claims)
+
+    def _shut_down(self) -> None:
+        """Give unstarted jobs back, let running ones finish, release the rest, say goodbye."""
+        emit(Event.WORKER_STOPPING, worker_id=str(self.state.worker_id))
+        deadline = time.monotonic() + self.options.grace_seconds
+        self.state.stopping.set()
+        if not self._enough():
+            self._give_back(self._pool.take_back())
+        if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
+            unfinished = [one.claim for one in self._pool.running()]
+            self._completer.submit(
+                [Settlement(claim, Released("worker stopped"), None) for claim in unfinished]
+            )
+        drained = self._completer.drain(DRAIN_SECONDS)
+        self.state.halt.set()
+        self._listener.stop()
+        if drained:
+            self._leave()
+        emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
+        connection.close()
+
+    def _give_back(self, claims: list[Claim]) -> None:
+        try:
+            released = release(claims, "worker stopped")
+            admit({(one.firm_id, one.lock_key) for one in claims if one.lock_key is not None})
+            if released:
+                emit(Event.JOBS_RELEASED, jobs=len(released))
+        except DatabaseError as error:
+            # The lease will end and they will be rescued, their attempts given back all the same.
+            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+
+    def _leave(self) -> None:
+        try:
+            deregister(self.state.worker_id)
+        except DatabaseError as error:
+            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+
+    def _description(self) -> WorkerDescription:
+        return WorkerDescription(
+            WorkerInfo(
+                worker_id=self.state.worker_id,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=VERSION,
+                categories=self.options.categories,
+                job_types=[declared.name for declared in registry.all_types()],
+                concurrency=self.options.concurrency,
+            )
+        )

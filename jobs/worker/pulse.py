@@ -1,0 +1,106 @@
+"""The worker's pulse: heartbeats, and `processing` on jobs that have run for a while."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+
+from django.db import connection
+
+from jobs.conf import lease_seconds
+from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, register
+from jobs.events import Event, emit
+from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.pool import Pool
+from jobs.worker.state import Lease, WorkerState
+
+TICK_SECONDS = 0.05
+# Shorter jobs go from claimed to completed directly: one write less.
+PROCESSING_AFTER_SECONDS = 0.05
+BEATS_PER_LEASE = 4
+# The lease is trusted until this share of it is gone since the request that got it began.
+TRUSTED_SHARE = 0.8
+
+
+class Pulse:
+    """Keeps the lease alive, from a thread that no handler can block."""
+
+    def __init__(self, state: WorkerState, pool: Pool, describe: WorkerDescription) -> None:
+        self._state = state
+        self._pool = pool
+        self._describe = describe
+        self._trusted_until = 0.0
+        self._thread = threading.Thread(target=self._loop, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        """Register the worker and start the thread.
+
+        Raises:
+            DatabaseError: the worker could not be registered.
+        """
+        begun = time.monotonic()
+        register(self._describe(self._state.lease))
+        self._trusted_until = begun + lease_seconds() * TRUSTED_SHARE
+        self._thread.start()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the lease surely still holds, going by this machine's monotonic clock."""
+        return time.monotonic() < self._trusted_until
+
+    def _loop(self) -> None:
+        outage = Outage(self._state.rng, self._state.halt)
+        next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE
+        while not self._state.halt.wait(TICK_SECONDS):
+            try:
+                if time.monotonic() >= next_beat:
+                    next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE
+                    self._beat()
+                self._mark_processing()
+                outage.over()
+            except AWAY as error:
+                outage.failed(error)
+        connection.close()
+
+    def _beat(self) -> None:
+        refresh_connection()
+        lease = self._state.lease
+        begun = time.monotonic()
+        if heartbeat(lease.worker_id, _resident_bytes()):
+            self._trusted_until = begun + lease_seconds() * TRUSTED_SHARE
+        else:
+            self._start_over(lease)
+
+    def _start_over(self, lost: Lease) -> None:
+        """The worker was marked dead while it was away: drop its work, go on under a new id."""
+        emit(Event.WORKER_MARKED_DEAD, worker_id=str(lost.worker_id))
+        fresh = self._state.lose_lease(lost.worker_id)
+        if fresh is None:
+            return
+        self._pool.take_back()
+        begun = time.monotonic()
+        register(self._describe(fresh))
+        self._trusted_until = begun + lease_seconds() * TRUSTED_SHARE
+
+    def _mark_processing(self) -> None:
+        horizon = time.monotonic() - PROCESSING_AFTER_SECONDS
+        due = [one for one in self._pool.running() if not one.marked and one.since <= horizon]
+        mark_processing([one.claim for one in due])
+        for one in due:
+            one.marked = True
+
+
+class WorkerDescription:
+    """Says who the worker is, under whichever lease."""
+
+    def __init__(self, info: WorkerInfo) -> None:
+        self._info = info
+
+    def __call__(self, lease: Lease) -> WorkerInfo:
+        """Return the description with the id of this lease."""
+        return WorkerInfo(**{**vars(self._info), "worker_id": lease.worker_id})
+
+
+def _resident_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

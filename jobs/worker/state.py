@@ -1,0 +1,54 @@
+"""What the threads of one worker share: its identity, its lease, and the order to stop."""
+
+from __future__ import annotations
+
+import threading
+from random import Random, SystemRandom
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from jobs.engine.claim import Claim
+
+
+class Lease:
+    """One life of the worker's lease. When it is lost, all that hangs on it stops."""
+
+    def __init__(self) -> None:
+        self.worker_id: UUID = uuid7()
+        self.lost = threading.Event()
+
+
+class WorkerState:
+    """Shared by the threads of one worker process."""
+
+    def __init__(self) -> None:
+        self.rng: Random = SystemRandom()
+        # Set: claim nothing more. `halt` set: the threads end.
+        self.stopping = threading.Event()
+        self.halt = threading.Event()
+        self._lease = Lease()
+        self._lock = threading.Lock()
+
+    @property
+    def lease(self) -> Lease:
+        """The lease in force."""
+        return self._lease
+
+    @property
+    def worker_id(self) -> UUID:
+        """The id the worker goes by now."""
+        return self._lease.worker_id
+
+    def lose_lease(self, worker_id: UUID) -> Lease | None:
+        """Mark that life over and begin the next; None when another thread already did."""
+        with self._lock:
+            if self._lease.worker_id != worker_id:
+                return None
+            self._lease.lost.set()
+            self._lease = Lease()
+            return self._lease
+
+    def holds(self, claim: Claim) -> bool:
+        """Say whether the claim belongs to the lease in force."""
+        return claim.worker_id == self._lease.worker_id

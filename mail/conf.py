@@ -1,0 +1,17 @@
+"""The mail app's settings: read from Django's settings at use, with the defaults in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+
+
+def gmail_simulator_store() -> Path:
+    """The file the local Gmail keeps its mailboxes in; every process uses the same one."""
+    return Path(settings.GMAIL_SIMULATOR_STORE)
+
+
+def sync_full_days() -> int:
+    """How many days back a full scan looks at least."""
+    return int(getattr(settings, "SYNC_FULL_DAYS", 10))

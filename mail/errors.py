@@ -1,0 +1,52 @@
+"""What can go wrong in the mail app, as one tree.
+
+MailError
+  AppendOnly         a kept event was to be changed or removed
+  MailboxGone        no such mailbox in this firm
+  MailboxInactive    the mailbox is switched off
+  RowGone            a message, thread or action a job names is no longer there
+  ActionInvalid      the action's parameters cannot be used
+
+Gmail's own failures have their tree in mail/gmail/errors.py.
+"""
+
+from __future__ import annotations
+
+
+class MailError(Exception):
+    """Something went wrong with mail."""
+
+    code = "mail_error"
+
+
+class AppendOnly(MailError):
+    """Events are only ever added."""
+
+    code = "append_only"
+
+    def __init__(self) -> None:
+        super().__init__(self.__doc__)
+
+
+class MailboxGone(MailError):
+    """No such mailbox in this firm."""
+
+    code = "mailbox_gone"
+
+
+class MailboxInactive(MailError):
+    """The mailbox is switched off; activate it and retry the job."""
+
+    code = "mailbox_inactive"
+
+
+class RowGone(MailError):
+    """What the job is about is no longer there."""
+
+    code = "row_gone"
+
+
+class ActionInvalid(MailError):
+    """The action's parameters cannot be used."""
+
+    code = "action_invalid"

@@ -1,0 +1,118 @@
+"""The shapes of Gmail's answers that the product reads; absent means Gmail left the field out."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+MessageFormat = Literal["full", "metadata", "minimal", "raw"]
+
+
+class Profile(TypedDict):
+    """users.getProfile."""
+
+    emailAddress: str
+    messagesTotal: int
+    threadsTotal: int
+    historyId: str
+
+
+class Header(TypedDict):
+    """One header; the name keeps the sender's case."""
+
+    name: str
+    value: str
+
+
+class PartBody(TypedDict):
+    """A part's bytes (base64url), or where to fetch them."""
+
+    size: int
+    data: NotRequired[str]
+    attachmentId: NotRequired[str]
+
+
+class MessagePart(TypedDict, total=False):
+    """A node of the MIME tree."""
+
+    partId: str
+    mimeType: str
+    filename: str
+    headers: list[Header]
+    body: PartBody
+    parts: list[MessagePart]
+
+
+class MessageReference(TypedDict):
+    """A message named in a listing or returned by a write."""
+
+    id: str
+    threadId: str
+    labelIds: NotRequired[list[str]]
+
+
+class Message(MessageReference, total=False):
+    """messages.get, in any format."""
+
+    snippet: str
+    historyId: str
+    internalDate: str
+    sizeEstimate: int
+    payload: MessagePart
+    raw: str
+
+
+class MessagePage(TypedDict):
+    """messages.list: no ``messages`` when nothing matches."""
+
+    messages: NotRequired[list[MessageReference]]
+    nextPageToken: NotRequired[str]
+    resultSizeEstimate: int
+
+
+class Thread(TypedDict):
+    """threads.get, messages oldest first."""
+
+    id: str
+    historyId: str
+    messages: list[Message]
+
+
+class MessageChange(TypedDict):
+    """A message that came or went."""
+
+    message: MessageReference
+
+
+class LabelChange(MessageChange):
+    """Labels that a message gained or lost."""
+
+    labelIds: list[str]
+
+
+class HistoryRecord(TypedDict):
+    """One change of the mailbox."""
+
+    id: str
+    messages: NotRequired[list[MessageReference]]
+    messagesAdded: NotRequired[list[MessageChange]]
+    messagesDeleted: NotRequired[list[MessageChange]]
+    labelsAdded: NotRequired[list[LabelChange]]
+    labelsRemoved: NotRequired[list[LabelChange]]
+
+
+class HistoryPage(TypedDict):
+    """history.list: no ``history`` when nothing changed; ``historyId`` is the next cursor."""
+
+    history: NotRequired[list[HistoryRecord]]
+    nextPageToken: NotRequired[str]
+    historyId: str
+
+
+class Label(TypedDict):
+    """A label; visibilities are Gmail's words."""
+
+    id: str
+    name: str
+    type: NotRequired[Literal["system", "user"]]
+    messageListVisibility: NotRequired[str]
+    labelListVisibility: NotRequired[str]

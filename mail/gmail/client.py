@@ -1,0 +1,170 @@
+"""The product's only door to a Gmail mailbox."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
+
+from mail.gmail.answers import (
+    HistoryPage,
+    Label,
+    Message,
+    MessageFormat,
+    MessagePage,
+    MessageReference,
+    Profile,
+    Thread,
+)
+from mail.gmail.errors import TRANSLATED, GmailHistoryExpired, GmailNotFound, translate
+from mail.gmail.service import Resources, gmail_resources
+
+_ME = "me"
+
+
+class Http(Protocol):
+    """What a request is sent through: httplib2.Http, AuthorizedHttp or the simulator's."""
+
+    def request(self, uri: str, method: str = ..., *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - httplib2's own shape
+        """Send one request and return (response, content)."""
+        ...
+
+
+class GmailClient:
+    """One mailbox; may be shared between threads.
+
+    Every method makes one request (``num_retries=0``: retrying is the queue's business) and
+    raises a GmailError when it fails.
+    """
+
+    def __init__(
+        self, open_http: Callable[[], Http], *, resources: Resources | None = None
+    ) -> None:
+        """Use ``open_http`` once per thread: connections must not be shared."""
+        self._open_http = open_http
+        self._resources = resources or gmail_resources()
+        self._local = threading.local()
+
+    def profile(self) -> Profile:
+        """Return the mailbox's address, size and newest history id."""
+        return cast("Profile", self._execute(self._resources.users.getProfile(userId=_ME)))
+
+    def list_messages(
+        self, query: str, page_token: str | None = None, max_results: int = 100
+    ) -> MessagePage:
+        """Return one page of the messages a search matches, newest first; 500 at most."""
+        request = self._resources.messages.list(
+            userId=_ME, q=query, pageToken=page_token, maxResults=max_results
+        )
+        return cast("MessagePage", self._execute(request))
+
+    def get_message(self, message_id: str, fmt: MessageFormat = "full") -> Message:
+        """Return one message.
+
+        Raises:
+            GmailNotFound: it was deleted for good.
+        """
+        request = self._resources.messages.get(userId=_ME, id=message_id, format=fmt)
+        return cast("Message", self._execute(request))
+
+    def history(self, start_history_id: str, page_token: str | None = None) -> HistoryPage:
+        """Return one page of what changed since an id; keep the same id while paging.
+
+        Raises:
+            GmailHistoryExpired: the id is too old or unknown.
+        """
+        request = self._resources.history.list(
+            userId=_ME, startHistoryId=start_history_id, pageToken=page_token
+        )
+        try:
+            return cast("HistoryPage", self._execute(request))
+        except GmailNotFound as error:
+            raise GmailHistoryExpired(status=error.status, reason=error.reason) from error
+
+    def list_labels(self) -> list[Label]:
+        """Return the system's labels and the person's own."""
+        answer = self._execute(self._resources.labels.list(userId=_ME))
+        return cast("list[Label]", answer.get("labels", []))
+
+    def create_label(self, name: str) -> Label:
+        """Make a label that is shown in both lists.
+
+        Raises:
+            GmailConflict: a label of this name (any case) exists.
+        """
+        body = {
+            "name": name,
+            "labelListVisibility": "labelShow",
+            "messageListVisibility": "show",
+        }
+        request = self._resources.labels.create(userId=_ME, body=body)
+        return cast("Label", self._execute(request))
+
+    def modify_message(
+        self, message_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> MessageReference:
+        """Add and remove label ids of one message; at least one, at most 100 each.
+
+        Raises:
+            GmailBadRequest: a label is unknown or not changeable (SENT, DRAFT).
+        """
+        request = self._resources.messages.modify(
+            userId=_ME, id=message_id, body=_label_change(add, remove)
+        )
+        return cast("MessageReference", self._execute(request))
+
+    def batch_modify(
+        self, message_ids: Sequence[str], add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> None:
+        """Add and remove label ids of up to 1000 messages; ids Gmail does not know are ignored."""
+        body = {"ids": list(message_ids), **_label_change(add, remove)}
+        self._execute(self._resources.messages.batchModify(userId=_ME, body=body))
+
+    def get_thread(self, thread_id: str, fmt: MessageFormat = "full") -> Thread:
+        """Return a conversation; Gmail has no format "raw" here."""
+        request = self._resources.threads.get(userId=_ME, id=thread_id, format=fmt)
+        return cast("Thread", self._execute(request))
+
+    def trash(self, message_id: str) -> MessageReference:
+        """Move a message to the trash."""
+        request = self._resources.messages.trash(userId=_ME, id=message_id)
+        return cast("MessageReference", self._execute(request))
+
+    def untrash(self, message_id: str) -> MessageReference:
+        """Take a message out of the trash; other labels are not put back."""
+        request = self._resources.messages.untrash(userId=_ME, id=message_id)
+        return cast("MessageReference", self._execute(request))
+
+    def get_attachment(self, message_id: str, attachment_id: str) -> bytes:
+        """Return the bytes of an attachment, transfer encoding removed."""
+        request = self._resources.attachments.get(
+            userId=_ME, messageId=message_id, id=attachment_id
+        )
+        data: str = self._execute(request).get("data", "")
+        return base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
+
+    def _execute(self, request: Any) -> dict[str, Any]:  # noqa: ANN401 - a generated HttpRequest
+        with _translated():
+            answer = request.execute(http=self._http(), num_retries=0)
+        # An empty answer arrives as an empty string.
+        return cast("dict[str, Any]", answer or {})
+
+    def _http(self) -> Http:
+        if not hasattr(self._local, "http"):
+            self._local.http = self._open_http()
+        http: Http = self._local.http
+        return http
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except TRANSLATED as error:
+        raise translate(error) from error
+
+
+def _label_change(add: Sequence[str], remove: Sequence[str]) -> dict[str, list[str]]:
+    return {"addLabelIds": list(add), "removeLabelIds": list(remove)}

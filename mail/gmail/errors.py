@@ -1,0 +1,204 @@
+"""What can go wrong with Gmail, and the one place that says so.
+
+    GmailError
+      GmailBadRequest       400: the request itself is wrong; repeating it is useless
+      GmailAuthExpired      401, or the refresh token is no longer good
+      GmailForbidden        403: policy or missing permission
+      GmailNotFound         404, 410
+      GmailHistoryExpired   404 on history.list: synchronise from the start
+      GmailConflict         409: it exists already, or somebody else was faster
+      GmailRateLimited      429, and 403 for usage limits
+      GmailUnavailable      5xx, network, timeouts, a mailbox that is not ready: try later
+
+No message text and no credential appears in an error: of Gmail's answer only the machine-readable
+reason is kept.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import httplib2
+from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
+from googleapiclient.errors import Error as ClientError
+from googleapiclient.errors import HttpError
+
+_USAGE_REASONS = frozenset(
+    {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
+)
+_REASON = re.compile(r"[A-Za-z_]{1,60}")
+_RETRY_AFTER_TEXT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z")
+# Daily limits are lifted at midnight Pacific time; in summer an hour before this one.
+_PACIFIC = timezone(timedelta(hours=-8))
+# Google may say "not now" for long, but a longer wait is a misread date.
+_MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
+
+
+class GmailError(Exception):
+    """Gmail could not do what was asked."""
+
+    code: ClassVar[str] = "gmail_error"
+
+    def __init__(
+        self,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        self.status = status
+        """HTTP status; None when there was no answer."""
+        self.reason = reason
+        """Gmail's machine-readable reason, or the kind of network failure."""
+        self.retry_after = retry_after
+        """Seconds Gmail asks to wait; None when it does not say."""
+        detail = ", ".join(str(fact) for fact in (status, reason) if fact)
+        super().__init__(f"{type(self).__doc__} ({detail})" if detail else type(self).__doc__)
+
+
+class GmailBadRequest(GmailError):
+    """Gmail refused the request as invalid; correct it, repeating it is useless."""
+
+    code = "gmail_bad_request"
+
+
+class GmailAuthExpired(GmailError):
+    """Gmail no longer accepts the account's credentials; connect the account again."""
+
+    code = "gmail_auth_expired"
+
+
+class GmailForbidden(GmailError):
+    """Gmail does not permit this to the account; check its scopes and its domain's policy."""
+
+    code = "gmail_forbidden"
+
+
+class GmailNotFound(GmailError):
+    """Gmail has no such message, thread, label, draft or attachment any more."""
+
+    code = "gmail_not_found"
+
+
+class GmailHistoryExpired(GmailError):
+    """Gmail no longer keeps history from this id; synchronise the mailbox in full."""
+
+    code = "gmail_history_expired"
+
+
+class GmailConflict(GmailError):
+    """Gmail already has this, or changed it meanwhile; read it again."""
+
+    code = "gmail_conflict"
+
+
+class GmailRateLimited(GmailError):
+    """Gmail wants fewer requests from this account; wait as long as it says."""
+
+    code = "gmail_rate_limited"
+
+
+class GmailUnavailable(GmailError):
+    """Gmail could not be reached or did not answer properly; a write may have taken effect."""
+
+    code = "gmail_unavailable"
+
+
+_BY_STATUS: Mapping[int, type[GmailError]] = {
+    HTTPStatus.BAD_REQUEST: GmailBadRequest,
+    HTTPStatus.UNAUTHORIZED: GmailAuthExpired,
+    HTTPStatus.FORBIDDEN: GmailForbidden,
+    HTTPStatus.NOT_FOUND: GmailNotFound,
+    HTTPStatus.REQUEST_TIMEOUT: GmailUnavailable,
+    HTTPStatus.CONFLICT: GmailConflict,
+    HTTPStatus.GONE: GmailNotFound,
+    HTTPStatus.TOO_MANY_REQUESTS: GmailRateLimited,
+}
+
+TRANSLATED = (
+    ClientError,
+    GoogleAuthError,
+    httplib2.HttpLib2Error,
+    http.client.HTTPException,
+    OSError,
+)
+"""What Google's libraries and the network raise; all of it goes through translate."""
+
+
+def translate(error: Exception, *, now: datetime | None = None) -> GmailError:
+    """Return the GmailError for one of TRANSLATED; raise it ``from`` the original.
+
+    ``now`` (aware) is what absolute retry times are measured against; the present by default.
+    """
+    if isinstance(error, HttpError):
+        return _from_answer(error, now or datetime.now(UTC))
+    if isinstance(error, RefreshError) and not error.retryable:
+        return GmailAuthExpired(reason=_refresh_reason(error))
+    if isinstance(error, GoogleAuthError) and not isinstance(error, RefreshError | TransportError):
+        return GmailAuthExpired(reason=type(error).__name__)
+    return GmailUnavailable(reason=type(error).__name__)
+
+
+def _from_answer(error: HttpError, now: datetime) -> GmailError:
+    status = int(error.resp.status)
+    message, reason = _read_body(error.content)
+    kind = _BY_STATUS.get(status, GmailBadRequest if status < 500 else GmailUnavailable)
+    if status == HTTPStatus.FORBIDDEN and reason in _USAGE_REASONS:
+        kind = GmailRateLimited
+    if status == HTTPStatus.BAD_REQUEST and reason == "failedPrecondition":
+        kind = GmailUnavailable
+    retry_after = _retry_after(error.resp, message, now)
+    if retry_after is None and reason == "dailyLimitExceeded":
+        retry_after = _until_pacific_midnight(now)
+    return kind(status=status, reason=reason, retry_after=retry_after)
+
+
+def _read_body(content: bytes) -> tuple[str, str]:
+    """Return Gmail's message (for parsing only, never to be shown) and its first reason."""
+    try:
+        error: Any = json.loads(content)["error"]
+        details = error.get("errors") or [{}]
+        message, reason = str(error.get("message", "")), str(details[0].get("reason", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        return "", ""
+    return message, reason if _REASON.fullmatch(reason) else ""
+
+
+def _retry_after(headers: Mapping[str, str], message: str, now: datetime) -> float | None:
+    value = str(headers.get("retry-after", "")).strip()
+    if re.fullmatch(r"\d{1,9}", value):
+        return min(float(value), _MAX_RETRY_AFTER_SECONDS)
+    moment: datetime | None = None
+    try:
+        if value:
+            moment = parsedate_to_datetime(value)
+        elif match := _RETRY_AFTER_TEXT.search(message):
+            moment = datetime.fromisoformat(match[1])
+    except (ValueError, TypeError):
+        return None
+    if moment is None:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return min(max((moment - now).total_seconds(), 0.0), _MAX_RETRY_AFTER_SECONDS)
+
+
+def _until_pacific_midnight(now: datetime) -> float:
+    here = now.astimezone(_PACIFIC)
+    midnight = datetime.combine(here.date() + timedelta(days=1), time(), tzinfo=_PACIFIC)
+    return (midnight - here).total_seconds()
+
+
+def _refresh_reason(error: RefreshError) -> str:
+    """Return the OAuth error code, such as invalid_grant; the description stays out."""
+    for argument in error.args:
+        code = argument.get("error", "") if isinstance(argument, dict) else ""
+        if _REASON.fullmatch(str(code)):
+            return str(code)
+    return "invalid_grant" if "invalid_grant" in str(error) else type(error).__name__

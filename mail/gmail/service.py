@@ -1,0 +1,53 @@
+"""Google's generated Gmail service, built from the document shipped with the library.
+
+Building it takes about 2 ms and descending to ``users().messages()`` another 1.5 ms each time,
+against 30 µs for a request on a kept resource: so the resources are built once per process. They
+hold no connection; every request is executed over an Http of the calling thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import httplib2
+from googleapiclient.discovery import build
+
+# The generated resources have no types of their own.
+Resource = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The generated resources the product uses."""
+
+    users: Resource
+    messages: Resource
+    attachments: Resource
+    threads: Resource
+    labels: Resource
+    history: Resource
+
+
+@functools.cache
+def gmail_resources(endpoint: str | None = None) -> Resources:
+    """Return the resources for Gmail itself, or for a simulator served at ``endpoint``."""
+    service = build(
+        "gmail",
+        "v1",
+        http=httplib2.Http(),
+        static_discovery=True,
+        cache_discovery=False,
+        client_options={"api_endpoint": endpoint} if endpoint else None,
+    )
+    users = service.users()
+    messages = users.messages()
+    return Resources(
+        users=users,
+        messages=messages,
+        attachments=messages.attachments(),
+        threads=users.threads(),
+        labels=users.labels(),
+        history=users.history(),
+    )

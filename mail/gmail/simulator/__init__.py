@@ -1,0 +1,1 @@
+"""A Gmail of one's own: Gmail's REST API over a local SQLite file, for development and tests."""

@@ -1,0 +1,192 @@
+"""The simulator's front: one request in, one answer out, over one shared file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from mail.gmail.simulator import drafts, faults, history, incoming, labels, messages, threads
+from mail.gmail.simulator.api_error import ApiError, invalid_argument
+from mail.gmail.simulator.call import Call, Handler, Json
+from mail.gmail.simulator.discovery import Method, check_body, find_method, read_query
+from mail.gmail.simulator.faults import AnswerLost, Fault
+from mail.gmail.simulator.incoming import NEW_MAIL, ImportResult
+from mail.gmail.simulator.labels import require_known
+from mail.gmail.simulator.mailbox import Mailbox
+from mail.gmail.simulator.store import Store
+
+_RESOURCES = (messages, incoming, threads, labels, drafts, history)
+_READERS: dict[str, Handler] = {
+    name: handler for module in _RESOURCES for name, handler in module.READERS.items()
+}
+_WRITERS: dict[str, Handler] = {
+    name: handler for module in _RESOURCES for name, handler in module.WRITERS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request as either door hands it in."""
+
+    verb: str
+    uri: str
+    """Absolute or from the path on, with the query."""
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer: JSON, or nothing with 204."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class GmailSimulator:
+    """Gmail's REST API over one local file; any number of processes may open the same one."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._store = Store(Path(path))
+
+    # Serving
+
+    def answer(self, request: Request, *, address: str) -> Answer:
+        """Return the answer to a request made by the owner of a mailbox.
+
+        Raises:
+            AnswerLost: an ordered fault; the request took effect all the same.
+        """
+        try:
+            result = self._perform(request, address.lower())
+        except ApiError as error:
+            return Answer(error.status, error.body(), error.headers)
+        if result is None:
+            return Answer(HTTPStatus.NO_CONTENT, b"")
+        return Answer(HTTPStatus.OK, json.dumps(result).encode())
+
+    def _perform(self, request: Request, address: str) -> Json | None:
+        verb, path, query_text = _request_line(request)
+        method, path_parameters = find_method(verb, path)
+        fault = faults.take(self._store, address, method.name)
+        if fault and not fault.loses_answer:
+            raise fault.error()
+        call = _read_call(method, path_parameters, query_text, request)
+        if call.path["userId"].lower() not in ("me", address):
+            raise ApiError(403, "forbidden", f"Delegation denied for {address}")
+        result = self._dispatch(method, call, address)
+        if fault:
+            raise AnswerLost("timed out")
+        return result
+
+    def _dispatch(self, method: Method, call: Call, address: str) -> Json | None:
+        if handler := _READERS.get(method.name):
+            with self._store.read() as connection:
+                if mailbox := Mailbox.open(connection, address):
+                    return handler(mailbox, call)
+        if handler := handler or _WRITERS.get(method.name):
+            with self._store.write() as connection:
+                return handler(Mailbox.ensure(connection, address), call)
+        raise ApiError(501, "notImplemented", f"The simulator does not implement {method.name}")
+
+    # Seeding
+
+    def import_message(
+        self,
+        address: str,
+        raw: bytes,
+        *,
+        internal_date: datetime | None = None,
+        labels: Collection[str] = NEW_MAIL,
+    ) -> ImportResult:
+        """Put a message into a mailbox, made when missing; the same bytes again change nothing.
+
+        internalDate is the given moment, else the Date header, else the latest Received
+        header, else now.
+
+        Raises:
+            ApiError: 400, a label id the mailbox does not have.
+        """
+        message = incoming.prepare(raw)
+        with self._store.write() as connection:
+            mailbox = Mailbox.ensure(connection, address)
+            require_known(mailbox, labels)
+            return incoming.store_once(mailbox, message, labels, internal_date)
+
+    def import_messages(
+        self, address: str, raws: Iterable[bytes], *, labels: Collection[str] = NEW_MAIL
+    ) -> Iterator[ImportResult]:
+        """Import thousands of messages as import_message does one; consume it to the end.
+
+        Results come in the order of the messages; each batch of 200 is durable when its
+        first result appears.
+        """
+        return incoming.import_messages(self._store, address, raws, labels=labels)
+
+    # Access and weather
+
+    def access_token(self, address: str) -> str:
+        """Return the bearer token that opens a mailbox over HTTP; the mailbox is made if missing."""
+        with self._store.write() as connection:
+            mailbox = Mailbox.ensure(connection, address)
+            row = connection.execute(
+                "SELECT access_token FROM mailbox WHERE pk = ?", (mailbox.pk,)
+            ).fetchone()
+        return str(row["access_token"])
+
+    def address_of(self, access_token: str) -> str | None:
+        """Return whose mailbox a bearer token opens."""
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT address FROM mailbox WHERE access_token = ?", (access_token,)
+            ).fetchone()
+        return None if row is None else str(row["address"])
+
+    def addresses(self) -> list[str]:
+        """Return the addresses of all mailboxes, in order."""
+        with self._store.read() as connection:
+            rows = connection.execute("SELECT address FROM mailbox ORDER BY address").fetchall()
+        return [row["address"] for row in rows]
+
+    def order_fault(
+        self, fault: Fault, *, method: str = "*", address: str | None = None, times: int = 1
+    ) -> None:
+        """Make the next ``times`` requests meet a fault, in whichever process they arrive.
+
+        ``method`` is a name such as ``messages.get``, or ``*``; ``address`` None is every mailbox.
+        """
+        faults.order(self._store, fault, method=method, address=address, times=times)
+
+    def expire_history(self, address: str) -> None:
+        """Make every history id handed out so far too old: history.list answers 404."""
+        with self._store.write() as connection:
+            Mailbox.ensure(connection, address).expire_history()
+
+
+def _request_line(request: Request) -> tuple[str, str, str]:
+    """Return verb, path and query; a long GET arrives as a POST that says so."""
+    parts = urlsplit(request.uri)
+    if request.headers.get("x-http-method-override") == "GET":
+        return "GET", parts.path, request.body.decode("utf-8", "replace")
+    return request.verb, parts.path, parts.query
+
+
+def _read_call(
+    method: Method, path_parameters: Mapping[str, str], query_text: str, request: Request
+) -> Call:
+    query = read_query(method, parse_qs(query_text, keep_blank_values=True))
+    body: Json = {}
+    if request.body and method.verb != "GET":
+        try:
+            body = json.loads(request.body)
+        except (ValueError, RecursionError):
+            raise invalid_argument("Invalid JSON payload received. Parse error.") from None
+    check_body(method, body)
+    return Call({name: unquote(text) for name, text in path_parameters.items()}, query, body)

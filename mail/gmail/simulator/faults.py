@@ -1,0 +1,92 @@
+"""Faults ordered for coming requests; kept in the simulator's file, so every process meets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.store import Store
+
+_DEFAULT_REASONS = {
+    400: "failedPrecondition",
+    401: "authError",
+    403: "forbidden",
+    404: "notFound",
+    429: "rateLimitExceeded",
+}
+
+
+class AnswerLost(TimeoutError):
+    """The request took effect and its answer never came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens instead of an ordinary answer."""
+
+    status: int = 503
+    reason: str = ""
+    """Empty: what Gmail usually says with this status."""
+    message: str = "Fault injected by the simulator"
+    retry_after: int | None = None
+    """Seconds in the Retry-After header; None sends no header."""
+    loses_answer: bool = False
+    """The request takes effect, then the connection times out; the status is not used."""
+
+    def error(self) -> ApiError:
+        """Return the error the client is answered with."""
+        reason = self.reason or _DEFAULT_REASONS.get(self.status, "backendError")
+        return ApiError(self.status, reason, self.message, retry_after=self.retry_after)
+
+
+LOST_ANSWER = Fault(loses_answer=True)
+
+
+def order(
+    store: Store, fault: Fault, *, method: str = "*", address: str | None = None, times: int = 1
+) -> None:
+    """Make the next ``times`` requests fail, oldest order first.
+
+    ``method`` is a name such as ``messages.get``, or ``*``; ``address`` None is every mailbox.
+    """
+    with store.write() as connection:
+        connection.execute(
+            "INSERT INTO fault (address, method, remaining, loses_answer, status, reason,"
+            " message, retry_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                address and address.lower(),
+                method,
+                times,
+                fault.loses_answer,
+                fault.status,
+                fault.reason,
+                fault.message,
+                fault.retry_after,
+            ),
+        )
+
+
+_DUE = (
+    "SELECT pk, loses_answer, status, reason, message, retry_after FROM fault"
+    " WHERE remaining > 0 AND (address IS NULL OR address = ?) AND method IN ('*', ?)"
+    " ORDER BY pk LIMIT 1"
+)
+
+
+def take(store: Store, address: str, method: str) -> Fault | None:
+    """Return the fault that meets this request, and use it up; None in good weather."""
+    with store.read() as connection:
+        if connection.execute(_DUE, (address, method)).fetchone() is None:
+            return None
+    with store.write() as connection:
+        row = connection.execute(_DUE, (address, method)).fetchone()
+        if row is None:
+            return None
+        connection.execute("UPDATE fault SET remaining = remaining - 1 WHERE pk = ?", (row["pk"],))
+    return Fault(
+        status=row["status"],
+        reason=row["reason"],
+        message=row["message"],
+        retry_after=row["retry_after"],
+        loses_answer=bool(row["loses_answer"]),
+    )

@@ -1,0 +1,83 @@
+"""The simulator over HTTP, for clients outside this process and for the real network stack."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from mail.gmail.simulator.api import Answer, GmailSimulator, Request
+from mail.gmail.simulator.api_error import ApiError
+from mail.gmail.simulator.faults import AnswerLost
+
+logger = logging.getLogger(__name__)
+
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+_SECONDS_PER_IDLE_CONNECTION = 120
+
+
+class SimulatorServer(ThreadingHTTPServer):
+    """Serves one simulator; a bearer token of its says whose mailbox is meant."""
+
+    daemon_threads = True
+
+    def __init__(self, simulator: GmailSimulator, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Bind at once; port 0 takes any free one, serve_forever answers."""
+        self.simulator = simulator
+        super().__init__((host, port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """Return where the simulator is reached, for ``api_endpoint``."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection; requests are answered in the order they come."""
+
+    server: SimulatorServer
+    protocol_version = "HTTP/1.1"
+    timeout = _SECONDS_PER_IDLE_CONNECTION
+
+    def _serve(self) -> None:
+        try:
+            answer = self._answer()
+        except ApiError as error:
+            # What is left of the request would be read as the next one.
+            self.close_connection = True
+            answer = Answer(error.status, error.body(), error.headers)
+        except AnswerLost:
+            self.close_connection = True
+            return
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if answer.status != HTTPStatus.NO_CONTENT:
+            self.send_header("content-type", "application/json; charset=UTF-8")
+            self.send_header("content-length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def _answer(self) -> Answer:
+        body = self._read_body()
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        address = self.server.simulator.address_of(token) if scheme.lower() == "bearer" else None
+        if address is None:
+            raise ApiError(401, "authError", "Invalid Credentials")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.command, self.path, body, headers)
+        return self.server.simulator.answer(request, address=address)
+
+    def _read_body(self) -> bytes:
+        length = self.headers.get("content-length", "0")
+        if "transfer-encoding" in self.headers or not length.isdecimal():
+            raise ApiError(411, "lengthRequired", "A Content-Length is required.")
+        if int(length) > _MAX_BODY_BYTES:
+            raise ApiError(413, "uploadTooLarge", "Request Entity Too Large")
+        return self.rfile.read(int(length))
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - http.server's names
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+        logger.debug(format, *args)

@@ -1,0 +1,47 @@
+"""The simulator in process, in the place of httplib2.Http."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import httplib2
+
+from mail.gmail.simulator.api import GmailSimulator, Request
+
+
+class SimulatorHttp:
+    """What Google's client sends requests through; bound to the mailbox of one address."""
+
+    def __init__(self, simulator: GmailSimulator, address: str) -> None:
+        self._simulator = simulator
+        self._address = address
+
+    def request(
+        self,
+        uri: str,
+        method: str = "GET",
+        body: str | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        redirections: int = 0,  # noqa: ARG002 - httplib2's signature
+        connection_type: object = None,  # noqa: ARG002 - httplib2's signature
+    ) -> tuple[httplib2.Response, bytes]:
+        """Answer one request.
+
+        Raises:
+            TimeoutError: an ordered fault lost the answer.
+        """
+        answer = self._simulator.answer(
+            Request(
+                verb=method,
+                uri=uri,
+                body=body.encode() if isinstance(body, str) else body or b"",
+                headers={name.lower(): value for name, value in (headers or {}).items()},
+            ),
+            address=self._address,
+        )
+        response = httplib2.Response({"content-type": "application/json", **answer.headers})
+        response.status = answer.status
+        return response, answer.body
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""

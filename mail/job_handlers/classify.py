@@ -1,0 +1,43 @@
+"""`classify`: judges what a thread wants from the person."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from jobs.context import JobContext
+from jobs.registry import job
+from jobs.states import Category
+from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox
+from mail.llm.offline import OfflineClassifier
+from mail.services.classify import classify_thread
+from mail.services.queueing import thread_lock
+
+
+class ClassifyPayload(AccountPayload):
+    """A message and its thread, both by our ids; `force` judges again what is judged already."""
+
+    message_id: UUID
+    thread_id: UUID
+    force: bool = False
+
+
+@job(
+    "classify",
+    category=Category.ORCHESTRATION,
+    payload=ClassifyPayload,
+    retry=GMAIL_RETRY,
+    lock_key=lambda payload: thread_lock(payload.thread_id),
+    idempotency_key=lambda p: f"classify:{p.account_id}:{p.message_id}",
+)
+def classify(payload: ClassifyPayload, ctx: JobContext) -> dict[str, Any]:
+    """Judge the message's thread, and request the labels that show the verdict."""
+    with mailbox(payload) as (account, _):
+        return classify_thread(
+            account,
+            payload.thread_id,
+            payload.message_id,
+            OfflineClassifier(),
+            job_id=ctx.job_id,
+            force=payload.force,
+        )

@@ -1,0 +1,80 @@
+"""Jobs that look for new mail: `sync`, `history.sync.gmail`, `backfill.gmail`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.context import JobContext
+from jobs.registry import job
+from jobs.states import Category
+from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox
+from mail.services.queueing import sync_lock
+from mail.services.sync import backfill_page, sync_mailbox
+
+
+class HistorySyncPayload(AccountPayload):
+    """`history_id` is what Gmail's notification named; empty for a sync of our own accord."""
+
+    history_id: str = ""
+
+
+class SyncPayload(HistorySyncPayload):
+    """`force_full` scans recent mail besides reading the history."""
+
+    force_full: bool = False
+
+
+class BackfillPayload(AccountPayload):
+    """One page of a search; no query means all inbox and sent mail.
+
+    `history_id` is the mailbox's when the first page was read.
+    """
+
+    page_token: str | None = None
+    query: str | None = None
+    history_id: str = ""
+
+
+@job(
+    "sync",
+    category=Category.SYNC,
+    payload=SyncPayload,
+    retry=GMAIL_RETRY,
+    lock_key=lambda payload: sync_lock(payload.account_id),
+)
+def sync(payload: SyncPayload, _: JobContext) -> dict[str, Any]:
+    """Enqueue what is new in the mailbox."""
+    with mailbox(payload) as (account, gmail):
+        return sync_mailbox(account, gmail, force_full=payload.force_full).as_result()
+
+
+@job(
+    "history.sync.gmail",
+    category=Category.SYNC,
+    payload=HistorySyncPayload,
+    retry=GMAIL_RETRY,
+    lock_key=lambda payload: sync_lock(payload.account_id),
+)
+def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
+    """Enqueue what is new in the mailbox, after a notification."""
+    with mailbox(payload) as (account, gmail):
+        return sync_mailbox(account, gmail).as_result()
+
+
+@job(
+    "backfill.gmail",
+    category=Category.INGESTION,
+    payload=BackfillPayload,
+    retry=GMAIL_RETRY,
+    lock_key=lambda payload: sync_lock(payload.account_id),
+)
+def backfill(payload: BackfillPayload, _: JobContext) -> dict[str, Any]:
+    """Enqueue one page of older mail, and the next page's job."""
+    with mailbox(payload) as (account, gmail):
+        return backfill_page(
+            account,
+            gmail,
+            query=payload.query,
+            page_token=payload.page_token,
+            history_id=payload.history_id,
+        ).as_result()

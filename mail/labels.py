@@ -1,0 +1,37 @@
+"""The nine Gmail labels through which Mailroom talks to the person who reads the mail."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class LabelKey(StrEnum):
+    """How the code names a label; Gmail's own id for it is kept per account."""
+
+    PARENT = "parent"
+    NEEDS_RESPONSE = "needs_response"
+    OUTBOX = "outbox"
+    REWORK = "rework"
+    ACTION_REQUIRED = "action_required"
+    PAYMENT_REQUEST = "payment_request"
+    FYI = "fyi"
+    WAITING = "waiting"
+    DONE = "done"
+
+
+LABEL_NAMES: Final[dict[LabelKey, str]] = {
+    LabelKey.PARENT: "🤖 AI",
+    LabelKey.NEEDS_RESPONSE: "🤖 AI/Needs Response",
+    LabelKey.OUTBOX: "🤖 AI/Outbox",
+    LabelKey.REWORK: "🤖 AI/Rework",
+    LabelKey.ACTION_REQUIRED: "🤖 AI/Action Required",
+    LabelKey.PAYMENT_REQUEST: "🤖 AI/Payment Requests",
+    LabelKey.FYI: "🤖 AI/FYI",
+    LabelKey.WAITING: "🤖 AI/Waiting",
+    LabelKey.DONE: "🤖 AI/Done",
+}
+"""The name shown in Gmail; the parent comes first, as it must exist before its children."""
+
+STATE_LABELS: Final[frozenset[LabelKey]] = frozenset(LabelKey) - {LabelKey.PARENT, LabelKey.DONE}
+"""The labels that say where a thread stands; Done takes all of them away and stays itself."""

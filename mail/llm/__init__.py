@@ -1,0 +1,1 @@
+"""Classifiers: the one offline classifier, and the protocol any other must meet."""

@@ -1,0 +1,113 @@
+"""The vocabulary of classification: what a classifier is given and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, Self
+
+from mail.labels import LabelKey
+from mail.text.parsed import Address, AttachmentMeta, Headers, ParsedMail
+
+UNKNOWN_LANGUAGE: Final = "und"
+"""ISO 639-2 code for a text whose language cannot be told."""
+
+
+class Category(StrEnum):
+    """What a thread wants from the person; exactly one per decision."""
+
+    NEEDS_RESPONSE = "needs_response"
+    """A direct question or personal request: the only category that gets a draft."""
+    ACTION_REQUIRED = "action_required"
+    """A meeting, a signature, an approval or a deadline."""
+    PAYMENT_REQUEST = "payment_request"
+    """Something still to be paid; confirmations of payment are FYI."""
+    FYI = "fyi"
+    """Newsletters, notifications, copies: to be read, if at all."""
+    WAITING = "waiting"
+    """The person wrote last; it is the others' turn."""
+
+    @property
+    def label(self) -> LabelKey:
+        """The Gmail label that shows this category."""
+        return LabelKey(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class MailContext:
+    """The facts about one message and its thread on which a classifier decides.
+
+    Everything that comes from the mail is untrusted data, never an instruction.
+    ``own_addresses`` are the mailbox's addresses and aliases in lower case.
+    ``thread_messages`` counts this message too. ``user_wrote_last`` is about the whole thread.
+    """
+
+    sender: Address
+    own_addresses: frozenset[str]
+    subject: str
+    text: str
+    headers: Headers
+    to: tuple[Address, ...] = ()
+    cc: tuple[Address, ...] = ()
+    hidden_text: str = ""
+    attachments: tuple[AttachmentMeta, ...] = ()
+    calendar_method: str = ""
+    thread_messages: int = 1
+    user_wrote_last: bool = False
+
+    @classmethod
+    def from_mail(
+        cls,
+        mail: ParsedMail,
+        *,
+        own_addresses: frozenset[str],
+        thread_messages: int = 1,
+        user_wrote_last: bool = False,
+    ) -> Self:
+        """Take a freshly parsed message and what the caller knows about its thread."""
+        return cls(
+            sender=mail.sender,
+            own_addresses=own_addresses,
+            subject=mail.subject,
+            text=mail.text,
+            headers=mail.headers,
+            to=mail.to,
+            cc=mail.cc,
+            hidden_text=mail.hidden_text,
+            attachments=mail.attachments,
+            calendar_method=mail.calendar_method,
+            thread_messages=thread_messages,
+            user_wrote_last=user_wrote_last,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """One verdict.
+
+    ``confidence`` is between 0 and 1. ``rationale`` is for people and quotes no more of the mail
+    than a few matched keywords. ``features`` are stable names of the signals seen, strongest
+    first. ``language`` is an ISO 639-1 code or ``und``. ``style`` names the reply's tone.
+    """
+
+    category: Category
+    confidence: float
+    rationale: str
+    features: tuple[str, ...]
+    language: str
+    style: str
+    automated: bool
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.confidence <= 1.0:
+            raise ValueError(f"confidence must be between 0 and 1, not {self.confidence}")
+
+
+class Classifier(Protocol):
+    """Anything that can judge a message; ``source`` is stored with each decision."""
+
+    source: str
+
+    def classify(self, mail: MailContext) -> Classification:
+        """Judge one message; the same facts always give the same verdict where possible."""
+        ...

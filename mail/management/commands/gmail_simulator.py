@@ -1,0 +1,65 @@
+"""``manage.py gmail_simulator``: serve the local Gmail over HTTP."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from mail.conf import gmail_simulator_store
+from mail.gmail.simulator.api import GmailSimulator
+from mail.gmail.simulator.server import SimulatorServer
+
+
+class Command(BaseCommand):
+    """Serve the mailboxes of the local Gmail until interrupted."""
+
+    help = "Serve Gmail's REST API over the local simulator's mailboxes, until interrupted."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare where to listen and what to serve."""
+        parser.add_argument("--host", default="127.0.0.1", help="default: this machine only")
+        parser.add_argument("--port", type=int, default=8085, help="0 takes any free port")
+        parser.add_argument(
+            "--store", type=Path, help="the simulator's SQLite file; default: the service's own"
+        )
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            help="announce the address as JSON, with the access token of each mailbox",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+        """Bind, say where, and serve.
+
+        Raises:
+            CommandError: the address cannot be listened on.
+        """
+        store: Path = options["store"] or gmail_simulator_store()
+        simulator = GmailSimulator(store)
+        try:
+            server = SimulatorServer(simulator, options["host"], options["port"])
+        except (OSError, OverflowError) as error:
+            raise CommandError(
+                f"cannot listen on {options['host']}:{options['port']}: {error}"
+            ) from error
+        with server:
+            self._announce(server, store, as_json=options["json"])
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                self.stderr.write("stopped")
+
+    def _announce(self, server: SimulatorServer, store: Path, *, as_json: bool) -> None:
+        addresses = server.simulator.addresses()
+        if as_json:
+            tokens = {address: server.simulator.access_token(address) for address in addresses}
+            line = json.dumps({"url": server.url, "store": str(store), "access_tokens": tokens})
+        else:
+            line = f"Gmail simulator at {server.url} over {store} ({len(addresses)} mailboxes)"
+        self.stdout.write(line)
+        self.stdout.flush()

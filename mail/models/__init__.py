@@ -1,0 +1,40 @@
+"""Mailboxes and their mail; what was decided about it, done to it, and when."""
+
+from mail.models.account import MAX_ADDRESS_LENGTH, MailAccount, Provider, SyncStatus
+from mail.models.action import UNFINISHED, Action, ActionStatus, ActionType
+from mail.models.decision import Decision, DecisionSource
+from mail.models.event import EventType, MailEvent
+from mail.models.label import MAX_LABEL_LENGTH, MailLabel
+from mail.models.message import (
+    MAX_CALENDAR_METHOD_LENGTH,
+    MAX_MIME_TYPE_LENGTH,
+    MAX_PART_ID_LENGTH,
+    Attachment,
+    Message,
+)
+from mail.models.thread import MAX_GMAIL_ID_LENGTH, MailThread, ThreadStatus
+
+__all__ = [
+    "MAX_ADDRESS_LENGTH",
+    "MAX_CALENDAR_METHOD_LENGTH",
+    "MAX_GMAIL_ID_LENGTH",
+    "MAX_LABEL_LENGTH",
+    "MAX_MIME_TYPE_LENGTH",
+    "MAX_PART_ID_LENGTH",
+    "UNFINISHED",
+    "Action",
+    "ActionStatus",
+    "ActionType",
+    "Attachment",
+    "Decision",
+    "DecisionSource",
+    "EventType",
+    "MailAccount",
+    "MailEvent",
+    "MailLabel",
+    "MailThread",
+    "Message",
+    "Provider",
+    "SyncStatus",
+    "ThreadStatus",
+]

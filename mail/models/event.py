@@ -1,0 +1,83 @@
+"""What happened to mail, in order; rows are only ever added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models.functions import Now
+
+from mail.errors import AppendOnly
+from mail.models.account import MailAccount
+from mail.models.message import Message
+from mail.models.thread import MailThread
+from tenants.context import MAX_CORRELATION_ID_LENGTH
+from tenants.models import TenantModel
+
+
+class EventType(models.TextChoices):
+    """What can happen."""
+
+    HISTORY_EXPIRED = "history_expired", "History expired"
+    INGESTED = "ingested", "Ingested"
+    CLASSIFIED = "classified", "Classified"
+    ACTION_COMPLETED = "action_completed", "Action completed"
+    ACTION_FAILED = "action_failed", "Action failed"
+
+
+class MailEvent(TenantModel):
+    """One thing that happened; `detail` holds ids and words of ours, never mail text."""
+
+    account = models.ForeignKey(
+        MailAccount, on_delete=models.CASCADE, db_index=False, related_name="events"
+    )
+    thread = models.ForeignKey(
+        MailThread,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        db_index=False,
+        related_name="events",
+    )
+    message = models.ForeignKey(
+        Message,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        db_index=False,
+        related_name="events",
+    )
+    event_type = models.CharField(max_length=30, choices=EventType)
+    detail = models.JSONField(default=dict, blank=True)
+    correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH, blank=True, default="")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = "event"
+        indexes = [
+            models.Index(fields=["firm", "thread", "created_at"], name="event_of_thread"),
+            models.Index(fields=["firm", "message", "created_at"], name="event_of_message"),
+            models.Index(fields=["firm", "-created_at"], name="event_recent"),
+            models.Index(fields=["firm", "correlation_id"], name="event_correlation"),
+        ]
+
+    def __str__(self) -> str:
+        return self.event_type
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Add the event.
+
+        Raises:
+            AppendOnly: it was added before.
+        """
+        if not self._state.adding:
+            raise AppendOnly
+        super().save(*args, **kwargs)
+
+    def delete(self, *_: Any, **__: Any) -> tuple[int, dict[str, int]]:
+        """Refuse: an event goes only with the mailbox it belongs to.
+
+        Raises:
+            AppendOnly: always.
+        """
+        raise AppendOnly

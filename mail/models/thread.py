@@ -1,0 +1,71 @@
+"""Conversations: what each wants from the person, and where it stands."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from mail.llm.base import Category
+from mail.models.account import MailAccount
+from tenants.models import TenantModel
+
+MAX_GMAIL_ID_LENGTH = 64
+
+
+class ThreadStatus(models.TextChoices):
+    """Where a conversation stands."""
+
+    PENDING = "pending", "Pending"
+    DRAFTED = "drafted", "Drafted"
+    SENT = "sent", "Sent"
+    SKIPPED = "skipped", "Skipped"
+    ARCHIVED = "archived", "Archived"
+
+
+CATEGORY_CHOICES = [
+    (category.value, category.value.replace("_", " ").capitalize()) for category in Category
+]
+
+
+class MailThread(TenantModel):
+    """A conversation in one mailbox."""
+
+    account = models.ForeignKey(
+        MailAccount, on_delete=models.CASCADE, db_index=False, related_name="threads"
+    )
+    gmail_thread_id = models.CharField(max_length=MAX_GMAIL_ID_LENGTH)
+    subject = models.TextField(blank=True, default="", help_text="Of the newest message.")
+    classification = models.CharField(
+        max_length=20, choices=CATEGORY_CHOICES, blank=True, default="", help_text="Empty at first."
+    )
+    status = models.CharField(max_length=10, choices=ThreadStatus, default=ThreadStatus.PENDING)
+    message_count = models.PositiveIntegerField(default=0)
+    last_message_at = models.DateTimeField(null=True, blank=True)
+    classified_upto = models.ForeignKey(
+        "mail.Message",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
+        help_text="The newest message the classification has seen; a newer one re-opens it.",
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = "thread"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["firm", "account", "gmail_thread_id"], name="thread_gmail_id_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(status__in=ThreadStatus.values), name="thread_status_known"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["firm", "-last_message_at"], name="thread_recent"),
+            models.Index(fields=["firm", "classification", "status"], name="thread_state"),
+        ]
+
+    def __str__(self) -> str:
+        return self.subject or "(no subject)"

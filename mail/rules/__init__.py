@@ -1,0 +1,1 @@
+"""Rules that decide about a message without a language model."""

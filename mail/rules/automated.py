@@ -1,0 +1,79 @@
+"""Was this mail written by a machine? Headers and the sender's address decide, never the text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mail.text.parsed import Address, Headers
+
+
+class AutomatedKind(StrEnum):
+    """What gave the machine away; the value is stored with the decision."""
+
+    DELIVERY_REPORT = "delivery_report"
+    AUTO_SUBMITTED = "auto_submitted"
+    AUTO_RESPONSE = "auto_response"
+    NULL_RETURN_PATH = "null_return_path"
+    MAILING_LIST = "mailing_list"
+    BULK = "bulk"
+    ROBOT_SENDER = "robot_sender"
+
+
+@dataclass(frozen=True, slots=True)
+class AutomatedSignal:
+    """The signal found, and the header it stands in (``From`` for the sender's address)."""
+
+    kind: AutomatedKind
+    header: str
+
+
+_ROBOT: Final = re.compile(r"no-?reply|do-?not-?reply|mailer-daemon|postmaster|notification|bounce")
+_SEPARATORS: Final = str.maketrans("._", "--")
+_PRESENCE: Final = (
+    ("X-Autoreply", AutomatedKind.AUTO_RESPONSE),
+    ("X-Autorespond", AutomatedKind.AUTO_RESPONSE),
+    ("List-Id", AutomatedKind.MAILING_LIST),
+    ("List-Unsubscribe", AutomatedKind.MAILING_LIST),
+    ("X-Auto-Response-Suppress", AutomatedKind.BULK),
+    ("Feedback-ID", AutomatedKind.BULK),
+)
+_PRECEDENCE: Final = {
+    "auto_reply": AutomatedKind.AUTO_RESPONSE,
+    "list": AutomatedKind.MAILING_LIST,
+    "bulk": AutomatedKind.BULK,
+    "junk": AutomatedKind.BULK,
+}
+
+
+def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | None:
+    """Return the strongest sign that nobody sits at the other end, or None.
+
+    Mail with such a sign never gets a reply or a draft: that is what keeps robots from talking to
+    each other.
+    """
+    media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+    if media_type == "multipart/report":
+        return AutomatedSignal(AutomatedKind.DELIVERY_REPORT, "Content-Type")
+    submitted = _first_word(headers.get("Auto-Submitted"))
+    if submitted not in {"", "no"}:
+        return AutomatedSignal(AutomatedKind.AUTO_SUBMITTED, "Auto-Submitted")
+    for name, kind in _PRESENCE:
+        if name in headers:
+            return AutomatedSignal(kind, name)
+    precedence = _PRECEDENCE.get(_first_word(headers.get("Precedence")))
+    if precedence is not None:
+        return AutomatedSignal(precedence, "Precedence")
+    return_path = headers.get("Return-Path")
+    if return_path is not None and return_path.replace(" ", "") in {"<>", ""}:
+        return AutomatedSignal(AutomatedKind.NULL_RETURN_PATH, "Return-Path")
+    if _ROBOT.search(sender.key.translate(_SEPARATORS)):
+        return AutomatedSignal(AutomatedKind.ROBOT_SENDER, "From")
+    return None
+
+
+def _first_word(value: str | None) -> str:
+    words = (value or "").lower().replace(";", " ").split()
+    return words[0] if words else ""

@@ -1,0 +1,1 @@
+"""What the mail app can do, one use case to a module; clients are handed in."""

@@ -1,0 +1,49 @@
+"""Finding and making mailboxes."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from mail.errors import MailboxGone, MailboxInactive
+from mail.models import MAX_ADDRESS_LENGTH, MailAccount
+from tenants.models import Firm
+from tenants.scope import firm_scope
+
+
+def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
+    """Return a mailbox that may be worked on.
+
+    Raises:
+        MailboxGone: the firm has no such mailbox.
+        MailboxInactive: it is switched off.
+    """
+    with firm_scope(firm_id):
+        account: MailAccount | None = MailAccount.objects.filter(pk=account_id).first()
+    if account is None:
+        raise MailboxGone(f"mailbox {account_id} is gone, or belongs to another firm")
+    if not account.active:
+        raise MailboxInactive(f"mailbox {account_id} is switched off; activate it, then retry")
+    return account
+
+
+def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAccount:
+    """Return the firm's mailbox of this address, made when it is missing.
+
+    Raises:
+        ValueError: this is not one mail address.
+    """
+    address = address.strip().lower()
+    local, _, domain = address.rpartition("@")
+    odd = any(character.isspace() or character in ",;<>" for character in address)
+    if not local or not domain or odd or len(address) > MAX_ADDRESS_LENGTH:
+        raise ValueError(f"{address!r} is not a mail address")
+    with firm_scope(firm):
+        account: MailAccount = MailAccount.objects.get_or_create(
+            address=address, defaults={"display_name": display_name}
+        )[0]
+    return account
+
+
+def own_addresses(account: MailAccount) -> frozenset[str]:
+    """Return the addresses under which the mailbox's owner writes, in lower case."""
+    return frozenset({account.address})

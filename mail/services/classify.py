@@ -1,0 +1,148 @@
+"""Judges what a thread wants from the person, keeps the verdict, and has it shown in Gmail.
+
+The newest message from somebody else is judged, in the light of the whole thread; a message newer
+than the last verdict, the person's own answer included, re-opens the thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from mail.errors import RowGone
+from mail.llm.base import Category, Classification, Classifier, MailContext
+from mail.models import (
+    Decision,
+    EventType,
+    MailAccount,
+    MailThread,
+    Message,
+    ThreadStatus,
+)
+from mail.services.accounts import own_addresses
+from mail.services.events import record_event
+from mail.services.mail_context import mail_context
+from mail.services.relabel import relabel_thread
+from mail.services.threads import newest_first
+from tenants.scope import firm_scope
+
+# Neither is needed to judge, nor to label, and both can be large.
+_LARGE_COLUMNS = ("html", "snippet")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A thread to be judged: its messages, newest first, and the one the verdict is about."""
+
+    thread: MailThread
+    messages: list[Message]
+    target: Message
+    context: MailContext
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why there is nothing to judge."""
+
+    reason: str
+
+    def as_result(self) -> dict[str, Any]:
+        """Return the reason as a job's result."""
+        return {"skipped": True, "reason": self.reason}
+
+
+def classify_thread(
+    account: MailAccount,
+    thread_id: UUID,
+    message_id: UUID,
+    classifier: Classifier,
+    *,
+    job_id: UUID,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Judge the thread of this message, and return the job's result.
+
+    What is judged already is skipped, unless `force`. Must run under the thread's lock.
+
+    Raises:
+        RowGone: the mailbox has no such message in this thread.
+    """
+    with firm_scope(account.firm_id):
+        case = _open_case(account, thread_id, message_id, job_id=job_id, force=force)
+    if isinstance(case, Skipped):
+        return case.as_result()
+    verdict = classifier.classify(case.context)
+    with firm_scope(account.firm_id):
+        decision = _decide(account, case, verdict, source=classifier.source, job_id=job_id)
+    return {
+        "decision_id": str(decision.pk),
+        "message_id": str(case.target.pk),
+        "category": verdict.category.value,
+        "confidence": verdict.confidence,
+    }
+
+
+def _open_case(
+    account: MailAccount, thread_id: UUID, message_id: UUID, *, job_id: UUID, force: bool
+) -> Case | Skipped:
+    found = Message.objects.filter(account=account, thread_id=thread_id, pk=message_id)
+    if not found.exists():
+        raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
+    thread: MailThread = MailThread.objects.get(pk=thread_id)
+    messages = list(newest_first(thread).defer(*_LARGE_COLUMNS))
+    target = next((message for message in messages if not message.outgoing), None)
+    if target is None:
+        return Skipped("The thread has no message from anybody else")
+    if not force and thread.classification and thread.classified_upto_id == messages[0].pk:
+        return Skipped("The thread is classified up to its newest message")
+    if Decision.objects.filter(message=target, job_id=job_id).exists():
+        return Skipped("This job has classified the thread already")
+    context = mail_context(target, messages, own_addresses(account))
+    return Case(thread, messages, target, context)
+
+
+def _decide(
+    account: MailAccount, case: Case, verdict: Classification, *, source: str, job_id: UUID
+) -> Decision:
+    """Store the verdict, the thread's new state, the event, and the label changes with their jobs."""
+    decision: Decision = Decision.objects.create(
+        account=account,
+        message=case.target,
+        source=source,
+        category=verdict.category,
+        confidence=verdict.confidence,
+        rationale=verdict.rationale,
+        explanations={
+            "salient_features": list(verdict.features),
+            "language": verdict.language,
+            "style": verdict.style,
+            "automated": verdict.automated,
+        },
+        job_id=job_id,
+    )
+    MailThread.objects.filter(pk=case.thread.pk).update(
+        classification=verdict.category,
+        status=_status_after(verdict.category),
+        classified_upto=case.messages[0],
+    )
+    record_event(
+        EventType.CLASSIFIED,
+        account,
+        message=case.target,
+        detail={
+            "decision_id": str(decision.pk),
+            "category": verdict.category.value,
+            "previous": case.thread.classification,
+            "source": source,
+        },
+    )
+    relabel_thread(decision, case.messages)
+    return decision
+
+
+def _status_after(category: Category) -> ThreadStatus:
+    """Only what needs a response waits for a draft."""
+    if category == Category.NEEDS_RESPONSE:
+        return ThreadStatus.PENDING
+    return ThreadStatus.SKIPPED

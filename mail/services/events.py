@@ -1,0 +1,32 @@
+"""Keeps what happened to mail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mail.models import EventType, MailAccount, MailEvent, MailThread, Message
+from tenants.context import current_correlation_id
+
+
+def record_event(
+    event_type: EventType,
+    account: MailAccount,
+    *,
+    thread: MailThread | None = None,
+    message: Message | None = None,
+    detail: dict[str, Any] | None = None,
+) -> None:
+    """Add an event in the scope's transaction; `detail` holds no mail text.
+
+    The thread defaults to the message's.
+    """
+    thread_id = message.thread_id if thread is None and message is not None else None
+    MailEvent.objects.create(
+        firm_id=account.firm_id,
+        account_id=account.pk,
+        thread_id=thread.pk if thread is not None else thread_id,
+        message_id=message.pk if message is not None else None,
+        event_type=event_type,
+        detail=detail or {},
+        correlation_id=current_correlation_id() or "",
+    )

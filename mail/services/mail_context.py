@@ -1,0 +1,51 @@
+"""Turns stored messages back into the facts a classifier decides on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mail.llm.base import MailContext
+from mail.models import Message
+from mail.text.parsed import Address, AttachmentMeta, Headers
+
+
+def mail_context(
+    message: Message, thread: Sequence[Message], own_addresses: frozenset[str]
+) -> MailContext:
+    """Return the facts about `message` in its thread, newest message first.
+
+    Must run in the firm's scope: the attachments are read.
+    """
+    return MailContext(
+        sender=Address(message.sender_name, message.sender_address),
+        own_addresses=own_addresses,
+        subject=message.subject,
+        text=message.text,
+        headers=Headers(tuple((name, value) for name, value in message.headers)),
+        to=_addresses(message.to),
+        cc=_addresses(message.cc),
+        hidden_text=message.hidden_text,
+        attachments=_attachments(message),
+        calendar_method=message.calendar_method,
+        thread_messages=len(thread),
+        user_wrote_last=thread[0].outgoing,
+    )
+
+
+def _addresses(stored: list[dict[str, str]]) -> tuple[Address, ...]:
+    return tuple(Address(**address) for address in stored)
+
+
+def _attachments(message: Message) -> tuple[AttachmentMeta, ...]:
+    return tuple(
+        AttachmentMeta(
+            part_id=row.part_id,
+            filename=row.filename,
+            mime_type=row.mime_type,
+            size=row.size,
+            attachment_id=row.gmail_attachment_id,
+            content_id=row.content_id,
+            inline=row.inline,
+        )
+        for row in message.attachments.order_by("part_id")
+    )

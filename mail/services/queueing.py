@@ -1,0 +1,141 @@
+"""How the mail app's jobs are put into the queue: their keys, locks and priorities.
+
+Keys are unique among live jobs. A job that reads a mailbox as it is may be past the point a later
+request is about while it still runs; so the keys of syncs and backfills name the mailbox's sync
+generation, which grows when one starts: at most one waits behind the one that runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Literal
+from uuid import UUID
+
+from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
+from jobs.states import Priority
+from mail.models import Action, MailAccount, Message
+
+SyncType = Literal["sync", "history.sync.gmail"]
+
+
+def sync_lock(account_id: UUID) -> str:
+    """Name the lock under which a mailbox is read."""
+    return f"gmail-sync:{account_id}"
+
+
+def thread_lock(thread_id: UUID) -> str:
+    """Name the lock under which a thread is changed."""
+    return f"gmail-thread:{thread_id}"
+
+
+def request_sync(
+    account: MailAccount,
+    *,
+    job_type: SyncType = "sync",
+    history_id: str = "",
+    force_full: bool = False,
+) -> EnqueueResult:
+    """Ask for a sync; requests coalesce into the one that has not started yet.
+
+    Must run in the firm's scope. `history_id` is what a notification named.
+    """
+    account.refresh_from_db(fields=["sync_generation"])
+    payload: dict[str, object] = {"account_id": account.pk, "history_id": history_id}
+    kind: str = job_type
+    if job_type == "sync":
+        payload["force_full"] = force_full
+        kind = "sync:full" if force_full else "sync"
+    return enqueue(
+        job_type,
+        payload,
+        priority=Priority.HIGH,
+        idempotency_key=f"{kind}:{account.pk}:{account.sync_generation}",
+    )
+
+
+def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:
+    """Ask for everything `query` finds (None: all inbox and sent mail), however old.
+
+    Must run in the firm's scope.
+    """
+    account.refresh_from_db(fields=["sync_generation"])
+    return _enqueue_backfill(
+        account, query=query, page_token=None, history_id="", part=str(account.sync_generation)
+    )
+
+
+def enqueue_next_page(
+    account: MailAccount, *, query: str | None, page_token: str, history_id: str
+) -> None:
+    """Go on with a backfill at its next page."""
+    _enqueue_backfill(
+        account, query=query, page_token=page_token, history_id=history_id, part=page_token
+    )
+
+
+def _enqueue_backfill(
+    account: MailAccount, *, query: str | None, page_token: str | None, history_id: str, part: str
+) -> EnqueueResult:
+    # Queries and page tokens have no length limit, keys have one.
+    digest = hashlib.sha256(f"{part}\n{query}".encode()).hexdigest()[:32]
+    return enqueue(
+        "backfill.gmail",
+        {
+            "account_id": account.pk,
+            "page_token": page_token,
+            "query": query,
+            "history_id": history_id,
+        },
+        priority=Priority.LOW,
+        idempotency_key=f"backfill.gmail:{account.pk}:{digest}",
+    )
+
+
+def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> int:
+    """Enqueue what is not stored yet; return how many jobs that made.
+
+    Must run in the firm's scope.
+    """
+    wanted = list(dict.fromkeys(gmail_message_ids))
+    stored = set(
+        Message.objects.filter(account=account, gmail_message_id__in=wanted).values_list(
+            "gmail_message_id", flat=True
+        )
+    )
+    results = enqueue_many(
+        [
+            EnqueueSpec(
+                "ingest.gmail",
+                {"account_id": account.pk, "gmail_message_id": gmail_message_id},
+                priority=Priority.HIGH,
+            )
+            for gmail_message_id in wanted
+            if gmail_message_id not in stored
+        ]
+    )
+    return sum(result.created for result in results)
+
+
+def enqueue_classify(message: Message, *, force: bool = False) -> EnqueueResult:
+    """Have the message's thread judged. Must run in the firm's scope."""
+    return enqueue(
+        "classify",
+        {
+            "account_id": message.account_id,
+            "message_id": message.pk,
+            "thread_id": message.thread_id,
+            "force": force,
+        },
+        priority=Priority.NORMAL,
+    )
+
+
+def enqueue_action(action: Action, thread_id: UUID) -> EnqueueResult:
+    """Have the action executed. Must run in the firm's scope."""
+    return enqueue(
+        "action.gmail",
+        {"account_id": action.account_id, "action_id": action.pk},
+        priority=Priority.NORMAL,
+        lock_key=thread_lock(thread_id),
+    )

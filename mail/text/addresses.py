@@ -1,0 +1,98 @@
+"""Address header fields, read leniently and in one pass.
+
+The standard library's parser differs between Python releases on unquoted commas and recurses into
+nested comments; senders are free to write both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mail.text.encoded_words import decode_header, recover_bytes
+from mail.text.parsed import Address
+
+_FIELD_CHARS: Final = 100_000
+_ADDRESS_CHARS: Final = 320
+_NAME_CHARS: Final = 200
+_MAX_ADDRESSES: Final = 1_000
+_ANGLE: Final = re.compile(r"<\s{0,8}([^<>\s]+)\s{0,8}>\s{0,8}\Z")
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def parse_addresses(values: tuple[str, ...]) -> tuple[Address, ...]:
+    """Return the mailboxes of raw header values in order, leaving out what has no ``@``."""
+    found: list[Address] = []
+    for value in values:
+        # Gmail may hand out a decoded name without its quotes: "Novák, Jan <jan@…>" is one person.
+        pending = ""
+        for piece, comment in _split(recover_bytes(value[:_FIELD_CHARS])):
+            name, address = _name_and_address(piece)
+            if address:
+                found.append(_address(f"{pending} {name}".strip() or comment, address))
+                pending = ""
+            elif piece:
+                pending = f"{pending} {piece},".strip()
+    return tuple(found[:_MAX_ADDRESSES])
+
+
+def parse_sender(values: tuple[str, ...]) -> Address:
+    """Return the first mailbox of raw From values; without one, what they say as the name."""
+    found = parse_addresses(values)
+    return found[0] if found else Address(decode_header(" ".join(values), _NAME_CHARS), "")
+
+
+def _split(value: str) -> list[tuple[str, str]]:
+    """Cut an address list at its commas into pairs of (text, comment); group names fall away."""
+    pieces: list[tuple[str, str]] = []
+    text: list[str] = []
+    comment: list[str] = []
+    quoted = escaped = angle = has_at = False
+    depth = 0
+    for char in value:
+        target = comment if depth else text
+        if escaped or (quoted and char not in '"\\'):
+            escaped = False
+            target.append(char)
+        elif char == "\\":
+            escaped = True
+            target.append(char)
+        elif char == '"' and not depth:
+            quoted = not quoted
+            target.append(char)
+        elif char == "(":
+            depth += 1
+        elif char == ")" and depth:
+            depth -= 1
+        elif depth:
+            target.append(char)
+        elif char in ",;" and not angle:
+            pieces.append(("".join(text).strip(), "".join(comment).strip()))
+            text, comment, has_at = [], [], False
+        elif char == ":" and not angle and not has_at:
+            text = []
+        else:
+            has_at = has_at or char == "@"
+            angle = char == "<" or (angle and char != ">")
+            target.append(char)
+    pieces.append(("".join(text).strip(), "".join(comment).strip()))
+    return pieces
+
+
+def _name_and_address(piece: str) -> tuple[str, str]:
+    angle = _ANGLE.search(piece)
+    if angle is not None and "@" in angle.group(1):
+        return _unquote(piece[: angle.start()].strip()), angle.group(1)
+    words = piece.replace("<", " ").replace(">", " ").split()
+    address = next((word for word in words if "@" in word.strip("@")), "")
+    return "", address.strip("\"'")
+
+
+def _unquote(name: str) -> str:
+    if len(name) > 1 and name[0] == name[-1] == '"':
+        name = name[1:-1]
+    return _ESCAPED.sub(r"\1", name)
+
+
+def _address(name: str, address: str) -> Address:
+    return Address(decode_header(name, _NAME_CHARS), decode_header(address, _ADDRESS_CHARS))

@@ -1,0 +1,156 @@
+"""Which parts of a message are its body, and what a reader sees of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from mail.text.charsets import codec_for, decode_bytes, html_charset
+from mail.text.cleaning import clean_text
+from mail.text.html_text import html_to_text
+from mail.text.parsed import AttachmentMeta, TextSource
+from mail.text.parts import Fetch, Part
+from mail.text.plain import drop_uuencoded, unflow
+
+_TEXT_CHARS: Final = 1_000_000
+_HTML_CHARS: Final = 2_000_000
+_CALENDAR_BYTES: Final = 4_096
+_PLAIN_TYPES: Final = frozenset({"text/plain", "text", "text/markdown", "text/x-plain"})
+_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TAGGED_TYPES: Final = frozenset({"text/enriched", "text/richtext"})
+_CALENDAR_METHOD: Final = re.compile(rb"^METHOD:([A-Za-z-]{1,20})", re.MULTILINE | re.IGNORECASE)
+_LOOKS_LIKE_HTML: Final = re.compile(
+    r"\s{0,100}<(?:!doctype html|html|body|table|div)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What the parts of a message amount to."""
+
+    text: str
+    source: TextSource
+    html: str | None
+    hidden_text: str
+    attachments: tuple[AttachmentMeta, ...]
+    calendar_method: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A run of parts, read: what they show, what they hide, and from what kind of part."""
+
+    text: str = ""
+    html: str = ""
+    hidden: str = ""
+    source: TextSource = TextSource.NONE
+
+
+def read_body(parts: list[Part], fetch: Fetch | None) -> Body:
+    """Sort the leaves of a message into body and attachments and read the body.
+
+    Of alternatives the plain text counts unless it is blank; what stands side by side is put
+    together in order. The text of an attached message counts only where the mail has none.
+    """
+    own = [part for part in parts if not part.nested]
+    readings = _read(own, fetch)
+    if not any(reading.text.strip() for reading in readings):
+        readings += _read([part for part in parts if part.nested], fetch)
+    calendar = next((part for part in parts if part.mime_type == "text/calendar"), None)
+    return Body(
+        text=clean_text(_join(reading.text.strip("\n") for reading in readings), _TEXT_CHARS),
+        source=_source(readings),
+        html=clean_text(_join(reading.html for reading in readings), _HTML_CHARS) or None,
+        hidden_text=clean_text(_join(reading.hidden for reading in readings), _TEXT_CHARS),
+        attachments=tuple(part.meta() for part in parts if not _is_text(part)),
+        calendar_method=_calendar_method(calendar, fetch) if calendar is not None else "",
+    )
+
+
+def _read(parts: list[Part], fetch: Fetch | None) -> list[_Reading]:
+    """Read body parts, each set of alternatives as one."""
+    readings: list[_Reading] = []
+    body = [part for part in parts if _is_text(part)] or [p for p in parts if _is_named_text(p)]
+    numbered = enumerate(body)
+    for _, run in groupby(
+        numbered, key=lambda item: (item[1].group, item[1].group is None and item[0])
+    ):
+        readings.append(_read_alternatives([part for _, part in run], fetch))
+    return readings
+
+
+def _read_alternatives(parts: list[Part], fetch: Fetch | None) -> _Reading:
+    plain: list[str] = []
+    html: list[str] = []
+    source = TextSource.NONE
+    for part in parts:
+        if part.detached and fetch is None:
+            source = TextSource.DETACHED
+            continue
+        text = _decode(part, fetch)
+        (html if _is_html(part, text) else plain).append(text)
+    markup = _join(html)
+    page = html_to_text(markup[:_HTML_CHARS])
+    text = _join(plain)
+    if text.strip() or not html:
+        source = TextSource.PLAIN if plain else source
+        return _Reading(text, markup, page.hidden, source)
+    return _Reading(page.shown, markup, page.hidden, TextSource.HTML)
+
+
+def _source(readings: list[_Reading]) -> TextSource:
+    """Name the source of the whole text: HTML as soon as some of it comes from HTML."""
+    shown = {reading.source for reading in readings if reading.text.strip()}
+    seen = shown or {reading.source for reading in readings}
+    ranking = (TextSource.HTML, TextSource.PLAIN, TextSource.DETACHED)
+    if not shown:
+        ranking = (TextSource.DETACHED, TextSource.HTML, TextSource.PLAIN)
+    return next((source for source in ranking if source in seen), TextSource.NONE)
+
+
+def _decode(part: Part, fetch: Fetch | None) -> str:
+    data = part.content(fetch)
+    label = part.content_parameter("charset")
+    if part.mime_type in _HTML_TYPES and codec_for(label) is None:
+        label = html_charset(data) or label
+    text = clean_text(decode_bytes(data, label), _HTML_CHARS)
+    if part.content_parameter("format").lower() == "flowed":
+        text = unflow(text, delete_space=part.content_parameter("delsp").lower() == "yes")
+    return drop_uuencoded(text)
+
+
+def _is_text(part: Part) -> bool:
+    """Tell whether the part is to be read in the message itself.
+
+    A broken multipart arrives as a leaf that still has its content, which is better than nothing.
+    """
+    if part.disposition == "attachment" or (part.filename and part.part_id):
+        return False
+    broken = part.mime_type.startswith("multipart/") and bool(part.body.get("data"))
+    return broken or part.mime_type in _PLAIN_TYPES | _HTML_TYPES | _TAGGED_TYPES
+
+
+def _is_named_text(part: Part) -> bool:
+    """Tell whether the part is text shown in place under a file name: a body for want of another."""
+    return part.disposition != "attachment" and part.mime_type in _PLAIN_TYPES | _HTML_TYPES
+
+
+def _is_html(part: Part, text: str) -> bool:
+    if part.mime_type in _HTML_TYPES | _TAGGED_TYPES:
+        return True
+    return _LOOKS_LIKE_HTML.match(text) is not None
+
+
+def _calendar_method(part: Part, fetch: Fetch | None) -> str:
+    declared = part.content_parameter("method")
+    if declared:
+        return declared.upper()[:20]
+    match = _CALENDAR_METHOD.search(part.content(fetch)[:_CALENDAR_BYTES])
+    return match.group(1).decode("ascii").upper() if match else ""
+
+
+def _join(texts: Iterable[str]) -> str:
+    return "\n\n".join(text for text in texts if text)

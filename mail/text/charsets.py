@@ -1,0 +1,113 @@
+"""Bytes to text, for mail whose charset is unknown, wrong or missing."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final
+
+from mail.text.charset_guess import guess_codec
+
+_UNKNOWN_LABELS: Final = {
+    "iso-8859-8-i": "iso-8859-8",
+    "iso-8859-8-e": "iso-8859-8",
+    "x-sjis": "cp932",
+    "x-gbk": "gb18030",
+    "x-mac-ce": "mac-latin2",
+    "x-mac-roman": "mac-roman",
+    "x-user-defined": "cp1252",
+    "unicode": "utf-16",
+    "unicode-1-1-utf-7": "utf-7",
+    "utf8mb4": "utf-8",
+    "ansi_x3.4-1968": "utf-8",
+}
+"""Labels seen in mail that Python does not know."""
+
+_SUPERSETS: Final = {
+    "ascii": "utf-8",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+}
+"""Codecs by Python's names whose superset is what mailers really send."""
+
+_NOT_CHARSETS: Final = frozenset(
+    {"idna", "punycode", "mbcs", "oem", "unicode-escape", "raw-unicode-escape"}
+)
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LABEL: Final = re.compile(r"[\w.:+-]{1,40}", re.ASCII)
+_META_CHARSET: Final = re.compile(
+    rb"""charset\s{0,8}=\s{0,8}["']?([\w.:+-]{1,40})""", re.IGNORECASE
+)
+_HEAD_BYTES: Final = 2048
+
+
+def codec_for(label: str | None) -> str | None:
+    """Return the codec a charset label means, or None when there is no such charset."""
+    match = _LABEL.search(label or "")
+    if match is None:
+        return None
+    name = match.group().lower()
+    try:
+        codec = codecs.lookup(_UNKNOWN_LABELS.get(name, name)).name
+        b"a".decode(codec, "ignore")
+    except (LookupError, UnicodeError):
+        # Codecs such as zlib or hex are found by lookup and refused by decode.
+        return None
+    return None if codec in _NOT_CHARSETS else _SUPERSETS.get(codec, codec)
+
+
+def html_charset(data: bytes) -> str | None:
+    """Return the charset an HTML document declares in its own head, if any."""
+    match = _META_CHARSET.search(data[:_HEAD_BYTES])
+    return match.group(1).decode("ascii") if match else None
+
+
+def decode_bytes(data: bytes, label: str | None = None) -> str:
+    """Return ``data`` as text, believing the label only as far as the bytes bear it out.
+
+    A byte order mark wins, then the label, then UTF-8, then a guess from the bytes. Never raises;
+    what cannot be decoded becomes U+FFFD.
+    """
+    for mark, codec in _BOMS:
+        if data.startswith(mark):
+            return data.decode(codec, "replace")
+    declared = codec_for(label)
+    if declared is not None and not _plausible(declared, data):
+        declared = None
+    for candidate in (declared, "utf-8"):
+        text = _decode_strictly(data, candidate)
+        if text is not None:
+            return text
+    # A label other than UTF-8 was chosen by somebody; bytes it cannot hold are damage.
+    codec = guess_codec(data) if declared in {None, "utf-8"} else declared
+    return data.decode(codec or "utf-8", "replace")
+
+
+def _plausible(codec: str, data: bytes) -> bool:
+    """Tell whether the bytes can be what they claim, where decoding alone would not show it.
+
+    UTF-16 and UTF-32 turn any bytes into letters, so they must show the NULs of real text, and
+    ISO-2022-JP in disguise passes for ASCII.
+    """
+    if codec.startswith(("utf-16", "utf-32")):
+        return b"\0" in data
+    return codec != "utf-8" or b"\x1b$" not in data
+
+
+def _decode_strictly(data: bytes, codec: str | None) -> str | None:
+    if codec is None or not _plausible(codec, data):
+        return None
+    try:
+        return data.decode(codec)
+    except ValueError:
+        return None

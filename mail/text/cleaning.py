@@ -1,0 +1,24 @@
+"""What every string from a message goes through before it may be stored."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CONTROLS: Final = {code: None for code in (*range(32), 127) if chr(code) not in "\n\t"}
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def clean_text(text: str, limit: int) -> str:
+    """Return ``text`` with Unix line ends, at most ``limit`` characters and safe to store.
+
+    Control characters go: PostgreSQL refuses NUL, and the others only disturb a reader. Lone
+    surrogates become U+FFFD, as they cannot be written as UTF-8.
+    """
+    text = text[: 2 * limit].replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
+    return _SURROGATE.sub("\ufffd", text)[:limit]
+
+
+def clean_line(text: str, limit: int) -> str:
+    """Return ``text`` as one line: as ``clean_text``, with every run of white space one space."""
+    return " ".join(clean_text(text, 2 * limit).split())[:limit].rstrip()

@@ -1,0 +1,84 @@
+"""The base of every admin page: what a member of a firm may look at, and nothing to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Model
+from django.http import Http404, HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.paginator import InfinitePaginator
+
+from tenants.scope import current_scope
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """Lists and pages to read, for platform staff and for members of a firm.
+
+    Which rows there are is decided by the request's tenant scope; rows out of scope, like rows
+    that do not exist, answer 404. Nothing counts the table.
+    """
+
+    show_full_result_count = False
+    paginator = InfinitePaginator
+    list_per_page = 50
+    # Unordered columns: sorting by what no index holds would read the whole table.
+    sortable_by: tuple[str, ...] = ()
+    actions = None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Refuse."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Refuse."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Refuse."""
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Allow whoever sees at least one firm."""
+        scope = current_scope()
+        return scope is not None and scope.firm_ids != frozenset()
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Allow whoever may view."""
+        return self.has_view_permission(request)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Model:
+        """Return the row.
+
+        Raises:
+            Http404: there is none in scope (the stock admin would redirect to its index).
+        """
+        found: Model | None = super().get_object(request, object_id, from_field)
+        if found is None:
+            raise Http404(f"no {self.model._meta.verbose_name} has this id")
+        return found
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Show the page, without the buttons that would change something."""
+        context = {"show_save": False, "show_save_and_continue": False, **(extra_context or {})}
+        return super().changeform_view(request, object_id, form_url, context)
+
+
+def sees_all_firms() -> bool:
+    """Say whether the request sees every firm."""
+    scope = current_scope()
+    return scope is not None and scope.firm_ids is None
+
+
+def sees_several_firms() -> bool:
+    """Say whether rows on one page can belong to different firms."""
+    scope = current_scope()
+    return scope is not None and (scope.firm_ids is None or len(scope.firm_ids) > 1)

@@ -1,0 +1,20 @@
+"""Memberships in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from tenants.admin.base import ReadOnlyAdmin
+from tenants.models import Membership
+
+
+@admin.register(Membership)
+class MembershipAdmin(ReadOnlyAdmin):
+    """Who belongs to the firms in scope."""
+
+    list_display = ("user", "firm", "role", "created_at")
+    list_filter = ("role",)
+    list_select_related = ("user", "firm")
+    search_fields = ("user__username",)
+    ordering = ("firm", "role", "id")
+    fields = ("user", "firm", "role", "created_at")

@@ -1,0 +1,138 @@
+"""The manners of every command: `--json`, tables for people, exit codes that mean something."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from tenants.errors import UnknownFirm
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+
+EXIT_REFUSED = 1
+EXIT_NOT_FOUND = 3
+
+
+class CommandRefused(CommandError):
+    """A command that ends with a reason; `errors` lists field, code and message of each fault."""
+
+    code = "refused"
+    exit_code = EXIT_REFUSED
+
+    def __init__(
+        self, message: str, *, code: str = "", errors: Sequence[dict[str, str]] = ()
+    ) -> None:
+        super().__init__(message, returncode=self.exit_code)
+        self.code = code or self.code
+        self.errors = list(errors)
+
+
+class Refused(CommandRefused):
+    """The command understood, and may not or cannot do it now: exit 1."""
+
+
+class NotFound(CommandRefused):
+    """What the command was to act on does not exist: exit 3."""
+
+    code = "not_found"
+    exit_code = EXIT_NOT_FOUND
+
+
+class JsonCommand(BaseCommand):
+    """A command with `--json`: then one object on stdout, everything else on stderr."""
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Add `--json` to whatever the command takes."""
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        return parser
+
+    def add_json_option(self, parser: CommandParser) -> None:
+        """Let a subcommand take `--json` too."""
+        # Without a default of its own, the subcommand leaves alone what stood before its name.
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="print one JSON object",
+        )
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run the command; with `--json` a refusal is an object on stdout too."""
+        try:
+            return super().execute(*args, **options)
+        except CommandRefused as refusal:
+            if options.get("json"):
+                self.emit({"code": refusal.code, "detail": str(refusal), "errors": refusal.errors})
+            raise
+
+    def emit(self, data: object) -> None:
+        """Write `data` to stdout as one JSON object."""
+        self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
+
+    def console(self) -> Console:
+        """Return a console for people, writing to this command's stdout."""
+        return Console(
+            file=self.stdout,  # type: ignore[arg-type]  # OutputWrapper is a text stream in all but name
+            # Cells hold text from outside: brackets in it are not markup.
+            markup=False,
+            highlight=False,
+            emoji=False,
+        )
+
+    def table(
+        self, title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
+    ) -> None:
+        """Print a table for people; None prints as a dash."""
+        table = Table(
+            *(
+                Column(column, overflow="fold") if isinstance(column, str) else column
+                for column in columns
+            ),
+            title=title or None,
+            title_justify="left",
+            show_edge=False,
+        )
+        for row in rows:
+            table.add_row(*(_cell(value) for value in row))
+        self.console().print(table)
+
+
+def _cell(value: object) -> str | Text:
+    if value is None:
+        return "-"
+    return value if isinstance(value, Text) else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return `text` without control characters, which could steer the reader's terminal."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
+
+
+@contextmanager
+def command_scope(firm_slug: str | None) -> Iterator[Firm | None]:
+    """Work on the rows of the firm with this slug, or of every firm when none is named.
+
+    Raises:
+        NotFound: no firm has this slug.
+    """
+    if firm_slug is None:
+        with all_firms("operator's command line"):
+            yield None
+        return
+    try:
+        firm = Firm.objects.get_by_slug(firm_slug)
+    except UnknownFirm as error:
+        raise NotFound(str(error)) from error
+    with firm_scope(firm):
+        yield firm

@@ -1,0 +1,36 @@
+"""What can go wrong at the wall between firms.
+
+TenantError
+  MissingTenant    no firm in scope where one is needed
+  TenantMismatch   a row or payload of another firm than the one in scope
+  UnknownFirm      no firm has this slug or id
+"""
+
+from __future__ import annotations
+
+
+class TenantError(Exception):
+    """Something is wrong with the firm in scope."""
+
+    code = "tenant_error"
+
+
+class MissingTenant(TenantError):
+    """No firm is in scope: use `with firm_scope(firm):` or `with all_firms("reason"):`."""
+
+    code = "missing_tenant"
+
+    def __init__(self, what: str = "") -> None:
+        super().__init__(f"{what}: {self.__doc__}" if what else self.__doc__)
+
+
+class TenantMismatch(TenantError):
+    """The row belongs to a firm that is not in scope."""
+
+    code = "tenant_mismatch"
+
+
+class UnknownFirm(TenantError):
+    """No firm has this slug or id."""
+
+    code = "unknown_firm"

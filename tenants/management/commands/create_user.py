@@ -1,0 +1,75 @@
+"""`manage.py create_user EMAIL --firm S --role R --password-env VAR`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandParser
+from django.core.validators import validate_email
+from django.db import transaction
+
+from tenants.cli import JsonCommand, NotFound, Refused
+from tenants.errors import UnknownFirm
+from tenants.models import Firm, Membership, Role
+from tenants.scope import firm_scope
+
+
+class Command(JsonCommand):
+    """Creates a user, or adds an existing one to a firm."""
+
+    help = "Create a user and make it a member of a firm."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the address, the firm, the role and where the password stands."""
+        parser.add_argument("email")
+        parser.add_argument("--firm", required=True, help="slug of the firm")
+        parser.add_argument("--role", required=True, choices=Role.values)
+        parser.add_argument(
+            "--password-env",
+            required=True,
+            metavar="VAR",
+            help="environment variable that holds the password",
+        )
+
+    def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
+        """Create both rows or neither."""
+        try:
+            validate_email(email)
+            owner = Firm.objects.get_by_slug(firm)
+        except ValidationError as error:
+            raise Refused(f"email: {error.message}") from error
+        except UnknownFirm as error:
+            raise NotFound(str(error)) from error
+        with transaction.atomic():
+            created = self._user(email, options["password_env"])
+            with firm_scope(owner):
+                Membership.objects.update_or_create(
+                    firm=owner, user_id=created, defaults={"role": role}
+                )
+        if options["json"]:
+            self.emit({"id": created, "email": email, "firm": owner.slug, "role": role})
+        else:
+            self.stdout.write(f"{email} is now {role} of {owner.name}.")
+
+    def _user(self, email: str, password_env: str) -> int:
+        """Return the id of the user with this address, creating it with the given password."""
+        users = get_user_model()
+        existing = users.objects.filter(username=email.lower()).first()
+        if existing is not None:
+            return int(existing.pk)
+        # The caller names the variable, so config.env cannot know it.
+        password = os.environ.get(password_env, "")
+        if not password:
+            raise Refused(f"environment variable {password_env} is empty")
+        try:
+            validate_password(password)
+        except ValidationError as error:
+            raise Refused("password: " + " ".join(error.messages)) from error
+        user = users.objects.create_user(
+            username=email.lower(), email=email, password=password, is_staff=True
+        )
+        return int(user.pk)

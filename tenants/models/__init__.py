@@ -1,0 +1,15 @@
+"""Firms, memberships, and the base of every model a firm owns."""
+
+from tenants.models.base import FirmOwned, TenantManager, TenantModel
+from tenants.models.firm import SYSTEM_SLUG, Firm
+from tenants.models.membership import Membership, Role
+
+__all__ = [
+    "SYSTEM_SLUG",
+    "Firm",
+    "FirmOwned",
+    "Membership",
+    "Role",
+    "TenantManager",
+    "TenantModel",
+]

@@ -1,0 +1,82 @@
+"""The base of every model a firm owns, with a manager that fails closed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from django.db import models
+from uuid_utils.compat import uuid7
+
+from tenants.errors import MissingTenant, TenantMismatch
+from tenants.scope import current_scope, require_scope
+
+M = TypeVar("M", bound="FirmOwned")
+
+
+class TenantManager(models.Manager[M]):
+    """Sees the rows of the firms in scope; without a scope it raises MissingTenant."""
+
+    def get_queryset(self) -> models.QuerySet[M]:
+        """Return the rows in sight."""
+        scope = require_scope(self.model.__name__)
+        rows = super().get_queryset()
+        return rows if scope.firm_ids is None else rows.filter(firm_id__in=scope.firm_ids)
+
+    def unscoped(self, reason: str) -> models.QuerySet[M]:
+        """Return rows of every firm, for the few places that look up by a unique id they hold."""
+        if not reason:
+            raise ValueError("unscoped() needs a reason")
+        return super().get_queryset()
+
+    def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> list[M]:
+        """Create many rows, each checked against the scope."""
+        rows = list(objs)
+        for row in rows:
+            row.claim_for_scope()
+        return super().bulk_create(rows, *args, **kwargs)
+
+
+class FirmOwned(models.Model):
+    """A row that belongs to one firm."""
+
+    firm = models.ForeignKey(
+        "tenants.Firm", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+
+    objects: TenantManager[Any] = TenantManager()
+
+    class Meta:
+        abstract = True
+
+    def claim_for_scope(self) -> None:
+        """Take the firm in scope when none is set, and refuse a firm out of scope.
+
+        Raises:
+            MissingTenant: no scope, or several firms in it and none set on the row.
+            TenantMismatch: the row's firm is not in scope.
+        """
+        scope = current_scope()
+        if scope is None:
+            raise MissingTenant(type(self).__name__)
+        if self.firm_id is None:
+            if scope.only_firm_id is None:
+                raise MissingTenant(f"{type(self).__name__} without a firm")
+            self.firm_id = scope.only_firm_id
+        elif not scope.allows(self.firm_id):
+            raise TenantMismatch(
+                f"{type(self).__name__} of firm {self.firm_id}: that firm is not in scope"
+            )
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save, after the check of `claim_for_scope`."""
+        self.claim_for_scope()
+        super().save(*args, **kwargs)
+
+
+class TenantModel(FirmOwned):
+    """A firm-owned row with a UUIDv7 primary key."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+
+    class Meta:
+        abstract = True

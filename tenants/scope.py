@@ -1,0 +1,117 @@
+"""Which firms the running code may see.
+
+A scope is always a database transaction: on PostgreSQL it carries the firms as a local setting
+that row level security reads, and on both databases it ends with the scope. Keep it short and do
+no network calls inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.db import connection, transaction
+
+from tenants.errors import MissingTenant
+
+if TYPE_CHECKING:
+    from tenants.models import Firm
+
+FIRMS_SETTING = "mailroom.firms"
+ALL_FIRMS_VALUE = "all"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The firms in sight; `firm_ids` None means every firm."""
+
+    firm_ids: frozenset[int] | None
+    reason: str = ""
+
+    def allows(self, firm_id: int) -> bool:
+        """Say whether rows of this firm are in sight."""
+        return self.firm_ids is None or firm_id in self.firm_ids
+
+    @property
+    def only_firm_id(self) -> int | None:
+        """The one firm in scope, None where there are several."""
+        if self.firm_ids is not None and len(self.firm_ids) == 1:
+            return next(iter(self.firm_ids))
+        return None
+
+    @property
+    def setting(self) -> str:
+        """The scope as row level security reads it: "all", or a bigint array literal."""
+        if self.firm_ids is None:
+            return ALL_FIRMS_VALUE
+        return "{" + ",".join(str(firm_id) for firm_id in sorted(self.firm_ids)) + "}"
+
+
+_scope: ContextVar[Scope | None] = ContextVar("tenant_scope", default=None)
+
+
+def current_scope() -> Scope | None:
+    """Return the scope in force, None outside every scope."""
+    return _scope.get()
+
+
+def require_scope(what: str = "") -> Scope:
+    """Return the scope in force.
+
+    Raises:
+        MissingTenant: there is none; `what` names what was asked for.
+    """
+    scope = _scope.get()
+    if scope is None:
+        raise MissingTenant(what)
+    return scope
+
+
+@contextmanager
+def firm_scope(firm: Firm | int) -> Iterator[None]:
+    """Work on the rows of one firm, in one transaction."""
+    firm_id = firm if isinstance(firm, int) else firm.pk
+    with firms_scope([firm_id]):
+        yield
+
+
+@contextmanager
+def firms_scope(firm_ids: Iterable[int]) -> Iterator[None]:
+    """Work on the rows of several firms (a user's memberships), in one transaction."""
+    with _enter(Scope(frozenset(firm_ids))):
+        yield
+
+
+@contextmanager
+def all_firms(reason: str) -> Iterator[None]:
+    """Work on the rows of every firm, in one transaction; `reason` says why, for the reader."""
+    if not reason:
+        raise ValueError("all_firms() needs a reason")
+    with _enter(Scope(None, reason)):
+        yield
+
+
+@contextmanager
+def _enter(scope: Scope) -> Iterator[None]:
+    outer = _scope.get()
+    token = _scope.set(scope)
+    try:
+        with transaction.atomic():
+            _tell_database(scope)
+            try:
+                yield
+            finally:
+                if outer is not None and not connection.needs_rollback:
+                    _tell_database(outer)
+    finally:
+        _scope.reset(token)
+
+
+def _tell_database(scope: Scope) -> None:
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config(%s, %s, true)", [FIRMS_SETTING, scope.setting])
