@@ -67,9 +67,7 @@ def read_env() -> Env:
         secret_key=_secret_key(source, var_dir, allowed_hosts),
         allowed_hosts=allowed_hosts,
         database=_database(source, var_dir),
-        listen_database_url=_read(
-            "LISTEN_DATABASE_URL", lambda name: source.str(name, default="")
-        ),
+        listen_database_url=_read("LISTEN_DATABASE_URL", lambda name: source.str(name, default="")),
         var_dir=var_dir,
         log_format=_choice(source, "LOG_FORMAT", ("console", "json"), "console"),
         log_level=_choice(
@@ -95,7 +93,7 @@ def _read(name: str, parse: Callable[[str], T]) -> T:
 
 
 def _choice(source: environ.Env, name: str, choices: tuple[str, ...], default: str) -> str:
-    value = _read(name, lambda key: source.str(key, default=default))
+    value: str = _read(name, lambda key: source.str(key, default=default))
     if value not in choices:
         raise EnvironmentInvalid(name, f"must be one of {', '.join(choices)}; it is {value!r}")
     return value
@@ -124,7 +122,7 @@ def _database(source: environ.Env, var_dir: Path) -> dict[str, Any]:
 
 def _secret_key(source: environ.Env, var_dir: Path, allowed_hosts: list[str]) -> str:
     """Return SECRET_KEY, or a generated one kept under var/ while only loopback is served."""
-    key = _read("SECRET_KEY", lambda name: source.str(name, default=""))
+    key: str = _read("SECRET_KEY", lambda name: source.str(name, default=""))
     if key:
         return key
     if not set(allowed_hosts) <= set(LOOPBACK_HOSTS):

@@ -88,7 +88,6 @@ LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = True
 LOGIN_REDIRECT_URL = "admin:index"
 LOGIN_URL = "admin:login"

@@ -11,16 +11,17 @@ from uuid import UUID
 from jobs.engine.claim import Claim
 from jobs.engine.lease import still_held
 from jobs.engine.steps import find_step, save_progress, save_step
+from jobs.enqueue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.errors import LeaseLost
-from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 
 T = TypeVar("T")
 
 
 class JobContext:
-    """The running job's view of the queue. Every call is a checkpoint: it raises LeaseLost when the
-    job is no longer this worker's.
+    """The running job's view of the queue.
+
+    Every call is a checkpoint: it raises LeaseLost when the job is no longer this worker's.
     """
 
     def __init__(self, claim: Claim, lease_lost: Event) -> None:

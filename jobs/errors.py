@@ -11,12 +11,20 @@ JobError
     Cancel               stop; the job ends canceled
   LeaseLost              the job is no longer this worker's: the write was refused
   WrongState             an operator's act does not fit the job's status
+    KeyHeld              a live job holds the same idempotency key
+  UnknownJob             no such job, dead letter or lock among those in sight
+  ReasonMissing          the act needs a reason and got none
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
+
+
+# A hundred years: beyond that, times leave the calendars of databases and of Python.
+LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
 
 
 class JobError(Exception):
@@ -72,6 +80,16 @@ class UnknownJobType(PayloadInvalid):
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 
 
+def _check_wait(name: str, seconds: float | None) -> None:
+    """Refuse a wait that no clock can add.
+
+    Raises:
+        ValueError: not a number, or longer than LONGEST_WAIT_SECONDS.
+    """
+    if seconds is not None and not seconds <= LONGEST_WAIT_SECONDS:
+        raise ValueError(f"{name} must be a number of at most {LONGEST_WAIT_SECONDS:,} seconds")
+
+
 class HandlerError(JobError):
     """Raised by a handler to say how its attempt ended."""
 
@@ -84,6 +102,7 @@ class Retryable(HandlerError):
     code = "retryable"
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        _check_wait("retry_after", retry_after)
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -104,6 +123,7 @@ class Snooze(HandlerError):
     ) -> None:
         if (until is None) == (seconds is None):
             raise ValueError("Snooze takes either until or seconds")
+        _check_wait("seconds", seconds)
         if until is not None and until.tzinfo is None:
             raise ValueError("Snooze(until=) takes an aware datetime")
         super().__init__(message)
@@ -127,3 +147,28 @@ class WrongState(JobError):
     """The job's status does not allow this."""
 
     code = "wrong_state"
+
+
+class KeyHeld(WrongState):
+    """A live job holds the same idempotency key."""
+
+    code = "key_held"
+
+    def __init__(self, holder: UUID | None) -> None:
+        super().__init__(f"job {holder} is live and holds the same idempotency key")
+        self.holder = holder
+
+
+class UnknownJob(JobError):
+    """There is no such job, dead letter or lock among those in sight."""
+
+    code = "not_found"
+
+
+class ReasonMissing(JobError):
+    """The act needs a reason."""
+
+    code = "reason_missing"
+
+    def __init__(self) -> None:
+        super().__init__("a reason is required")

@@ -115,6 +115,8 @@ def _unknown(claim: Claim, declared: JobType | None) -> Outcome:
             DeadReason.UNKNOWN_TYPE,
             Failure(failure.error_class, message, "", failure.fingerprint),
         )
-    delay = min(UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(parking.times, 10), UNKNOWN_MAX_DELAY_SECONDS)
+    delay = min(
+        UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(parking.times, 10), UNKNOWN_MAX_DELAY_SECONDS
+    )
     remaining = unknown_type_grace_seconds() - parking.seconds
     return Released(parking.reason, min(delay, remaining))

@@ -13,13 +13,15 @@ MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 16_000
 
 # What differs between two occurrences of the same failure: ids, numbers, quoted values.
-_VARIABLE = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+_VARIABLE = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[^']*'|\"[^\"]*\""
+)
 
 
 def failure_of(error: BaseException, job_type: str) -> Failure:
     """Describe `error`, raised by a handler of `job_type`."""
     error_class = class_path(error)
-    message = redact(str(error), MESSAGE_LIMIT)
+    message = redact(_text(error), MESSAGE_LIMIT)
     return Failure(
         error_class=error_class,
         message=message,
@@ -31,7 +33,11 @@ def failure_of(error: BaseException, job_type: str) -> Failure:
 def class_path(error: BaseException) -> str:
     """Return the error's class as people name it: built-ins bare, others with their module."""
     kind = type(error)
-    path = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    path = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
     return path[:200]
 
 
@@ -40,6 +46,13 @@ def fingerprint(job_type: str, error_class: str, place: str, message: str) -> st
     shape = _VARIABLE.sub("#", message)
     text = "\n".join((job_type, error_class, place, shape))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
+        return "the error has no readable message"
 
 
 def _place(error: BaseException) -> str:

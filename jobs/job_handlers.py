@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from uuid import UUID
 
+from jobs.context import JobContext
+from jobs.engine.prune import prune
+from jobs.notices import send_escalation_notice
 from jobs.registry import JobPayload, job
 from jobs.states import Category
+from tenants.models import Firm
 
 
 class NoopPayload(JobPayload):
     """Nothing but the envelope."""
 
 
+class PurgePayload(JobPayload):
+    """Nothing but the envelope: the firm's own settings say what is old."""
+
+
+class EscalationNoticePayload(JobPayload):
+    """Which dead letter somebody should look at."""
+
+    dead_letter_id: UUID
+
+
 @job("noop", category=Category.MAINTENANCE, payload=NoopPayload)
-def noop(payload: NoopPayload, ctx: Any) -> None:
-    """Do nothing: for benchmarks and for seeing that the queue runs."""
+def noop(payload: NoopPayload, ctx: JobContext) -> None:
+    """Do nothing: for benchmarks, and for seeing that the queue runs."""
+
+
+@job(
+    "purge_jobs",
+    category=Category.MAINTENANCE,
+    payload=PurgePayload,
+    lock_key=lambda _: "purge_jobs",
+)
+def purge_jobs(payload: PurgePayload, ctx: JobContext) -> dict[str, int]:
+    """Delete old finished jobs; the system firm's job does it for every firm."""
+    firms = [ctx.firm] if not ctx.firm.is_system else list(Firm.objects.all())
+    totals = {"jobs": 0, "dead_letters": 0, "minutes": 0}
+    for firm in firms:
+        ctx.heartbeat()
+        for name, count in vars(prune(firm)).items():
+            totals[name] += count
+    return totals
+
+
+@job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)
+def escalation_notice(payload: EscalationNoticePayload, ctx: JobContext) -> dict[str, int]:
+    """Tell the assignee, or the firm's admins, about an escalated dead letter by e-mail."""
+    return {"recipients": send_escalation_notice(ctx.firm, payload.dead_letter_id)}

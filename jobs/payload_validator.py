@@ -43,9 +43,7 @@ SECRET_KEYS = frozenset(
 MAX_FAULTS = 50
 
 
-def validate_payload(
-    job_type: str, payload: Mapping[str, Any], *, firm: Firm | int
-) -> JobPayload:
+def validate_payload(job_type: str, payload: Mapping[str, Any], *, firm: Firm | int) -> JobPayload:
     """Check `payload` and return it as the type's model, brought to the current version.
 
     Raises:
@@ -64,9 +62,7 @@ def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
         PayloadInvalid: not JSON, too large, too deep, NUL, NaN, a secret key.
     """
     if not isinstance(payload, Mapping):
-        raise PayloadInvalid(
-            declared.name, [Fault("payload", "wrong_type", "must be an object")]
-        )
+        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
     faults = list(_form_faults(payload))[:MAX_FAULTS]
     if faults:
         raise PayloadInvalid(declared.name, faults)
@@ -107,9 +103,7 @@ def _decode(declared: JobType, text: str) -> dict[str, Any]:
         fault = Fault("payload", "not_json", "cannot be read as JSON")
         raise PayloadInvalid(declared.name, [fault]) from None
     if not isinstance(payload, dict):
-        raise PayloadInvalid(
-            declared.name, [Fault("payload", "wrong_type", "must be an object")]
-        )
+        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
     return payload
 
 
@@ -204,7 +198,9 @@ def _schema_faults(error: ValidationError) -> list[Fault]:
     return [
         Fault(
             field=".".join(str(part) for part in item["loc"]) or "payload",
-            code=_CODES.get(item["type"], "wrong_type" if item["type"].endswith("_type") else item["type"]),
+            code=_CODES.get(
+                item["type"], "wrong_type" if item["type"].endswith("_type") else item["type"]
+            ),
             message=item["msg"],
         )
         for item in found[:MAX_FAULTS]

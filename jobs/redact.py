@@ -8,14 +8,18 @@ PLACE = "[redacted]"
 
 # Each pattern runs in linear time: no nested repeats.
 _PATTERNS = (
-    re.compile(r"-----BEGIN [A-Z ]{1,40}-----[^-]{0,20000}(?:-----END [A-Z ]{1,40}-----)?"),
+    # An encrypted key has headers with single hyphens before its body.
+    re.compile(
+        r"-----BEGIN [A-Z ]{1,40}-----(?:[^-]|-(?!----)){0,20000}(?:-----END [A-Z ]{1,40}-----)?"
+    ),
     re.compile(r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}"),
     re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*"),
     re.compile(r"\bya29\.[A-Za-z0-9._-]{8,}|\b1//[A-Za-z0-9._-]{16,}|\bAIza[A-Za-z0-9_-]{20,}"),
     re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}"),
+    # Without a boundary in front: DB_PASSWORD and client_secret end in these words too.
     re.compile(
-        r"(?i)\b(?:password|passwd|secret|client_secret|token|access_token|refresh_token|id_token"
-        r"|api_?key|authorization|private_key|cookie)[\"']?\s{0,3}[:=]\s{0,3}[\"']?[^\s\"',;&]{1,2000}"
+        r"(?i)(?:password|passwd|secret|token|api[_-]?key|authorization|private_key|cookie)[\"']?"
+        r"\s{0,3}[:=]\s{0,3}(?:\"[^\"]{0,2000}\"?|'[^']{0,2000}'?|[^\s\"',;&]{1,2000})"
     ),
     re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"),
     re.compile(r"(?<=://)[^\s/@:]{1,200}:[^\s/@]{1,200}(?=@)"),

@@ -88,6 +88,7 @@ def job(
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
+        TypeError: `payload` is no JobPayload.
     """
 
     def register(handler: H) -> H:
@@ -117,7 +118,7 @@ def _add(job_type: JobType) -> None:
     if not 1 <= len(job_type.name) <= MAX_TYPE_NAME_LENGTH:
         raise ValueError(f"job type name must have 1 to {MAX_TYPE_NAME_LENGTH} characters")
     if not issubclass(job_type.payload_model, JobPayload):
-        raise ValueError(f"{job_type.name}: payload must be a JobPayload")
+        raise TypeError(f"{job_type.name}: payload must be a JobPayload")
     if job_type.version in job_type.upcasters:
         raise ValueError(f"{job_type.name}: an upcaster from the current version")
     if job_type.timeout_seconds <= 0 or job_type.lock_limit < 1:

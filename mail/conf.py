@@ -15,3 +15,8 @@ def gmail_simulator_store() -> Path:
 def sync_full_days() -> int:
     """How many days back a full scan looks at least."""
     return int(getattr(settings, "SYNC_FULL_DAYS", 10))
+
+
+def demo_worker_log() -> Path:
+    """Where the demo keeps what its worker logs."""
+    return Path(settings.VAR_DIR) / "demo-worker.log"

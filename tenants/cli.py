@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +75,10 @@ class JsonCommand(BaseCommand):
             if options.get("json"):
                 self.emit({"code": refusal.code, "detail": str(refusal), "errors": refusal.errors})
             raise
+        except BrokenPipeError:
+            # The reader (head, less) has seen enough; without this Python complains at its exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return None
 
     def emit(self, data: object) -> None:
         """Write `data` to stdout as one JSON object."""
@@ -99,11 +105,25 @@ class JsonCommand(BaseCommand):
             ),
             title=title or None,
             title_justify="left",
-            show_edge=False,
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+            header_style="bold",
+            # A column that asks for the rest of the line gets it.
+            expand=any(isinstance(column, Column) and column.ratio for column in columns),
         )
         for row in rows:
             table.add_row(*(_cell(value) for value in row))
         self.console().print(table)
+
+    def facts(self, title: str, pairs: Iterable[tuple[str, object]]) -> None:
+        """Print a heading and what is known under it, a line each."""
+        grid = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
+        for name, value in pairs:
+            grid.add_row(name, _cell(value))
+        console = self.console()
+        console.print(title, style="bold")
+        console.print(grid)
 
 
 def _cell(value: object) -> str | Text:

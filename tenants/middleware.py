@@ -21,6 +21,7 @@ class CorrelationMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer the request under its correlation id."""
         given = request.headers.get("X-Correlation-ID", "")
         usable = given.isprintable() and given.isascii() and given.strip() == given
         correlation_id = given if given and usable else new_correlation_id()
@@ -38,6 +39,7 @@ class FirmScopeMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer the request in the scope of its user; an error rolls everything back."""
         if not request.user.is_authenticated:
             return self.get_response(request)
         firm_ids = firm_ids_of(request.user)

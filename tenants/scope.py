@@ -99,6 +99,7 @@ def _enter(scope: Scope) -> Iterator[None]:
     outer = _scope.get()
     token = _scope.set(scope)
     try:
+        # A savepoint of its own where it nests, so that a caught error spoils nothing outside.
         with transaction.atomic():
             _tell_database(scope)
             try:

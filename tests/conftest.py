@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
+    from jobs.registry import JobType
     from tenants.models import Firm
+
+# Machines differ in speed, and a slow example proves nothing.
+settings.register_profile("suite", deadline=None, print_blob=True)
+settings.load_profile("suite")
 
 
 @pytest.fixture
@@ -32,3 +38,13 @@ def other_firm(system_firm: Firm) -> Firm:
     from tenants.models import Firm
 
     return Firm.objects.create(name="Globex", slug="globex")
+
+
+@pytest.fixture
+def job_types(monkeypatch: pytest.MonkeyPatch) -> dict[str, JobType]:
+    """Let a test declare job types of its own, which are gone after it; returns the registry."""
+    from jobs import registry
+
+    types = dict(registry._types)
+    monkeypatch.setattr(registry, "_types", types)
+    return types

@@ -56,7 +56,7 @@ END_LABELS: dict[str, str] = {
     AttemptEnd.RELEASED: "info",
     AttemptEnd.CANCELED: "default",
 }
-ERROR_LENGTH = 90
+ERROR_LENGTH = 200
 # The random end of an id tells neighbours apart; the beginning is only their time.
 SHORT_ID_LENGTH = 8
 
@@ -113,10 +113,10 @@ def known(facts: Iterable[Fact]) -> list[Fact]:
     return [fact for fact in facts if fact.value not in (None, "")]
 
 
-def first_line(text: str) -> str:
-    """Return the first line of an error, cut to fit a list."""
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= ERROR_LENGTH else f"{line[: ERROR_LENGTH - 1]}…"
+def error_line(text: str) -> SafeString | str:
+    """Return the first line of an error, cut to fit a list; more of it shows on hover."""
+    line = text.strip().partition("\n")[0][:ERROR_LENGTH]
+    return format_html('<span class="queue-clip" title="{0}">{0}</span>', line) if line else "-"
 
 
 def pretty_json(value: object) -> str:

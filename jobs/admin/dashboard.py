@@ -14,6 +14,10 @@ from jobs.states import Status
 from jobs.stats import CategoryStats, QueueStats, queue_stats
 from tenants.admin.base import sees_all_firms
 
+STATUS_HEADINGS: dict[Status, str] = {
+    status: "Dead" if status == Status.DLQ else status.value.capitalize() for status in Status
+}
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -28,10 +32,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class Cell:
-    """A count in the table, leading to its jobs where there are any."""
+    """A count in the table, leading to its jobs; no text means none."""
 
-    status: str
-    count: int
+    label: str
+    text: str
     href: str
 
 
@@ -53,7 +57,7 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         **context,
         "title": "Queue",
         "tiles": _tiles(stats),
-        "statuses": [status.value for status in Status],
+        "statuses": list(STATUS_HEADINGS.values()),
         "lines": [_line(row) for row in stats["categories"]],
         "window_minutes": stats["window_minutes"],
     }
@@ -70,7 +74,7 @@ def _tiles(stats: QueueStats) -> list[Tile]:
         Tile(
             "Runnable now",
             f"{runnable:,}",
-            f"{scheduled:,} scheduled, {locked:,} behind locks",
+            f"{scheduled:,} scheduled, {locked:,} locked",
             _jobs_url(status=Status.PENDING),
         ),
         Tile(
@@ -82,9 +86,9 @@ def _tiles(stats: QueueStats) -> list[Tile]:
         ),
         Tile("Oldest wait", in_words(max(waits)) if waits else "none", "due and not yet started"),
         Tile(
-            "Completed per minute",
-            f"{sum(row['completed_per_minute'] for row in rows):.1f}",
-            f"over the last {stats['window_minutes']} minutes",
+            "Throughput",
+            f"{sum(row['completed_per_minute'] for row in rows):.1f}/min",
+            f"completed, last {stats['window_minutes']} minutes",
             _jobs_url(status=Status.COMPLETED),
         ),
         Tile(
@@ -111,7 +115,11 @@ def _line(row: CategoryStats) -> CategoryLine:
     return CategoryLine(
         name=category,
         cells=[
-            Cell(status, count, _jobs_url(category=category, status=status))
+            Cell(
+                label=STATUS_HEADINGS[status],
+                text=f"{count:,}" if count else "",
+                href=_jobs_url(category=category, status=status),
+            )
             for status, count in counts.items()
         ],
         oldest_wait="-" if wait is None else in_words(wait),

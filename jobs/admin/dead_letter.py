@@ -16,8 +16,8 @@ from jobs.admin.base import (
     QueueAdmin,
     age,
     by_id_prefix,
+    error_line,
     exact,
-    first_line,
     job_url,
     known,
     pretty_json,
@@ -41,7 +41,7 @@ class DeadLetterAdmin(QueueAdmin):
     """Jobs that wait for a decision, and those that were decided about."""
 
     change_form_template = "admin/jobs/deadletterqueue/page.html"
-    list_display = ("dead_letter", "cause", "decision", "firm", "moved", "error_line")
+    list_display = ("dead_letter", "cause", "decision", "firm", "moved", "failure")
     list_select_related = ("firm", "original_job")
     list_filter = (
         ResolutionFilter,
@@ -118,9 +118,9 @@ class DeadLetterAdmin(QueueAdmin):
         return age(row.moved_at)
 
     @display(description="Error")
-    def error_line(self, row: DeadLetterQueue) -> str:
+    def failure(self, row: DeadLetterQueue) -> str:
         """Show the beginning of the error."""
-        return first_line(f"{row.error_class}: {row.error}".strip(": ")) or "-"
+        return error_line(f"{row.error_class}: {row.error}".strip(": "))
 
 
 def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:

@@ -16,8 +16,8 @@ from jobs.admin.base import (
     QueueAdmin,
     age,
     by_id_prefix,
+    error_line,
     exact,
-    first_line,
     job_url,
     known,
     pretty_json,
@@ -43,7 +43,7 @@ class JobAdmin(QueueAdmin):
     """Every job there is, newest first."""
 
     change_form_template = "admin/jobs/jobqueue/page.html"
-    list_display = ("job", "state", "firm", "created", "waited", "tries", "error_line")
+    list_display = ("job", "state", "firm", "created", "waited", "tries", "error")
     list_filter = (StatusFilter, CategoryFilter, JobTypeFilter, FirmFilter, CreatedFilter)
     # get_search_results decides; Unfold draws the box when this is not empty.
     search_fields = ("job_id",)
@@ -128,9 +128,9 @@ class JobAdmin(QueueAdmin):
         return f"{job.attempts}/{job.max_attempts}"
 
     @display(description="Last error")
-    def error_line(self, job: JobQueue) -> str:
+    def error(self, job: JobQueue) -> str:
         """Show the beginning of the last error."""
-        return first_line(job.last_error) or "-"
+        return error_line(job.last_error)
 
 
 def _facts(job: JobQueue) -> list[Fact]:

@@ -8,13 +8,15 @@ from rich.table import Column
 from jobs.ages import since_in_words
 from jobs.cli.arguments import add_page_options, cursor_refused, since
 from jobs.cli.find import short_id
-from jobs.cli.job_table import first_line
+from jobs.cli.job_table import error_column, first_line
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
 from jobs.lists import CursorInvalid, DeadLetterFilter, list_dead_letters
 from jobs.shapes import dead_letter_row
 from jobs.states import Category, DeadReason, Resolution
 from tenants.cli import JsonCommand, command_scope
+
+_COLUMNS = ("Dead letter", "Type", "Reason", "Moved", "Decision")
 
 
 class ListDeadLetters(Verb):
@@ -62,7 +64,7 @@ class ListDeadLetters(Verb):
             return
         command.table(
             "",
-            [Column("Dead letter", no_wrap=True), "Type", "Reason", "Moved", "Decision", "Error"],
+            [*(Column(name, no_wrap=True) for name in _COLUMNS), error_column("Error")],
             [
                 (
                     short_id(row.pk),

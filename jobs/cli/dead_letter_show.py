@@ -29,5 +29,5 @@ class ShowDeadLetter(Verb):
             command.emit(row)
             return
         facts = [(name.replace("_", " "), value) for name, value in row.items() if value]
-        command.table(f"Dead letter {row['id']}", ["", ""], facts)
+        command.facts(f"Dead letter {row['id']}", facts)
         command.stdout.write(f"\nIts job: manage.py jobs show {row['job_id']}")

@@ -6,10 +6,11 @@ import json
 from datetime import datetime
 
 from django.core.management.base import CommandParser
+from rich.table import Column
 
 from jobs.ages import since_in_words
 from jobs.cli.find import find_one
-from jobs.cli.job_table import first_line, print_jobs
+from jobs.cli.job_table import error_column, first_line, print_jobs
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
 from jobs.details import JobDetails, details_of
@@ -42,7 +43,7 @@ class ShowJob(Verb):
 
 def _print_details(command: JsonCommand, details: JobDetails) -> None:
     job, now = details.job, database_now()
-    command.table(f"Job {job.job_id}", ["", ""], _facts(job, now))
+    command.facts(f"Job {job.job_id}", _facts(job, now))
     for reason in details.reasons:
         command.stdout.write(f"\nWaiting: {printable(reason.detail)}")
     _print_json(command, "Payload", job.payload)
@@ -52,7 +53,12 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.stdout.write("")
         command.table(
             "Attempts that did not complete",
-            ["No", "Ended", "How", "Error"],
+            [
+                "No",
+                Column("Ended", no_wrap=True),
+                Column("How", no_wrap=True),
+                error_column("Error"),
+            ],
             [
                 (
                     attempt.number,

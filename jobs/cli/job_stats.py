@@ -10,10 +10,8 @@ from jobs.cli.verbs import Options, Verb
 from jobs.stats import CategoryStats, QueueStats, queue_stats
 from tenants.cli import JsonCommand, command_scope
 
-_COLUMNS = (
-    "Runnable", "Running", "Scheduled", "Locked", "Completed", "Failed", "Dead", "Canceled",
-    "Oldest wait", "Per min", "Failing",
-)  # fmt: skip
+# What stands in every line; the rest only where some category has it.
+_ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
 
 
 class ShowStats(Verb):
@@ -37,10 +35,14 @@ class ShowStats(Verb):
 
 def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
     totals = stats["totals"]
-    active = [row for row in stats["categories"] if _is_active(row)]
-    if active:
-        columns: list[str | Column] = ["Category", *(Column(name, justify="right") for name in _COLUMNS)]
-        command.table("", columns, [_cells(row) for row in active])
+    lines = [_line(row) for row in stats["categories"] if _is_active(row)]
+    if lines:
+        names = [name for name in lines[0] if name in _ALWAYS or any(line[name] for line in lines)]
+        columns = [
+            Column(name, no_wrap=True, justify="left" if name == "Category" else "right")
+            for name in names
+        ]
+        command.table("", columns, [[line[name] for name in names] for line in lines])
     running = totals["claimed"] + totals["processing"]
     command.stdout.write(
         f"{totals['pending']} pending, {running} running, {totals['completed']} completed, "
@@ -54,19 +56,19 @@ def _is_active(row: CategoryStats) -> bool:
     return any(row[name] for name in counts)  # type: ignore[literal-required]  # the names are its keys
 
 
-def _cells(row: CategoryStats) -> list[object]:
+def _line(row: CategoryStats) -> dict[str, object]:
     wait, rate = row["oldest_wait_seconds"], row["failure_rate"]
-    return [
-        row["category"],
-        row["runnable"],
-        row["claimed"] + row["processing"],
-        row["scheduled"],
-        row["waiting_lock"],
-        row["completed"],
-        row["failed"],
-        row["dlq"],
-        row["canceled"],
-        None if wait is None else in_words(wait),
-        f"{row['completed_per_minute']:.1f}",
-        None if rate is None else f"{rate:.1%}",
-    ]
+    return {
+        "Category": row["category"],
+        "Ready": row["runnable"],
+        "Running": row["claimed"] + row["processing"],
+        "Later": row["scheduled"],
+        "Locked": row["waiting_lock"],
+        "Done": row["completed"],
+        "Failed": row["failed"],
+        "Dead": row["dlq"],
+        "Canceled": row["canceled"],
+        "Waits": None if wait is None else in_words(wait),
+        "/min": f"{row['completed_per_minute']:.1f}",
+        "Fails": None if rate is None else f"{rate:.1%}",
+    }

@@ -15,7 +15,6 @@ from jobs.states import Status
 from tenants.cli import JsonCommand, printable
 
 WIDE = 120
-ERROR_LENGTH = 80
 
 _STATUS_STYLES: dict[str, str] = {
     Status.PENDING: "blue",
@@ -34,19 +33,21 @@ def status_text(status: str) -> Text:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of an error, cut to fit a table."""
-    line = printable(text.strip().partition("\n")[0])
-    return line if len(line) <= ERROR_LENGTH else f"{line[: ERROR_LENGTH - 1]}…"
+    """Return the first line of an error."""
+    return printable(text.strip().partition("\n")[0])
+
+
+def error_column(heading: str) -> Column:
+    """Return a column that takes what the others leave of the line."""
+    return Column(heading, no_wrap=True, overflow="ellipsis", ratio=1)
 
 
 def print_jobs(command: JsonCommand, title: str, jobs: Sequence[JobQueue]) -> None:
     """Print jobs; a wide terminal gets whole ids and the firm."""
     now = database_now()
     wide = command.console().width >= WIDE
-    columns: list[str | Column] = [Column("Job", no_wrap=True), "Status", "Type", "Tries", "Age"]
-    if wide:
-        columns.append("Firm")
-    columns.append("Last error")
+    names = ["Job", "Status", "Type", "Tries", "Age", *(["Firm"] if wide else [])]
+    columns = [*(Column(name, no_wrap=True) for name in names), error_column("Last error")]
     rows = []
     for job in jobs:
         row: list[object] = [

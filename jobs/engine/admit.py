@@ -54,7 +54,7 @@ def _admit_one(firm_id: int, lock_key: str) -> bool:
         WHERE waiting AND firm_id = %s AND lock_key = %s AND status = 'pending'
           AND scheduled_at <= {now}
         ORDER BY priority, scheduled_at, job_id LIMIT 1 {dialect.skip_locked}
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [firm_id, lock_key],
     )
     if not waiting:
@@ -64,7 +64,7 @@ def _admit_one(firm_id: int, lock_key: str) -> bool:
         return False
     return (
         run(
-            f"UPDATE jobs_jobqueue SET ready = %s, waiting = %s, updated_at = {now}"  # noqa: S608 - a dialect's fragment
+            f"UPDATE jobs_jobqueue SET ready = %s, waiting = %s, updated_at = {now}"
             " WHERE job_id = %s AND waiting",
             [True, False, job_id],
         )
@@ -88,7 +88,7 @@ def _take_slot(firm_id: int, lock_key: str, slot: int, job_id: object) -> bool:
             expires_at = NULL, fencing_token = excluded.fencing_token
         WHERE jobs_concurrencylock.expires_at < {now}
         RETURNING id
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [dialect.value(Column.UUID, uuid7()), firm_id, lock_key, slot, f"job:{holder}"],
     )
     return bool(taken)
@@ -108,7 +108,7 @@ def _keys_with_work() -> list[tuple[int, str]]:
             SELECT 1 FROM jobs_jobqueue q
             WHERE q.waiting AND q.firm_id = %s AND q.lock_key = %s
               AND q.scheduled_at <= {dialect.now_sql()} LIMIT 1
-            """,  # noqa: S608 - only the dialect's fragments are put in
+            """,
             [firm_id, lock_key],
         ):
             keys.append((firm_id, lock_key))
@@ -131,6 +131,6 @@ def _free_orphans() -> int:
               )
             LIMIT {SWEEP_LIMIT}
         )
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [],
     )

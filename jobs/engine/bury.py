@@ -67,6 +67,6 @@ def bury(deaths: Sequence[Death]) -> None:
             r.error, r.fingerprint, '', ''
         FROM {rows} WHERE true
         ON CONFLICT (firm_id, original_job_id, job_series) DO NOTHING
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jobs.engine import dialects
 from jobs.engine.history import Counted, count
-from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.locks import free_job_locks
+from jobs.engine.transactions import fetch, in_transaction
 
 BATCH = 500
 EXPIRED_MESSAGE = "expired"
@@ -30,7 +30,7 @@ def _expire() -> int:
             ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
         ) AND status = 'pending'
         RETURNING job_id, firm_id, category, lock_key
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [EXPIRED_MESSAGE, False, False],
     )
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])

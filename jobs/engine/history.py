@@ -91,7 +91,7 @@ def record(attempts: Sequence[EndedAttempt]) -> None:
         SELECT r.id, r.firm_id, r.job_id, r.series, r.number, r.worker_id, r.ending, r.error_class,
             r.message, r.traceback, {started}, {now}
         FROM {rows}
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
 
@@ -124,6 +124,6 @@ def count(settled: Iterable[Counted]) -> None:
             {", ".join(f"r.{name}" for name in names)}
         FROM {rows} WHERE true
         ON CONFLICT (firm_id, category, minute) DO UPDATE SET {added}
-        """,  # noqa: S608 - only fixed names and the dialect's fragments are put in
+        """,
         params,
     )

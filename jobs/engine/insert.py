@@ -118,7 +118,7 @@ def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
         FROM {rows} WHERE true
         ON CONFLICT (firm_id, live_key) WHERE live_key IS NOT NULL DO NOTHING
         RETURNING job_id
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     return {dialect.read_uuid(row[0]) for row in stored}
@@ -138,7 +138,7 @@ def _live_holders(refused: dict[UUID, NewJob]) -> dict[UUID, UUID]:
         f"""
         SELECT r.job_id, j.job_id FROM {rows}
         JOIN jobs_jobqueue j ON j.firm_id = r.firm_id AND j.live_key = r.live_key
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     return {dialect.read_uuid(mine): dialect.read_uuid(theirs) for mine, theirs in found}
@@ -163,7 +163,7 @@ def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
         INSERT INTO jobs_idempotencykey (id, firm_id, key, job_id, created_at)
         SELECT r.job_id, r.firm_id, r.key, r.job_id, {dialect.now_sql()} FROM {rows} WHERE true
         ON CONFLICT (firm_id, key) DO NOTHING RETURNING id
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     rows, params = dialect.rows_sql("r", columns, table)
@@ -172,7 +172,7 @@ def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
         SELECT r.job_id, k.job_id FROM {rows}
         JOIN jobs_idempotencykey k ON k.firm_id = r.firm_id AND k.key = r.key
         WHERE k.job_id <> r.job_id
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     return {dialect.read_uuid(mine): dialect.read_uuid(theirs) for mine, theirs in holders}

@@ -48,7 +48,7 @@ def register(worker: WorkerInfo) -> None:
                 started_at, heartbeat_at, lease_expires_at
             ) VALUES (%s, %s, %s, %s, %s, %s, %s, '[]', 0, {now}, {now},
                 {dialect.after_sql(now, "%s")})
-            """,  # noqa: S608 - only the dialect's fragments are put in
+            """,
             [*values, lease_seconds()],
         )
     )
@@ -64,7 +64,7 @@ def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
             UPDATE jobs_worker SET heartbeat_at = {now}, rss_bytes = %s,
                 lease_expires_at = {dialect.after_sql(now, "%s")}
             WHERE id = %s AND dead_at IS NULL
-            """,  # noqa: S608 - only the dialect's fragments are put in
+            """,
             [rss_bytes, lease_seconds(), dialect.value(Column.UUID, worker_id)],
         )
     )
@@ -106,7 +106,7 @@ def mark_processing(claims: Sequence[Claim]) -> None:
             SET status = 'processing', started_at = {now}, updated_at = {now}
             FROM {rows}
             WHERE j.job_id = r.id AND j.lease_token = r.token
-            """,  # noqa: S608 - only the dialect's fragments are put in
+            """,
             params,
         )
     )

@@ -23,7 +23,6 @@ def free_job_locks(job_ids: Sequence[UUID]) -> None:
         "r", {"holder_id": Column.TEXT}, [(job_holder(job_id),) for job_id in job_ids]
     )
     run(
-        "DELETE FROM jobs_concurrencylock"
-        f" WHERE holder_id IN (SELECT r.holder_id FROM {rows})",  # noqa: S608 - a dialect's fragment
+        f"DELETE FROM jobs_concurrencylock WHERE holder_id IN (SELECT r.holder_id FROM {rows})",
         params,
     )

@@ -42,7 +42,7 @@ def _release(claims: Sequence[Claim], reason: str) -> list[UUID]:
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
         RETURNING job_id
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     ids = {dialect.read_uuid(row[0]) for row in released}

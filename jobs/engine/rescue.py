@@ -86,7 +86,7 @@ def rescue_orphans(rng: Random) -> RescueReport:
         WHERE j.ready AND j.status IN ('claimed', 'processing')
           AND NOT EXISTS (SELECT 1 FROM jobs_worker w WHERE w.id = j.worker_id)
           AND j.updated_at < {dialect.after_sql(dialect.now_sql(), "%s")}
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [-lease_seconds()],
     )
     report = RescueReport()
@@ -104,7 +104,7 @@ def _mark_dead() -> int:
         UPDATE jobs_worker SET dead_at = {now}
         WHERE dead_at IS NULL AND lease_expires_at < {now}
           AND {dialect.database_is_settled_sql(lease_seconds())}
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [],
     )
 
@@ -128,9 +128,7 @@ def _forget(worker_id: UUID) -> None:
     )
 
 
-def _rescue_batch(
-    worker_id: UUID, running: frozenset[UUID] | None, rng: Random
-) -> RescueReport:
+def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random) -> RescueReport:
     """Take back one batch; `running` None counts every attempt."""
     held = _held_by(worker_id)
     if not held:
@@ -149,10 +147,25 @@ def _held_by(worker_id: UUID) -> list[Held]:
         FROM jobs_jobqueue
         WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
         ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [dialect.value(Column.UUID, worker_id)],
     )
-    return [Held(dialect.read_uuid(row[0]), *row[1:9], bool(row[9]), worker_id) for row in rows]
+    return [
+        Held(
+            job_id=dialect.read_uuid(row[0]),
+            firm_id=row[1],
+            category=row[2],
+            job_type=row[3],
+            attempts=row[4],
+            max_attempts=row[5],
+            series=row[6],
+            lease_token=row[7],
+            lock_key=row[8],
+            canceled=bool(row[9]),
+            worker_id=worker_id,
+        )
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -163,7 +176,7 @@ class _Decision:
     delay: float
 
 
-def _decide(job: Held, started: bool, rng: Random) -> _Decision:  # noqa: FBT001 - a fact about the job
+def _decide(job: Held, started: bool, rng: Random) -> _Decision:
     if job.canceled:
         return _Decision(job, started, Status.CANCELED, 0.0)
     if not started:
@@ -218,7 +231,7 @@ def _take_back(decided: Sequence[_Decision]) -> set[UUID]:
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
         RETURNING job_id
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     return {dialect.read_uuid(row[0]) for row in taken}

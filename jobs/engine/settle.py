@@ -66,7 +66,7 @@ class SettleReport:
 
     def add(self, other: SettleReport) -> None:
         """Take in the report of another part of the batch."""
-        self.statuses |= other.nextes
+        self.statuses |= other.statuses
         self.stale += other.stale
         self.freed_locks |= other.freed_locks
 
@@ -128,9 +128,7 @@ def _settle(settlements: Sequence[Settlement]) -> SettleReport:
     return report
 
 
-def _update(
-    settlements: Sequence[Settlement], endings: dict[UUID, _Ending]
-) -> dict[UUID, Status]:
+def _update(settlements: Sequence[Settlement], endings: dict[UUID, _Ending]) -> dict[UUID, Status]:
     dialect = dialects.current()
     now = dialect.now_sql()
     rows, params = dialect.rows_sql(
@@ -164,7 +162,7 @@ def _update(
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
         RETURNING job_id, status
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     return {dialect.read_uuid(job_id): Status(status) for job_id, status in updated}
@@ -280,7 +278,7 @@ def _stale(missed: Sequence[Claim]) -> list[Claim]:
         f"""
         SELECT j.job_id FROM jobs_jobqueue j
         JOIN {rows} ON j.job_id = r.job_id WHERE j.lease_token = -r.token
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         params,
     )
     settled = {dialect.read_uuid(row[0]) for row in mine}

@@ -18,7 +18,7 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
     """Return the stored result of a finished step, in a tuple of one; None when it never ran."""
     dialect = dialects.current()
     found = fetch(
-        f"SELECT {dialect.json_text_sql('result')} FROM jobs_jobstep"  # noqa: S608 - a dialect's fragment
+        f"SELECT {dialect.json_text_sql('result')} FROM jobs_jobstep"
         " WHERE firm_id = %s AND job_id = %s AND name = %s",
         [claim.firm_id, dialect.value(Column.UUID, claim.job_id), name],
     )
@@ -44,7 +44,7 @@ def save_step(claim: Claim, name: str, result: Any) -> bool:
                 FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
                 ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
                 RETURNING id
-                """,  # noqa: S608 - only the dialect's fragments are put in
+                """,
                 [*ids, name, text, job_id, claim.lease_token],
             )
         )
@@ -55,10 +55,12 @@ def save_progress(claim: Claim, fraction: float, note: str) -> bool:
     """Store how far the job got. False: it is no longer this claim's."""
     dialect = dialects.current()
     return in_transaction(
-        lambda: run(
-            "UPDATE jobs_jobqueue SET progress = %s, progress_note = %s, "
-            f"updated_at = {dialect.now_sql()} WHERE job_id = %s AND lease_token = %s",  # noqa: S608 - a dialect's fragment
-            [fraction, note, dialect.value(Column.UUID, claim.job_id), claim.lease_token],
+        lambda: (
+            run(
+                "UPDATE jobs_jobqueue SET progress = %s, progress_note = %s, "
+                f"updated_at = {dialect.now_sql()} WHERE job_id = %s AND lease_token = %s",
+                [fraction, note, dialect.value(Column.UUID, claim.job_id), claim.lease_token],
+            )
+            == 1
         )
-        == 1
     )

@@ -42,11 +42,12 @@ def fetch(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
     """Run a statement that returns rows."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def run(sql: str, params: list[Any]) -> int:
     """Run a statement and return how many rows it touched."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
-        return cursor.rowcount
+        return int(cursor.rowcount)

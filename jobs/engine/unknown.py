@@ -29,7 +29,7 @@ def parked(claim: Claim) -> Parking:
         SELECT count(*), COALESCE(max({dialect.seconds_between_sql("ended_at", dialect.now_sql())}), 0)
         FROM jobs_attempt
         WHERE job_id = %s AND series = %s AND "end" = 'released' AND message = %s
-        """,  # noqa: S608 - only the dialect's fragments are put in
+        """,
         [dialect.value(Column.UUID, claim.job_id), claim.series, UNKNOWN_REASON],
     )[0]
     return Parking(times, float(seconds))

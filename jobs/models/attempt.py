@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Now
 
+from jobs.models.base import QueueModel
 from jobs.models.job import JobQueue
 from jobs.states import AttemptEnd
-from jobs.models.base import QueueModel
 
 
 class Attempt(QueueModel):
@@ -23,7 +23,9 @@ class Attempt(QueueModel):
     ended_at = models.DateTimeField(db_default=Now())
     end = models.CharField(max_length=15, choices=[(end.value, end.value) for end in AttemptEnd])
     error_class = models.CharField(max_length=200, default="", blank=True)
-    message = models.TextField(default="", blank=True, help_text="Redacted, at most 2,000 characters.")
+    message = models.TextField(
+        default="", blank=True, help_text="Redacted, at most 2,000 characters."
+    )
     traceback = models.TextField(default="", blank=True)
 
     class Meta:

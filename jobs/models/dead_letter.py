@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from jobs.models.base import QueueModel
 from jobs.models.job import JobQueue
 from jobs.states import DeadReason, Resolution
-from jobs.models.base import QueueModel
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+    from tenants.audit import Actor
 
 
 class DeadLetterQueue(QueueModel):
@@ -26,7 +34,10 @@ class DeadLetterQueue(QueueModel):
     error_class = models.CharField(max_length=200, default="", blank=True)
     error = models.TextField(default="", blank=True, help_text="Redacted.")
     fingerprint = models.CharField(
-        max_length=32, default="", blank=True, help_text="The same failure has the same fingerprint."
+        max_length=32,
+        default="",
+        blank=True,
+        help_text="The same failure has the same fingerprint.",
     )
     reviewed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -79,3 +90,37 @@ class DeadLetterQueue(QueueModel):
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.error_class}"
+
+    def reprocess(
+        self,
+        *,
+        by: Actor | AbstractBaseUser | None = None,
+        payload: Mapping[str, Any] | None = None,
+        priority: int | None = None,
+        note: str = "",
+    ) -> None:
+        """Send the job round again: see `jobs.operate.reprocess`."""
+        from jobs.operate import reprocess
+
+        reprocess(self.pk, by=by, payload=payload, priority=priority, note=note)
+        self.refresh_from_db()
+
+    def discard(self, reason: str, *, by: Actor | AbstractBaseUser | None = None) -> None:
+        """Give the job up for good: see `jobs.operate.discard`."""
+        from jobs.operate import discard
+
+        discard(self.pk, reason, by=by)
+        self.refresh_from_db()
+
+    def escalate(
+        self,
+        reason: str,
+        *,
+        to: AbstractBaseUser | None = None,
+        by: Actor | AbstractBaseUser | None = None,
+    ) -> None:
+        """Ask somebody to look: see `jobs.operate.escalate`."""
+        from jobs.operate import escalate
+
+        escalate(self.pk, reason, to=to, by=by)
+        self.refresh_from_db()

@@ -16,9 +16,7 @@ class IdempotencyKey(QueueModel):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["firm", "key"], name="idempotency_key_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["firm", "key"], name="idempotency_key_once")]
 
     def __str__(self) -> str:
         return self.key

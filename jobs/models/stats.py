@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from jobs.states import Category
 from jobs.models.base import QueueModel
+from jobs.states import Category
 
 
 class JobMinute(QueueModel):
@@ -25,9 +25,7 @@ class JobMinute(QueueModel):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["firm", "category", "minute"], name="job_minute_once"
-            )
+            models.UniqueConstraint(fields=["firm", "category", "minute"], name="job_minute_once")
         ]
         indexes = [models.Index(fields=["minute"], name="job_minute_newest")]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Now
 
-from jobs.models.job import JobQueue
 from jobs.models.base import QueueModel
+from jobs.models.job import JobQueue
 
 
 class JobStep(QueueModel):

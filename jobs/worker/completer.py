@@ -54,9 +54,7 @@ class Completer:
     def drain(self, timeout: float) -> bool:
         """Wait until everything is written; False when `timeout` seconds were not enough."""
         with self._changed:
-            return self._changed.wait_for(
-                lambda: not self._buffer and not self._in_flight, timeout
-            )
+            return self._changed.wait_for(lambda: not self._buffer and not self._in_flight, timeout)
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -77,12 +75,12 @@ class Completer:
 
     def _write(self, batch: list[Settlement], outage: Outage) -> None:
         """Write until it is written: an outcome is never dropped for an outage."""
-        while True:
+        report: SettleReport | None = None
+        while report is None:
             try:
                 refresh_connection()
                 report = settle(batch)
                 outage.over()
-                break
             except AWAY as error:
                 if self._state.halt.is_set():
                     return

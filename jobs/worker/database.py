@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from random import Random
 
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from jobs.events import Event, emit
 
@@ -27,7 +27,7 @@ class Outage:
         """Whether the last attempt failed."""
         return self._failures > 0
 
-    def failed(self, error: DatabaseError) -> None:
+    def failed(self, error: Exception) -> None:
         """Drop the broken connection and pause; say so once."""
         if self._failures == 0:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)

@@ -198,6 +198,4 @@ class Pool:
     def _learn(self, ran: float) -> None:
         with self._changed:
             known = self._average_seconds
-            self._average_seconds = (
-                ran if known is None else known + SMOOTHING * (ran - known)
-            )
+            self._average_seconds = ran if known is None else known + SMOOTHING * (ran - known)

@@ -11,6 +11,8 @@ from mail.llm.signals.signal import Signal
 
 _DECISIVE: Final = 3.0
 """A score from which a task or a payment outweighs the questions that come with it."""
+_NOTABLE: Final = 2.0
+"""A score from which a task or a payment counts at all against a reply or FYI."""
 _SAFE_LEAD: Final = 1.0
 """How far FYI must lead a reply that may be expected."""
 _LEAST: Final = 0.2
@@ -41,23 +43,19 @@ def decide(signals: Sequence[Signal], *, automated: bool) -> Verdict:
     if automated:
         scores[Category.NEEDS_RESPONSE] = 0.0
     wish = _stronger_wish(scores)
-    rivals = (
-        scores[Category.FYI],
-        scores[_other(wish)],
-        scores[Category.NEEDS_RESPONSE] * _QUESTION_SHARE,
-    )
-    if scores[wish] >= _DECISIVE and scores[wish] > scores[Category.FYI]:
-        return Verdict(wish, _confidence(scores[wish] - max(rivals)))
     reply, fyi = scores[Category.NEEDS_RESPONSE], scores[Category.FYI]
+    if scores[wish] >= _DECISIVE and scores[wish] > fyi:
+        rival = max(fyi, scores[_other(wish)], reply * _QUESTION_SHARE)
+        return Verdict(wish, _confidence(scores[wish] - rival))
     if automated:
         return Verdict(Category.FYI, _confidence(fyi - scores[wish]))
-    if scores[wish] > max(reply, fyi):
+    if scores[wish] >= _NOTABLE and scores[wish] > max(reply, fyi):
         return Verdict(wish, min(_UNSURE, _confidence(scores[wish] - max(reply, fyi))))
     if fyi - reply >= _SAFE_LEAD:
         return Verdict(Category.FYI, _confidence(fyi - max(reply, scores[wish])))
-    if reply - fyi < _SAFE_LEAD:
-        return Verdict(Category.NEEDS_RESPONSE, min(_UNSURE, _confidence(reply - fyi)))
-    return Verdict(Category.NEEDS_RESPONSE, _confidence(reply - max(fyi, scores[wish])))
+    confidence = _confidence(reply - max(fyi, scores[wish]))
+    close = reply - fyi < _SAFE_LEAD
+    return Verdict(Category.NEEDS_RESPONSE, min(_UNSURE, confidence) if close else confidence)
 
 
 def _stronger_wish(scores: dict[Category, float]) -> Category:

@@ -86,8 +86,8 @@ class Action(TenantModel):
         ]
         indexes = [
             models.Index(fields=["firm", "message", "created_at"], name="action_of_message"),
-            models.Index(fields=["firm", "status", "-created_at"], name="action_state"),
-            models.Index(fields=["firm", "-created_at"], name="action_recent"),
+            models.Index(fields=["firm", "status", "id"], name="action_state"),
+            models.Index(fields=["firm", "id"], name="action_newest"),
         ]
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ class Decision(TenantModel):
         ]
         indexes = [
             models.Index(fields=["firm", "message", "created_at"], name="decision_of_message"),
-            models.Index(fields=["firm", "-created_at"], name="decision_recent"),
+            models.Index(fields=["firm", "id"], name="decision_newest"),
         ]
 
     def __str__(self) -> str:

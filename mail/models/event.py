@@ -57,7 +57,7 @@ class MailEvent(TenantModel):
         indexes = [
             models.Index(fields=["firm", "thread", "created_at"], name="event_of_thread"),
             models.Index(fields=["firm", "message", "created_at"], name="event_of_message"),
-            models.Index(fields=["firm", "-created_at"], name="event_recent"),
+            models.Index(fields=["firm", "id"], name="event_newest"),
             models.Index(fields=["firm", "correlation_id"], name="event_correlation"),
         ]
 

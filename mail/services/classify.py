@@ -27,8 +27,8 @@ from mail.services.relabel import relabel_thread
 from mail.services.threads import newest_first
 from tenants.scope import firm_scope
 
-# Neither is needed to judge, nor to label, and both can be large.
-_LARGE_COLUMNS = ("html", "snippet")
+# What there is to know of the thread's other messages; whole mails are large.
+_OUTLINE = ("account", "thread", "outgoing", "labels", "internal_date", "gmail_message_id")
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ def _open_case(
     if not found.exists():
         raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
     thread: MailThread = MailThread.objects.get(pk=thread_id)
-    messages = list(newest_first(thread).defer(*_LARGE_COLUMNS))
-    target = next((message for message in messages if not message.outgoing), None)
-    if target is None:
-        return Skipped("The thread has no message from anybody else")
+    messages = list(newest_first(thread).only(*_OUTLINE))
     if not force and thread.classification and thread.classified_upto_id == messages[0].pk:
         return Skipped("The thread is classified up to its newest message")
+    target = newest_first(thread).filter(outgoing=False).defer("html").first()
+    if target is None:
+        return Skipped("The thread has no message from anybody else")
     if Decision.objects.filter(message=target, job_id=job_id).exists():
         return Skipped("This job has classified the thread already")
     context = mail_context(target, messages, own_addresses(account))

@@ -42,6 +42,8 @@ class Look:
 
     def inside(self, name: str, attributes: Mapping[str, str], style: Style) -> Look:
         """Return the look of a child element with these attributes and declarations."""
+        if not attributes and not style:
+            return self
         visibility = style.get("visibility")
         size = style.get("font-size")
         font_color = attributes.get("color", "").strip().lower() if name == "font" else ""
@@ -82,6 +84,8 @@ class Stylesheet:
 
     def style(self, name: str, attributes: Mapping[str, str]) -> Style:
         """Return the declarations for an element, its own ``style`` attribute winning."""
+        if not attributes and not self._rules:
+            return {}
         inline = attributes.get("style")
         own = declarations(inline) if inline else {}
         if not self._rules:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_TAG_NAME: Final = re.compile(r"/?([a-zA-Z][^\s/>]{0,40})")
+_OPENING: Final = re.compile(r"<(?:[!?]|/?([a-zA-Z][^\s/>]{0,40}))")
 _TAG_REST: Final = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>""")
 _ATTRIBUTE: Final = re.compile(
     r"""([^\s"'<>/=]{1,100})\s{0,20}(?:=\s{0,20}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?"""
@@ -40,6 +40,8 @@ class Tag:
     def attributes(self) -> dict[str, str]:
         """Return the attributes by lower-case name; the first of a name counts."""
         found: dict[str, str] = {}
+        if not self.source:
+            return found
         for name, *values in _ATTRIBUTE.findall(self.source):
             found.setdefault(name.lower(), html.unescape("".join(values)))
         return found
@@ -49,28 +51,23 @@ def tokens(markup: str) -> Iterator[Text | Tag]:
     """Yield the tags and texts of a document; comments and declarations are left out."""
     position = 0
     quotes_close = True
-    while (start := markup.find("<", position)) >= 0:
+    while (opening := _OPENING.search(markup, position)) is not None:
+        start = opening.start()
         if start > position:
             yield Text(html.unescape(markup[position:start]))
-        if markup.startswith(("<!", "<?"), start):
+        if opening.group(1) is None:
             position = _after_declaration(markup, start)
             continue
-        name = _TAG_NAME.match(markup, start + 1)
-        if name is None:
-            yield Text("<")
-            position = start + 1
-            continue
-        rest = _TAG_REST.match(markup, name.end()) if quotes_close else None
+        rest = _TAG_REST.match(markup, opening.end()) if quotes_close else None
         if rest is None:
             # One unclosed quote would swallow the rest: from here on quotes mean nothing.
             quotes_close = False
-            end = markup.find(">", name.end())
+            end = markup.find(">", opening.end())
             position = len(markup) if end < 0 else end + 1
         else:
             position = rest.end()
-        tag = Tag(
-            name.group(1).lower(), markup[start + 1] == "/", markup[name.end() : position - 1]
-        )
+        name, source = opening.group(1).lower(), markup[opening.end() : position - 1]
+        tag = Tag(name, closing=markup[start + 1] == "/", source=source)
         yield tag
         if tag.name in _RAW_TEXT and not tag.closing:
             end = _end_of_raw(markup, tag.name, position)

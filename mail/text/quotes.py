@@ -15,6 +15,7 @@ _WROTE_ENDS: Final = (
     "napísal:", "napísala:", "napísal(a):", "a écrit :", "a écrit:", "escribió:", "ha scritto:",
     "escreveu:", "schreef:", "skrev:", "napisał:", "napisała:", "napisał(a):",
 )  # fmt: skip
+_MIDDLE_VERBS: Final = (" schrieb ", " schreef ", " skrev ")
 """How the line before a quote starts and ends: a date in between, and who wrote."""
 
 _DIVIDER: Final = re.compile(
@@ -110,9 +111,15 @@ def _introduction_lines(lines: list[str], number: int, end: int) -> int:
         last = lines[number + count - 1].strip().lower()[:_LINE_CHARS]
         if not last:
             return 0
-        if last.endswith(_WROTE_ENDS):
+        if last.endswith(_WROTE_ENDS) or _wrote_in_the_middle(first, last):
             return count
     return 0
+
+
+def _wrote_in_the_middle(first: str, last: str) -> bool:
+    """Tell "am 2. 11. schrieb Anna:" from an ordinary sentence that announces something."""
+    with_number = any(char.isdigit() for char in first)
+    return last.endswith(":") and with_number and any(verb in first for verb in _MIDDLE_VERBS)
 
 
 def _quote_follows(lines: list[str], number: int) -> bool:

@@ -1,0 +1,1 @@
+"""What `manage.py` gains from tenants."""

@@ -1,11 +1,13 @@
 """Firms, memberships, and the base of every model a firm owns."""
 
+from tenants.models.audit import AuditEntry
 from tenants.models.base import FirmOwned, TenantManager, TenantModel
 from tenants.models.firm import SYSTEM_SLUG, Firm
 from tenants.models.membership import Membership, Role
 
 __all__ = [
     "SYSTEM_SLUG",
+    "AuditEntry",
     "Firm",
     "FirmOwned",
     "Membership",

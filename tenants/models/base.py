@@ -48,6 +48,11 @@ class FirmOwned(models.Model):
     class Meta:
         abstract = True
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save, after the check of `claim_for_scope`."""
+        self.claim_for_scope()
+        super().save(*args, **kwargs)
+
     def claim_for_scope(self) -> None:
         """Take the firm in scope when none is set, and refuse a firm out of scope.
 
@@ -58,19 +63,15 @@ class FirmOwned(models.Model):
         scope = current_scope()
         if scope is None:
             raise MissingTenant(type(self).__name__)
-        if self.firm_id is None:
+        firm_id: int | None = self.firm_id
+        if firm_id is None:
             if scope.only_firm_id is None:
                 raise MissingTenant(f"{type(self).__name__} without a firm")
             self.firm_id = scope.only_firm_id
-        elif not scope.allows(self.firm_id):
+        elif not scope.allows(firm_id):
             raise TenantMismatch(
-                f"{type(self).__name__} of firm {self.firm_id}: that firm is not in scope"
+                f"{type(self).__name__} of firm {firm_id}: that firm is not in scope"
             )
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save, after the check of `claim_for_scope`."""
-        self.claim_for_scope()
-        super().save(*args, **kwargs)
 
 
 class TenantModel(FirmOwned):

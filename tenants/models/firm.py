@@ -63,3 +63,8 @@ class Firm(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_system(self) -> bool:
+        """Whether this is the reserved firm, whose maintenance jobs serve every firm."""
+        return self.slug == SYSTEM_SLUG

@@ -112,7 +112,7 @@ class PostgresDialect(Dialect):
         params = [[row[index] for row in rows] for index in range(len(columns))]
         return f"unnest({arrays}) AS {alias} ({names})", list(params)
 
-    def value(self, column: Column, value: Any) -> Any:  # noqa: ARG002 - psycopg knows every type
+    def value(self, column: Column, value: Any) -> Any:
         """Return the value as it is: psycopg adapts it."""
         return value
 
@@ -167,10 +167,9 @@ class PostgresDialect(Dialect):
             request.worker_id,
         ]
         with connection.cursor() as cursor:
-            cursor.execute(
-                CLAIM_SQL.format(now=now, claimable=claimable, columns=columns), params
-            )
-            return cursor.fetchall()
+            cursor.execute(CLAIM_SQL.format(now=now, claimable=claimable, columns=columns), params)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows
 
     def database_is_settled_sql(self, seconds: float) -> str:
         """Compare with the server's start."""

@@ -227,7 +227,7 @@ class SqliteDialect(Dialect):
         )
         return [(*row[:-1], turns[row[0]], row[-1]) for row in cursor.fetchall()]
 
-    def database_is_settled_sql(self, seconds: float) -> str:  # noqa: ARG002 - no server
+    def database_is_settled_sql(self, seconds: float) -> str:
         """Return truth: a file has no restart to wait out."""
         return "1"
 

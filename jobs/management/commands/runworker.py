@@ -40,29 +40,42 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to serve, how much at a time, and when to end."""
         parser.add_argument(
-            "--concurrency", type=_positive, default=conf.worker_concurrency(), metavar="N",
+            "--concurrency",
+            type=_positive,
+            default=conf.worker_concurrency(),
+            metavar="N",
             help="handlers at a time (default: %(default)s)",
         )
         parser.add_argument(
-            "--category", action="append", default=[], choices=[word.value for word in Category],
+            "--category",
+            action="append",
+            default=[],
+            choices=[word.value for word in Category],
             help="serve this category alone; may be repeated",
         )
         parser.add_argument(
-            "--job-type", action="append", default=[], metavar="TYPE",
+            "--job-type",
+            action="append",
+            default=[],
+            metavar="TYPE",
             help="serve this type alone; may be repeated",
         )
-        parser.add_argument(
-            "--burst", action="store_true", help="end when nothing is runnable"
-        )
+        parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
         parser.add_argument(
             "--max-jobs", type=_positive, metavar="N", help="end after this many jobs"
         )
         parser.add_argument(
-            "--poll-interval", type=_seconds, default=conf.poll_seconds(), metavar="SECONDS",
+            "--poll-interval",
+            type=_seconds,
+            default=conf.poll_seconds(),
+            metavar="SECONDS",
             help="between two looks at an empty queue (default: %(default)s)",
         )
         parser.add_argument(
-            "--grace", type=_seconds, default=DEFAULT_GRACE_SECONDS, metavar="SECONDS",
+            "--grace",
+            type=_seconds,
+            default=DEFAULT_GRACE_SECONDS,
+            metavar="SECONDS",
             help="running handlers get this long to finish (default: %(default)s)",
         )
 

@@ -1,1 +1,8 @@
-"""A Gmail of one's own: Gmail's REST API over a local SQLite file, for development and tests."""
+"""A Gmail of one's own: Gmail's REST API over a local SQLite file, for development and tests.
+
+Routes, parameters and shapes come from the discovery document; what the methods do follows
+Google's guides. Where those are silent the simulator takes the harder way for its client: trash
+takes a message out of the inbox and untrash does not put it back, batch methods pass silently
+over unknown ids, a threadId without fitting headers starts a new thread, history ids have gaps.
+Settings, uploads, batch requests and push delivery are not simulated and answer 404 or 501.
+"""

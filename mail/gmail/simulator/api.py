@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -68,6 +69,11 @@ class GmailSimulator:
             result = self._perform(request, address.lower())
         except ApiError as error:
             return Answer(error.status, error.body(), error.headers)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            busy = ApiError(503, "backendError", "The store is busy; try again later.")
+            return Answer(busy.status, busy.body())
         if result is None:
             return Answer(HTTPStatus.NO_CONTENT, b"")
         return Answer(HTTPStatus.OK, json.dumps(result).encode())
@@ -87,14 +93,17 @@ class GmailSimulator:
         return result
 
     def _dispatch(self, method: Method, call: Call, address: str) -> Json | None:
-        if handler := _READERS.get(method.name):
+        reader = _READERS.get(method.name)
+        if reader:
             with self._store.read() as connection:
                 if mailbox := Mailbox.open(connection, address):
-                    return handler(mailbox, call)
-        if handler := handler or _WRITERS.get(method.name):
-            with self._store.write() as connection:
-                return handler(Mailbox.ensure(connection, address), call)
-        raise ApiError(501, "notImplemented", f"The simulator does not implement {method.name}")
+                    return reader(mailbox, call)
+        handler = reader or _WRITERS.get(method.name)
+        if handler is None:
+            raise ApiError(501, "notImplemented", f"The simulator does not implement {method.name}")
+        # A mailbox comes into being with the first request for it, even one that only reads.
+        with self._store.write() as connection:
+            return handler(Mailbox.ensure(connection, address), call)
 
     # Seeding
 

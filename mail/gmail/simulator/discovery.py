@@ -19,7 +19,7 @@ from jsonschema.exceptions import best_match  # type: ignore[import-untyped]  # 
 
 from mail.gmail.simulator.api_error import ApiError, invalid_argument
 
-type_of_parameter = str | int | bool | tuple[str, ...]
+QueryValue = str | int | bool | tuple[str, ...]
 """A query parameter after conversion; repeated ones are tuples."""
 
 _INTEGER_PATTERN = {"int64": r"^-?\d{1,19}$", "uint64": r"^\d{1,20}$"}
@@ -83,14 +83,14 @@ def find_method(verb: str, path: str) -> tuple[Method, dict[str, str]]:
     raise ApiError(404, "notFound", "The requested URL was not found on this server.")
 
 
-def read_query(method: Method, query: Mapping[str, Sequence[str]]) -> dict[str, type_of_parameter]:
+def read_query(method: Method, query: Mapping[str, Sequence[str]]) -> dict[str, QueryValue]:
     """Return the typed query parameters.
 
     Raises:
         ApiError: 400, a parameter is unknown, missing, repeated or of the wrong type.
     """
     common = _document()["parameters"]
-    values: dict[str, type_of_parameter] = {}
+    values: dict[str, QueryValue] = {}
     for name, texts in query.items():
         spec = method.parameters.get(name)
         if spec is None or spec["location"] != "query":
@@ -129,7 +129,7 @@ def _convert(name: str, spec: Mapping[str, Any], text: str) -> str | int | bool:
             )
         return int(text)
     pattern = _INTEGER_PATTERN.get(spec.get("format", ""))
-    if pattern and not re.match(pattern, text):
+    if pattern and not re.fullmatch(pattern, text):
         raise invalid_argument(
             f"Invalid value at '{name}' (TYPE_{spec['format'].upper()}), \"{text}\""
         )
@@ -149,7 +149,10 @@ def check_body(method: Method, body: object) -> None:
     error = best_match(_request_validator(method.name).iter_errors(body))
     if error is not None:
         where = ".".join(str(step) for step in error.absolute_path) or "message"
-        raise invalid_argument(f"Invalid JSON payload received at '{where}': {error.message[:200]}")
+        # Only these two name fields; the others would repeat the content they object to.
+        names_fields = error.validator in ("additionalProperties", "required")
+        fault = error.message if names_fields else f"{error.validator} {error.validator_value}"
+        raise invalid_argument(f"Invalid JSON payload received at '{where}': {fault}")
 
 
 @functools.cache

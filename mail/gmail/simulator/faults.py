@@ -16,7 +16,7 @@ _DEFAULT_REASONS = {
 }
 
 
-class AnswerLost(TimeoutError):
+class AnswerLost(Exception):
     """The request took effect and its answer never came back."""
 
 

@@ -40,6 +40,11 @@ class Letter:
     sent_at: datetime | None
     """From the Date header, else the latest Received header."""
 
+    @property
+    def thread_ids(self) -> frozenset[str]:
+        """Return the Message-IDs that tie this letter to others, its own among them."""
+        return (self.references | {self.rfc822_id}) - {""}
+
 
 def read_letter(root: Part) -> Letter:
     """Return the letter in a parsed message; never raises."""

@@ -6,7 +6,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -225,10 +225,9 @@ class Mailbox:
         return message
 
     def _link(self, letter: Letter, thread: int) -> None:
-        known = letter.references | ({letter.rfc822_id} - {""})
         self.connection.executemany(
             "INSERT OR IGNORE INTO thread_link VALUES (?, ?, ?, ?)",
-            [(self.pk, rfc822_id, letter.thread_subject, thread) for rfc822_id in known],
+            [(self.pk, known, letter.thread_subject, thread) for known in letter.thread_ids],
         )
 
     def find_thread(self, letter: Letter, *, within: int | None = None) -> int | None:
@@ -237,7 +236,6 @@ class Mailbox:
         It does not matter which of the two messages came first. ``within`` asks about one
         thread only.
         """
-        known = letter.references | ({letter.rfc822_id} - {""})
         row = self.connection.execute(
             "SELECT max(thread) FROM thread_link WHERE mailbox = :mailbox AND subject = :subject"
             " AND rfc822_id IN (SELECT value FROM json_each(:known))"
@@ -245,7 +243,7 @@ class Mailbox:
             {
                 "mailbox": self.pk,
                 "subject": letter.thread_subject,
-                "known": json.dumps(sorted(known)),
+                "known": json.dumps(sorted(letter.thread_ids)),
                 "within": within,
             },
         ).fetchone()
@@ -267,15 +265,7 @@ class Mailbox:
             "DELETE FROM message_label WHERE message = ? AND label = ?",
             [(message.pk, label) for label in removed],
         )
-        changed = StoredMessage(
-            pk=message.pk,
-            thread=message.thread,
-            internal_date=message.internal_date,
-            history_id=message.history_id,
-            snippet=message.snippet,
-            size=message.size,
-            label_ids=tuple(sorted((before | added) - removed)),
-        )
+        changed = replace(message, label_ids=tuple(sorted((before | added) - removed)))
         kinds: list[tuple[HistoryKind, Collection[str]]] = []
         if added:
             kinds.append(("labelAdded", added))

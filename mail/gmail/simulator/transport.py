@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import httplib2
 
 from mail.gmail.simulator.api import GmailSimulator, Request
+from mail.gmail.simulator.faults import AnswerLost
 
 
 class SimulatorHttp:
@@ -30,15 +31,17 @@ class SimulatorHttp:
         Raises:
             TimeoutError: an ordered fault lost the answer.
         """
-        answer = self._simulator.answer(
-            Request(
-                verb=method,
-                uri=uri,
-                body=body.encode() if isinstance(body, str) else body or b"",
-                headers={name.lower(): value for name, value in (headers or {}).items()},
-            ),
-            address=self._address,
+        request = Request(
+            verb=method,
+            uri=uri,
+            body=body.encode() if isinstance(body, str) else body or b"",
+            headers={name.lower(): value for name, value in (headers or {}).items()},
         )
+        try:
+            answer = self._simulator.answer(request, address=self._address)
+        except AnswerLost:
+            # From here on it must look like any network's timeout.
+            raise TimeoutError("timed out") from None
         response = httplib2.Response({"content-type": "application/json", **answer.headers})
         response.status = answer.status
         return response, answer.body

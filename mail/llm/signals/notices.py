@@ -22,6 +22,7 @@ _AUTOMATED: Final = {
     AutomatedKind.ROBOT_SENDER: (2.5, "the sender's address belongs to a program"),
 }
 _FEW_WORDS: Final = 12
+_MANY_WORDS: Final = 800
 _FIRST_PHRASE: Final = 2.5
 _NEXT_PHRASE: Final = 0.75
 _MOST_FOR_PHRASES: Final = 5.5
@@ -65,6 +66,8 @@ def notice_signals(
     yield from _addressing(mail)
     if mail.attachments and reading.words <= _FEW_WORDS and not reading.questions:
         yield Signal("file_only", Category.FYI, 1.75, "it brings a file and hardly a word")
+    if reading.words >= _MANY_WORDS:
+        yield Signal("long_text", Category.FYI, 1.5, "it is long, as publications are")
 
 
 def _marketing(mail: MailContext, reading: Reading) -> Iterator[Signal]:

@@ -52,7 +52,7 @@ def _meetings(reading: Reading) -> Iterator[Signal]:
     meeting = reading.anywhere(Concept.MEETING)
     if not meeting:
         return
-    weight = 1.5 if reading.in_subject(Concept.MEETING) else 1.0
+    weight = 1.5 if reading.in_subject(Concept.MEETING) else 0.75
     yield Signal("meeting", action, weight, "it is about a meeting", meeting)
     if reading.has_clock_time or reading.anywhere(Concept.DAY):
         yield Signal("meeting_time", action, 1.0, "it names a day or an hour")

@@ -38,8 +38,8 @@ PHRASES: Final[Phrases] = {
     Concept.PROPOSAL: (
         "can we meet", "could we meet", "shall we meet", "let's meet", "like to meet", "meet up",
         "are you available", "are you free", "your availability", "would you be available",
-        "does that time", "does this time", "time slot", "time slots", "suit you", "work for you",
-        "works for you", "schedule a call", "schedule a meeting", "arrange a meeting",
+        "does that time", "does this time", "time slot", "time slots", "would suit you", "does that suit",
+        "that work for you", "this work for you", "time works for you", "date works for you", "day works for you", "schedule a call", "schedule a meeting", "arrange a meeting",
         "arrange a call", "set up a meeting", "set up a call", "book a meeting", "reschedule",
         "invited to", "invite you to", "please join", "join us for", "please attend", "rsvp",
         "have a call", "hop on a call", "jump on a call",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from googleapiclient.discovery import build
 
@@ -23,7 +21,7 @@ def http(simulator) -> CheckedHttp:
 
 
 @pytest.fixture
-def users(http) -> Any:
+def users(http):
     """The ``users`` resource of Google's own client."""
     return build("gmail", "v1", http=http, static_discovery=True, cache_discovery=False).users()
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sqlite3
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from mail.gmail.connect import simulator_client
+from mail.gmail.errors import GmailUnavailable
+from mail.gmail.simulator import store as store_module
 from mail.gmail.simulator.api import GmailSimulator
 from tests.mail.gmail.mailbox_kit import ADDRESS, letter
 
@@ -47,7 +52,7 @@ def _check(store: Path, shared: str, done: list[list[str]]) -> None:
     assert history_ids == sorted(set(history_ids))
     assert page["historyId"] == str(history_ids[-1])
     toggles = [c for c in changes if c["messages"][0]["id"] == shared][1:]
-    for earlier, later in zip(toggles, toggles[1:], strict=False):
+    for earlier, later in pairwise(toggles):
         assert ("labelsAdded" in earlier) != ("labelsAdded" in later)
 
 
@@ -91,3 +96,18 @@ def test_a_forked_child_opens_its_own_connection(simulator):
     assert os.waitstatus_to_exitcode(status) == 0
     assert not simulator.import_message(ADDRESS, letter("child")).created
     assert simulator.import_message(ADDRESS, letter("parent")).created
+
+
+def test_a_store_held_too_long_by_another_is_unavailable_not_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "_BUSY_SECONDS", 0.05)
+    path = tmp_path / "gmail.sqlite3"
+    waiting = simulator_client(ADDRESS, path)
+    waiting.profile()
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(GmailUnavailable) as raised:
+            waiting.create_label("Boats")
+        holder.execute("ROLLBACK")
+
+    assert raised.value.status == 503
+    assert waiting.create_label("Boats")["name"] == "Boats"

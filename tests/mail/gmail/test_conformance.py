@@ -15,60 +15,68 @@ pytestmark = pytest.mark.req("M-03")
 ROOT = "https://gmail.googleapis.com/gmail/v1/users/me"
 
 
-def _call_everything(users) -> None:
-    """Call each implemented method once, with success."""
-    me = {"userId": "me"}
-    messages, threads, labels, drafts = (
-        users.messages(),
-        users.threads(),
-        users.labels(),
-        users.drafts(),
-    )
+ME = {"userId": "me"}
+
+
+def _call_labels(labels) -> None:
     shown = {"labelListVisibility": "labelShow", "messageListVisibility": "show"}
-    label = labels.create(body={"name": "Boats", **shown}, **me).execute()["id"]
-    labels.get(id=label, **me).execute()
-    labels.patch(id=label, body={"name": "Ships"}, **me).execute()
-    labels.update(id=label, body={"id": label, "name": "Fleet", **shown}, **me).execute()
-    labels.list(**me).execute()
-    raw = encoded(letter(attachment=("fees.pdf", b"%PDF-1.4")))
-    inserted = messages.insert(body={"raw": raw, "labelIds": ["INBOX"]}, **me).execute()["id"]
-    imported = messages.import_(body={"raw": raw, "labelIds": ["UNREAD"]}, **me).execute()["id"]
-    sent = messages.send(body={"raw": raw}, **me).execute()["id"]
-    messages.list(maxResults=1, **me).execute()
+    label = labels.create(body={"name": "Boats", **shown}, **ME).execute()["id"]
+    labels.get(id=label, **ME).execute()
+    labels.patch(id=label, body={"name": "Ships"}, **ME).execute()
+    labels.update(id=label, body={"id": label, "name": "Fleet", **shown}, **ME).execute()
+    labels.list(**ME).execute()
+    labels.delete(id=label, **ME).execute()
+
+
+def _call_messages(messages, raw: str) -> None:
+    inserted = messages.insert(body={"raw": raw, "labelIds": ["INBOX"]}, **ME).execute()["id"]
+    imported = messages.import_(body={"raw": raw, "labelIds": ["UNREAD"]}, **ME).execute()["id"]
+    sent = messages.send(body={"raw": raw}, **ME).execute()["id"]
+    messages.list(maxResults=1, **ME).execute()
     for message_format in ("full", "metadata", "minimal", "raw"):
-        got = messages.get(id=inserted, format=message_format, **me).execute()
-    full = messages.get(id=inserted, **me).execute()
+        messages.get(id=inserted, format=message_format, **ME).execute()
+    full = messages.get(id=inserted, **ME).execute()
     attachment = full["payload"]["parts"][1]["body"]["attachmentId"]
-    messages.attachments().get(messageId=inserted, id=attachment, **me).execute()
-    messages.modify(id=inserted, body={"addLabelIds": [label]}, **me).execute()
-    messages.batchModify(body={"ids": [inserted], "addLabelIds": ["STARRED"]}, **me).execute()
-    messages.trash(id=inserted, **me).execute()
-    messages.untrash(id=inserted, **me).execute()
-    threads.list(**me).execute()
-    thread = got["threadId"]
-    threads.get(id=thread, **me).execute()
-    threads.modify(id=thread, body={"removeLabelIds": ["STARRED"]}, **me).execute()
-    threads.trash(id=thread, **me).execute()
-    threads.untrash(id=thread, **me).execute()
-    draft = drafts.create(body={"message": {"raw": raw}}, **me).execute()["id"]
-    drafts.get(id=draft, **me).execute()
-    drafts.list(**me).execute()
-    drafts.update(id=draft, body={"message": {"raw": raw}}, **me).execute()
-    drafts.send(body={"id": draft}, **me).execute()
-    draft = drafts.create(body={"message": {"raw": raw}}, **me).execute()["id"]
-    drafts.delete(id=draft, **me).execute()
-    users.getProfile(**me).execute()
-    users.history().list(startHistoryId="1000", **me).execute()
-    users.watch(body={"topicName": "projects/p/topics/t", "labelIds": [label]}, **me).execute()
-    users.stop(**me).execute()
-    labels.delete(id=label, **me).execute()
-    messages.delete(id=imported, **me).execute()
-    messages.batchDelete(body={"ids": [sent]}, **me).execute()
-    threads.delete(id=thread, **me).execute()
+    messages.attachments().get(messageId=inserted, id=attachment, **ME).execute()
+    messages.modify(id=inserted, body={"addLabelIds": ["STARRED"]}, **ME).execute()
+    messages.batchModify(body={"ids": [inserted], "addLabelIds": ["SPAM"]}, **ME).execute()
+    messages.trash(id=inserted, **ME).execute()
+    messages.untrash(id=inserted, **ME).execute()
+    messages.delete(id=imported, **ME).execute()
+    messages.batchDelete(body={"ids": [sent]}, **ME).execute()
+
+
+def _call_threads(threads, thread: str) -> None:
+    threads.list(**ME).execute()
+    threads.get(id=thread, **ME).execute()
+    threads.modify(id=thread, body={"removeLabelIds": ["STARRED"]}, **ME).execute()
+    threads.trash(id=thread, **ME).execute()
+    threads.untrash(id=thread, **ME).execute()
+    threads.delete(id=thread, **ME).execute()
+
+
+def _call_drafts(drafts, raw: str) -> None:
+    draft = drafts.create(body={"message": {"raw": raw}}, **ME).execute()["id"]
+    drafts.get(id=draft, **ME).execute()
+    drafts.list(**ME).execute()
+    drafts.update(id=draft, body={"message": {"raw": raw}}, **ME).execute()
+    drafts.send(body={"id": draft}, **ME).execute()
+    draft = drafts.create(body={"message": {"raw": raw}}, **ME).execute()["id"]
+    drafts.delete(id=draft, **ME).execute()
 
 
 def test_every_answer_fits_its_schema(users, http):
-    _call_everything(users)
+    raw = encoded(letter(attachment=("fees.pdf", b"%PDF-1.4")))
+    thread = users.messages().send(body={"raw": raw}, **ME).execute()["threadId"]
+
+    _call_labels(users.labels())
+    _call_messages(users.messages(), raw)
+    _call_threads(users.threads(), thread)
+    _call_drafts(users.drafts(), raw)
+    users.getProfile(**ME).execute()
+    users.history().list(startHistoryId="1000", **ME).execute()
+    users.watch(body={"topicName": "projects/p/topics/t"}, **ME).execute()
+    users.stop(**ME).execute()
 
     assert http.methods == set(_READERS) | set(_WRITERS)
 
@@ -87,7 +95,7 @@ def test_every_answer_fits_its_schema(users, http):
         ("/messages/1/modify", "POST", {"sparkle": True}, "sparkle"),
         ("/labels", "POST", {"labelListVisibility": "labelShow"}, "required"),
         ("/messages/1/modify", "POST", {"addLabelIds": "INBOX"}, "addLabelIds"),
-        ("/messages/1/modify", "POST", [1], "array"),
+        ("/messages/1/modify", "POST", [1], "object"),
         ("/messages/send", "POST", {}, "raw"),
         ("/messages/send", "POST", {"raw": "not base64!"}, "raw"),
         ("/messages/import", "POST", {"raw": ""}, "raw"),
@@ -100,7 +108,7 @@ def test_requests_that_break_the_document_are_refused(http, path, verb, body, na
     error = json.loads(content)["error"]
     assert (response.status, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
     assert error["errors"][0]["reason"] == "invalidArgument"
-    assert named in error["message"].replace("[1] is not of type 'object'", "array")
+    assert named in error["message"]
 
 
 def test_a_body_that_is_no_json_is_refused(http):

@@ -118,7 +118,15 @@ def test_what_is_no_answer_is_told_apart_too(raised, kind, reason):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"<html>Bad gateway</html>", b"[1]", b'{"error": "x"}', b'{"error": {"errors": 5}}', b"\xff"]
+    "content",
+    [
+        b"",
+        b"<html>Bad gateway</html>",
+        b"[1]",
+        b'{"error": "x"}',
+        b'{"error": {"errors": 5}}',
+        b"\xff",
+    ],
 )
 def test_an_answer_that_is_not_gmails_is_still_translated(content):
     response = httplib2.Response({})

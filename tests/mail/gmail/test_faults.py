@@ -25,10 +25,12 @@ pytestmark = pytest.mark.req("M-02", "M-03")
         (Fault(500), errors.GmailUnavailable, "backendError", None),
         (Fault(503), errors.GmailUnavailable, "backendError", None),
         (Fault(400), errors.GmailUnavailable, "failedPrecondition", None),
-        (LOST_ANSWER, errors.GmailUnavailable, "AnswerLost", None),
+        (LOST_ANSWER, errors.GmailUnavailable, "TimeoutError", None),
     ],
 )  # fmt: skip
-def test_a_fault_reaches_the_client_as_its_error(gmail, simulator, fault, kind, reason, retry_after):
+def test_a_fault_reaches_the_client_as_its_error(
+    gmail, simulator, fault, kind, reason, retry_after
+):
     simulator.order_fault(fault)
 
     with pytest.raises(errors.GmailError) as raised:

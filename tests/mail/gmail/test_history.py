@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from googleapiclient.errors import HttpError
 
@@ -52,7 +54,7 @@ def test_each_change_is_recorded_once_with_growing_gappy_ids(users, simulator, h
     assert labelled["labelsRemoved"][0]["labelIds"] == ["UNREAD"]
     assert deleted["messagesDeleted"][0]["message"]["threadId"] == wire_id
     ids = [int(record["id"]) for record in answer["history"]]
-    assert all(later - earlier > 1 for earlier, later in zip(ids, ids[1:], strict=False))
+    assert all(later - earlier > 1 for earlier, later in pairwise(ids))
     assert answer["historyId"] == str(ids[-1]) == _cursor(users)
 
 
@@ -110,7 +112,11 @@ def test_expired_history_refuses_old_cursors_and_goes_on_from_the_new(users, sim
 
 def test_a_watch_is_stored_until_stopped(users):
     cursor = _cursor(users)
-    body = {"topicName": "projects/p/topics/t", "labelIds": ["INBOX"], "labelFilterBehavior": "INCLUDE"}
+    body = {
+        "topicName": "projects/p/topics/t",
+        "labelIds": ["INBOX"],
+        "labelFilterBehavior": "INCLUDE",
+    }
 
     answer = users.watch(userId="me", body=body).execute()
 

@@ -62,11 +62,7 @@ def test_an_import_is_seen_in_the_history(gmail, simulator):
         ("Date: Mon, 03 Mar 2025 10:00:00 -0000", SENT),
         ("Date: Mon, 03 Mar 2025 10:00:00", SENT),
         ("Date: soon\nReceived: by a; Mon, 03 Mar 2025 10:00:00 +0000", SENT),
-        (
-            "Received: from b\n by a; Mon, 03 Mar 2025 10:00:00 +0000\n"
-            "Received: from c by b; Sun, 02 Mar 2025 10:00:00 +0000",
-            SENT,
-        ),
+        ("Received: from b\n by a; 3 Mar 2025 10:00:00 +0000\nReceived: c; 2 Mar 2025", SENT),
         ("Date: Mon, 99 Mar 2025 10:00:00 +0000", NOW),
         ("Date: Thu, 01 Jan 1903 00:00:00 +0000", NOW),
         ("Subject: no date", NOW),
@@ -102,7 +98,9 @@ def test_an_unknown_label_is_refused_and_nothing_stored(gmail, simulator):
     assert gmail.profile()["messagesTotal"] == 0
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     head=st.lists(
         st.sampled_from(

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.req("M-02", "M-03")
 @pytest.fixture
 def server(simulator):
     with SimulatorServer(simulator) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield server
         server.shutdown()

@@ -121,7 +121,10 @@ def test_modifying_a_thread_leaves_its_draft_alone(users, simulator):
     ).execute()
 
     got = users.threads().get(userId="me", id=first, format="minimal").execute()
-    assert [message["labelIds"] for message in got["messages"]] == [["STARRED", "UNREAD"], ["DRAFT"]]
+    assert [message["labelIds"] for message in got["messages"]] == [
+        ["STARRED", "UNREAD"],
+        ["DRAFT"],
+    ]
 
 
 def test_trash_and_untrash_move_the_whole_thread(users, simulator):

@@ -1,0 +1,52 @@
+"""Finds what an operator acts on, within the scope in force when there is one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import models
+
+from jobs.errors import UnknownJob
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
+from tenants.scope import current_scope
+
+M = TypeVar("M", bound=models.Model)
+
+
+def job_in_sight(job_id: UUID) -> JobQueue:
+    """Return the job, locked for the transaction.
+
+    Raises:
+        UnknownJob: no such job in sight.
+    """
+    return _in_sight(JobQueue, job_id)
+
+
+def dead_letter_in_sight(dead_letter_id: UUID) -> DeadLetterQueue:
+    """Return the dead letter, locked for the transaction.
+
+    Raises:
+        UnknownJob: no such dead letter in sight.
+    """
+    return _in_sight(DeadLetterQueue, dead_letter_id)
+
+
+def lock_in_sight(lock_id: UUID) -> ConcurrencyLock:
+    """Return the lock, locked for the transaction.
+
+    Raises:
+        UnknownJob: no such lock in sight.
+    """
+    return _in_sight(ConcurrencyLock, lock_id)
+
+
+def _in_sight(model: type[M], pk: UUID) -> M:
+    manager: Any = model._default_manager
+    scope = current_scope()
+    # Code of the firm's own project may act without a scope: it holds the id.
+    rows = manager.unscoped("an engine verb on an id") if scope is None else manager.all()
+    found: M | None = rows.select_for_update().filter(pk=pk).first()
+    if found is None:
+        raise UnknownJob(f"no {model._meta.verbose_name} {pk}")
+    return found

@@ -1,0 +1,130 @@
+"""Deletes what is over and old: in small chunks, never what an operator has yet to review."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from jobs.conf import retention_days
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.transactions import fetch, in_transaction, run
+from tenants.models import Firm
+
+CHUNK = 500
+REVIEWED_RETENTION_DAYS = 90
+FIRST_ID = UUID(int=0)
+
+
+@dataclass
+class Pruned:
+    """How many rows went."""
+
+    jobs: int = 0
+    dead_letters: int = 0
+    minutes: int = 0
+
+
+def prune(firm: Firm) -> Pruned:
+    """Delete the firm's old finished jobs with their history, reviewed dead letters, counters."""
+    days = firm.retention_days if firm.retention_days is not None else retention_days()
+    pruned = Pruned()
+    pruned.dead_letters = in_transaction(lambda: _prune_dead_letters(firm.pk))
+    last: UUID | None = FIRST_ID
+    while last is not None:
+        start = last
+        last, deleted = in_transaction(lambda: _prune_chunk(firm.pk, start, days))  # noqa: B023 - called at once
+        pruned.jobs += deleted
+    pruned.minutes = in_transaction(lambda: _prune_minutes(firm.pk, days))
+    return pruned
+
+
+def _prune_chunk(firm_id: int, after: UUID, days: int) -> tuple[UUID | None, int]:
+    """Look at the next chunk of jobs, oldest first; return where to go on, None at the end."""
+    dialect = dialects.current()
+    cutoff = _cutoff(days)
+    rows = fetch(
+        """
+        SELECT job_id, status, completed_at FROM jobs_jobqueue
+        WHERE firm_id = %s AND job_id > %s AND job_id < %s ORDER BY job_id LIMIT %s
+        """,
+        [
+            firm_id,
+            dialect.value(Column.UUID, after),
+            dialect.value(Column.UUID, _first_id_at(cutoff)),
+            CHUNK,
+        ],
+    )
+    old = []
+    for job_id, status, completed_at in rows:
+        done_at = dialect.read_time(completed_at)
+        if status in ("completed", "failed", "canceled") and done_at and done_at < cutoff:
+            old.append(dialect.read_uuid(job_id))
+    deleted = _delete(firm_id, old)
+    last = dialect.read_uuid(rows[-1][0]) if len(rows) == CHUNK else None
+    return last, deleted
+
+
+def _cutoff(days: int) -> datetime:
+    dialect = dialects.current()
+    now = dialect.read_time(fetch(f"SELECT {dialect.now_sql()}", [])[0][0])
+    if now is None:
+        raise RuntimeError("the database told no time")
+    return now - timedelta(days=days)
+
+
+def _first_id_at(moment: datetime) -> UUID:
+    """Return the lowest UUIDv7 of that millisecond: ids are ordered by creation."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)
+
+
+def _delete(firm_id: int, job_ids: list[UUID]) -> int:
+    """Delete these jobs, but for those a dead letter still speaks of."""
+    if not job_ids:
+        return 0
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
+    gone = fetch(
+        f"""
+        DELETE FROM jobs_jobqueue
+        WHERE job_id IN (SELECT r.id FROM {rows}) AND status IN ('completed', 'failed', 'canceled')
+          AND NOT EXISTS (
+            SELECT 1 FROM jobs_deadletterqueue d
+            WHERE d.firm_id = jobs_jobqueue.firm_id AND d.original_job_id = jobs_jobqueue.job_id)
+        RETURNING job_id
+        """,
+        params,
+    )
+    ids = [(dialect.read_uuid(row[0]),) for row in gone]
+    for table in ("jobs_attempt", "jobs_jobstep"):
+        rows, params = dialect.rows_sql("r", {"id": Column.UUID}, ids)
+        run(
+            f"DELETE FROM {table} WHERE firm_id = %s AND job_id IN (SELECT r.id FROM {rows})",
+            [firm_id, *params],
+        )
+    return len(ids)
+
+
+def _prune_dead_letters(firm_id: int) -> int:
+    """Delete reviewed dead letters after 90 days; unreviewed ones never."""
+    dialect = dialects.current()
+    return run(
+        f"""
+        DELETE FROM jobs_deadletterqueue
+        WHERE firm_id = %s AND resolution IN ('reprocessed', 'discarded')
+          AND reviewed_at < {dialect.after_sql(dialect.now_sql(), "%s")}
+        """,
+        [firm_id, -REVIEWED_RETENTION_DAYS * 86_400],
+    )
+
+
+def _prune_minutes(firm_id: int, days: int) -> int:
+    dialect = dialects.current()
+    return run(
+        f"""
+        DELETE FROM jobs_jobminute
+        WHERE firm_id = %s AND minute < {dialect.after_sql(dialect.now_sql(), "%s")}
+        """,
+        [firm_id, -days * 86_400],
+    )

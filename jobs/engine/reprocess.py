@@ -1,0 +1,172 @@
+"""An operator's three decisions about a dead letter: reprocess, discard, escalate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs import registry
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.lookup import dead_letter_in_sight, job_in_sight
+from jobs.engine.resolve import resolve
+from jobs.engine.restart import Restart, restart
+from jobs.engine.retry import set_off
+from jobs.engine.transactions import in_transaction, run
+from jobs.errors import Fault, PayloadInvalid, ReasonMissing
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.payload_validator import encode_payload, parse_payload
+from jobs.states import Priority, Resolution
+from tenants.audit import SERVICE, Actor, record_act
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+
+def reprocess(
+    dead_letter_id: UUID,
+    *,
+    by: Actor = SERVICE,
+    payload: Mapping[str, Any] | None = None,
+    priority: int | None = None,
+    note: str = "",
+) -> UUID:
+    """Send the dead letter's job round again and return its id.
+
+    Raises:
+        UnknownJob: no such dead letter in sight.
+        WrongState: somebody decided before.
+        KeyHeld: a live job holds the same idempotency key.
+        PayloadInvalid: the edited payload or the priority is refused.
+    """
+    return in_transaction(lambda: _reprocess(dead_letter_id, by, payload, priority, note))
+
+
+def _reprocess(
+    dead_letter_id: UUID,
+    by: Actor,
+    payload: Mapping[str, Any] | None,
+    priority: int | None,
+    note: str,
+) -> UUID:
+    letter = dead_letter_in_sight(dead_letter_id)
+    job = job_in_sight(letter.original_job_id)
+    change = _change(job, payload, priority)
+    resolve(letter.pk, Resolution.REPROCESSED, by, note)
+    restarted = restart(job.job_id, change)
+    before, after = _difference(job, payload)
+    record_act(
+        by,
+        "dead_letter.reprocess",
+        firm_id=letter.firm_id,
+        target=("dead_letter", letter.pk),
+        reason=note,
+        before={"resolution": letter.resolution, "series": job.series, **before},
+        after={"resolution": "reprocessed", "series": restarted.series, **after},
+    )
+    transaction.on_commit(partial(set_off, restarted), robust=True)
+    return job.job_id
+
+
+def _change(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None) -> Restart:
+    if priority is not None and priority not in tuple(Priority):
+        raise PayloadInvalid(
+            job.job_type, [Fault("priority", "out_of_range", "must be from 0 to 3")]
+        )
+    if payload is None:
+        return Restart(priority=priority)
+    declared = registry.get(job.job_type)
+    text = encode_payload(declared, payload)
+    parse_payload(declared, text, job.firm_id)
+    return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
+
+
+def _difference(
+    job: JobQueue, payload: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the top-level fields an edit changed, as they were and as they are."""
+    if payload is None:
+        return {}, {}
+    old = dict(job.payload)
+    changed = {key for key in old.keys() | payload.keys() if old.get(key) != payload.get(key)}
+    return (
+        {"payload": {key: old[key] for key in sorted(changed) if key in old}},
+        {"payload": {key: payload[key] for key in sorted(changed) if key in payload}},
+    )
+
+
+def discard(dead_letter_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:
+    """Give the job up for good: it becomes failed.
+
+    Raises:
+        ReasonMissing: no reason given.
+        UnknownJob: no such dead letter in sight.
+        WrongState: somebody decided before.
+    """
+    if not reason.strip():
+        raise ReasonMissing
+    in_transaction(lambda: _discard(dead_letter_id, reason, by))
+
+
+def _discard(dead_letter_id: UUID, reason: str, by: Actor) -> None:
+    letter = dead_letter_in_sight(dead_letter_id)
+    resolve(letter.pk, Resolution.DISCARDED, by, reason)
+    dialect = dialects.current()
+    run(
+        f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialect.now_sql()}"
+        " WHERE job_id = %s AND status = 'dlq'",
+        [dialect.value(Column.UUID, letter.original_job_id)],
+    )
+    _record(letter, "dead_letter.discard", by, reason, {"resolution": "discarded"})
+
+
+def escalate(
+    dead_letter_id: UUID,
+    reason: str,
+    *,
+    to: AbstractBaseUser | None = None,
+    by: Actor = SERVICE,
+) -> int:
+    """Mark the dead letter for somebody to look at and return its firm's id; it stays open.
+
+    The caller sends the notice: `jobs.operate.escalate` does both.
+
+    Raises:
+        ReasonMissing: no reason given.
+        UnknownJob: no such dead letter in sight.
+        WrongState: somebody decided or escalated before.
+    """
+    if not reason.strip():
+        raise ReasonMissing
+    return in_transaction(lambda: _escalate(dead_letter_id, reason, to, by))
+
+
+def _escalate(dead_letter_id: UUID, reason: str, to: AbstractBaseUser | None, by: Actor) -> int:
+    letter = dead_letter_in_sight(dead_letter_id)
+    resolve(letter.pk, Resolution.ESCALATED, by, reason, from_resolutions=("",))
+    assignee = None if to is None else int(to.pk)
+    run(
+        "UPDATE jobs_deadletterqueue SET assigned_to_id = %s WHERE id = %s",
+        [assignee, dialects.current().value(Column.UUID, letter.pk)],
+    )
+    after = {"resolution": "escalated", "assigned_to": assignee}
+    _record(letter, "dead_letter.escalate", by, reason, after)
+    return int(letter.firm_id)
+
+
+def _record(
+    letter: DeadLetterQueue, act: str, by: Actor, reason: str, after: dict[str, Any]
+) -> None:
+    record_act(
+        by,
+        act,
+        firm_id=letter.firm_id,
+        target=("dead_letter", letter.pk),
+        reason=reason,
+        before={"resolution": letter.resolution},
+        after=after,
+    )

@@ -1,0 +1,95 @@
+"""Sends a finished job round again: a new series of the same row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.transactions import fetch
+from jobs.errors import KeyHeld, WrongState
+from jobs.states import RETRYABLE
+
+
+@dataclass(frozen=True)
+class Restart:
+    """What to change on the way; None keeps what is there. `payload` is checked JSON text."""
+
+    payload: str | None = None
+    payload_version: str | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """The job as it now waits."""
+
+    job_id: UUID
+    firm_id: int
+    category: str
+    series: int
+    lock_key: str | None
+
+
+def restart(job_id: UUID, change: Restart) -> Restarted:
+    """Put a dead-lettered, failed or canceled job back to pending with its attempts anew.
+
+    Must join the transaction of the operator's act; of two racing callers one wins. The caller
+    admits the lock key after the commit.
+
+    Raises:
+        WrongState: the job is in another status.
+        KeyHeld: a live job holds the same idempotency key.
+    """
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
+    payload = f"%s{dialect.json_cast}"
+    try:
+        with transaction.atomic():
+            rows = fetch(
+                f"""
+                UPDATE jobs_jobqueue
+                SET status = 'pending', series = series + 1, attempts = 0, deaths = 0,
+                    lease_token = 0, worker_id = NULL, claimed_at = NULL, started_at = NULL,
+                    completed_at = NULL, cancel_requested_at = NULL, result = NULL,
+                    progress = NULL, progress_note = '', scheduled_at = {now}, updated_at = {now},
+                    expires_at = CASE WHEN expires_at <= {now} THEN NULL ELSE expires_at END,
+                    payload = COALESCE({payload}, payload),
+                    payload_version = COALESCE(%s, payload_version),
+                    priority = COALESCE(%s, priority),
+                    live_key = idempotency_key,
+                    ready = (lock_key IS NULL), waiting = (lock_key IS NOT NULL)
+                WHERE job_id = %s AND status IN ({statuses})
+                RETURNING job_id, firm_id, category, series, lock_key
+                """,
+                [
+                    change.payload,
+                    change.payload_version,
+                    change.priority,
+                    dialect.value(Column.UUID, job_id),
+                ],
+            )
+    except IntegrityError as error:
+        raise KeyHeld(_holder(job_id)) from error
+    if not rows:
+        raise WrongState(f"job {job_id} is not dead-lettered, failed or canceled")
+    return Restarted(dialect.read_uuid(rows[0][0]), *rows[0][1:])
+
+
+def _holder(job_id: UUID) -> UUID | None:
+    """Return the live job that holds the key of `job_id`."""
+    dialect = dialects.current()
+    rows = fetch(
+        """
+        SELECT holder.job_id FROM jobs_jobqueue mine
+        JOIN jobs_jobqueue holder
+          ON holder.firm_id = mine.firm_id AND holder.live_key = mine.idempotency_key
+        WHERE mine.job_id = %s
+        """,
+        [dialect.value(Column.UUID, job_id)],
+    )
+    return dialect.read_uuid(rows[0][0]) if rows else None

@@ -1,0 +1,56 @@
+"""E-mails the queue sends to people."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.core.mail import EmailMessage
+
+from jobs.errors import Fatal
+from jobs.models import DeadLetterQueue
+from tenants.models import Firm, Membership, Role
+from tenants.scope import firm_scope
+
+
+def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
+    """Write to the assignee, or to the firm's admins when there is none; return how many.
+
+    Raises:
+        Fatal: the dead letter is gone.
+    """
+    with firm_scope(firm):
+        letter = (
+            DeadLetterQueue.objects.select_related("original_job", "assigned_to")
+            .filter(pk=dead_letter_id)
+            .first()
+        )
+        if letter is None:
+            raise Fatal(f"dead letter {dead_letter_id} is gone")
+        recipients = _recipients(firm, letter)
+    if recipients:
+        EmailMessage(
+            subject=f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})",
+            body=_body(firm, letter),
+            to=recipients,
+        ).send()
+    return len(recipients)
+
+
+def _recipients(firm: Firm, letter: DeadLetterQueue) -> list[str]:
+    if letter.assigned_to is not None:
+        return [letter.assigned_to.email] if letter.assigned_to.email else []
+    admins = Membership.objects.filter(firm=firm, role=Role.ADMIN, user__is_active=True)
+    return list(admins.exclude(user__email="").values_list("user__email", flat=True))
+
+
+def _body(firm: Firm, letter: DeadLetterQueue) -> str:
+    return (
+        f"A dead letter of {firm.name} was escalated.\n\n"
+        f"Job type:   {letter.original_job.job_type}\n"
+        f"Job:        {letter.original_job_id}\n"
+        f"Reason:     {letter.reason}\n"
+        f"Error:      {letter.error_class}\n"
+        f"Moved at:   {letter.moved_at:%Y-%m-%d %H:%M} UTC\n"
+        f"Note:       {letter.resolution_note}\n\n"
+        f"It stays open until somebody reprocesses or discards it (dead letter {letter.pk}).\n"
+    )

@@ -1,0 +1,51 @@
+"""Mailboxes in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from unfold.decorators import display
+
+from jobs.admin.base import age
+from jobs.admin.filters import FirmFilter
+from mail.admin.base import SYNC_STATUS_LABELS, MailAdmin
+from mail.models import MailAccount
+
+
+@admin.register(MailAccount)
+class MailAccountAdmin(MailAdmin):
+    """Mailboxes, and how far each has been read."""
+
+    list_display = (
+        "address",
+        "display_name",
+        "state",
+        "firm",
+        "synced",
+        "history_cursor",
+        "active",
+    )
+    list_filter = ("active", "sync_status", FirmFilter)
+    search_fields = ("address__istartswith",)
+    ordering = ("address",)
+    fields = (
+        "address",
+        "display_name",
+        "provider",
+        "firm",
+        "active",
+        "state",
+        "history_cursor",
+        "last_sync_at",
+        "created_at",
+    )
+    readonly_fields = ("state",)
+
+    @display(description="Sync", label=SYNC_STATUS_LABELS)
+    def state(self, account: MailAccount) -> tuple[str, str]:
+        """Say whether its cursor can be trusted."""
+        return account.sync_status, account.get_sync_status_display()
+
+    @display(description="Last sync")
+    def synced(self, account: MailAccount) -> str:
+        """Say when it was last read."""
+        return age(account.last_sync_at)

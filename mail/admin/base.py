@@ -1,0 +1,87 @@
+"""What the mail pages share: labels' colours, links, readable JSON."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from jobs.admin.base import QueueAdmin, job_url, pretty_json
+from mail.llm.base import Category
+from mail.models import ActionStatus, Decision, Message, SyncStatus, ThreadStatus
+
+# Unfold's label variants.
+CATEGORY_LABELS: dict[str, str] = {
+    Category.NEEDS_RESPONSE: "danger",
+    Category.ACTION_REQUIRED: "warning",
+    Category.PAYMENT_REQUEST: "warning",
+    Category.FYI: "info",
+    Category.WAITING: "primary",
+    "": "default",
+}
+THREAD_STATUS_LABELS: dict[str, str] = {
+    ThreadStatus.PENDING: "warning",
+    ThreadStatus.DRAFTED: "primary",
+    ThreadStatus.SENT: "success",
+    ThreadStatus.SKIPPED: "default",
+    ThreadStatus.ARCHIVED: "default",
+}
+ACTION_STATUS_LABELS: dict[str, str] = {
+    ActionStatus.QUEUED: "info",
+    ActionStatus.EXECUTING: "primary",
+    ActionStatus.COMPLETED: "success",
+    ActionStatus.FAILED: "danger",
+    ActionStatus.CANCELED: "default",
+    ActionStatus.REJECTED: "default",
+    ActionStatus.APPROVED_PENDING: "warning",
+}
+SYNC_STATUS_LABELS: dict[str, str] = {
+    SyncStatus.NORMAL: "success",
+    SyncStatus.NEEDS_BACKFILL: "warning",
+    SyncStatus.BACKFILLING: "info",
+}
+SUBJECT_LENGTH = 80
+
+
+class MailAdmin(QueueAdmin):
+    """A list of a firm's mail rows; names the firm where there can be several."""
+
+
+def subject_line(subject: str) -> str:
+    """Return a subject to fit a list, with a stand-in when there is none."""
+    if not subject:
+        return "(no subject)"
+    return subject if len(subject) <= SUBJECT_LENGTH else f"{subject[: SUBJECT_LENGTH - 1]}…"
+
+
+def message_link(message: Message | None) -> SafeString | str:
+    """Return a link to the message's page, a dash for no message."""
+    if message is None:
+        return "-"
+    return _link("message", message.pk, subject_line(message.subject))
+
+
+def decision_link(decision: Decision | None) -> SafeString | str:
+    """Return a link to the decision's page, a dash for no decision."""
+    return "-" if decision is None else _link("decision", decision.pk, str(decision))
+
+
+def _link(model: str, row_id: UUID, text: str) -> SafeString:
+    address = reverse(f"admin:mail_{model}_change", args=[row_id])
+    return format_html('<a class="queue-link" href="{}">{}</a>', address, text)
+
+
+def job_link(job_id: UUID | None) -> SafeString | str:
+    """Return a link to a job's page, a dash for no job."""
+    if job_id is None:
+        return "-"
+    return format_html('<a class="queue-link" href="{}">{}</a>', job_url(job_id), job_id)
+
+
+def json_block(value: object) -> SafeString | str:
+    """Return JSON data, indented as it is to be read; a dash for none."""
+    if value in (None, {}, []):
+        return "-"
+    return format_html('<pre class="queue-code">{}</pre>', pretty_json(value))

@@ -1,0 +1,78 @@
+"""Decisions in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs.admin.base import age
+from jobs.admin.filters import FirmFilter
+from mail.admin.base import (
+    CATEGORY_LABELS,
+    MailAdmin,
+    job_link,
+    json_block,
+    message_link,
+    subject_line,
+)
+from mail.admin.filters import CategoryFilter, CreatedFilter, SourceFilter
+from mail.models import Decision
+
+
+@admin.register(Decision)
+class DecisionAdmin(MailAdmin):
+    """What was decided about messages, by whom, and why."""
+
+    list_display = ("about", "verdict", "certainty", "source", "account", "firm", "made")
+    list_select_related = ("firm", "account", "message")
+    list_filter = (CategoryFilter, SourceFilter, FirmFilter, CreatedFilter)
+    search_fields = ("message__subject",)
+    ordering = ("-id",)
+    fields = (
+        "on",
+        "verdict",
+        "certainty",
+        "source",
+        "rationale",
+        "why",
+        "account",
+        "job",
+        "created_at",
+    )
+    readonly_fields = ("on", "verdict", "certainty", "why", "job")
+
+    @display(description="Message")
+    def about(self, decision: Decision) -> str:
+        """Name the message."""
+        return subject_line(decision.message.subject)
+
+    @display(description="Message")
+    def on(self, decision: Decision) -> SafeString | str:
+        """Lead to the message."""
+        return message_link(decision.message)
+
+    @display(description="Category", label=CATEGORY_LABELS)
+    def verdict(self, decision: Decision) -> tuple[str, str]:
+        """Say what was decided."""
+        return decision.category, decision.get_category_display()
+
+    @display(description="Confidence")
+    def certainty(self, decision: Decision) -> str:
+        """Say how sure it was."""
+        return f"{decision.confidence:.0%}"
+
+    @display(description="Explanations")
+    def why(self, decision: Decision) -> SafeString | str:
+        """Show what it rested on."""
+        return json_block(decision.explanations)
+
+    @display(description="Job")
+    def job(self, decision: Decision) -> SafeString | str:
+        """Lead to the job that decided."""
+        return job_link(decision.job_id)
+
+    @display(description="Made")
+    def made(self, decision: Decision) -> str:
+        """Say when."""
+        return age(decision.created_at)

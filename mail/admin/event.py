@@ -1,0 +1,51 @@
+"""Events in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs.admin.base import age
+from jobs.admin.filters import FirmFilter
+from mail.admin.base import MailAdmin, json_block, message_link, subject_line
+from mail.admin.filters import CreatedFilter, EventTypeFilter
+from mail.models import MailEvent
+
+
+@admin.register(MailEvent)
+class MailEventAdmin(MailAdmin):
+    """What happened to mail, newest first."""
+
+    list_display = ("event", "about", "account", "firm", "correlation_id", "when")
+    list_select_related = ("firm", "account", "message")
+    list_filter = (EventTypeFilter, FirmFilter, CreatedFilter)
+    search_fields = ("correlation_id__exact",)
+    ordering = ("-id",)
+    fields = ("event", "account", "on", "details", "correlation_id", "created_at")
+    readonly_fields = ("event", "on", "details")
+
+    @display(description="Event")
+    def event(self, row: MailEvent) -> str:
+        """Say what happened."""
+        return row.get_event_type_display()
+
+    @display(description="Message")
+    def about(self, row: MailEvent) -> str:
+        """Name the message."""
+        return subject_line(row.message.subject) if row.message is not None else "-"
+
+    @display(description="Message")
+    def on(self, row: MailEvent) -> SafeString | str:
+        """Lead to the message."""
+        return message_link(row.message)
+
+    @display(description="Details")
+    def details(self, row: MailEvent) -> SafeString | str:
+        """Show what is known about it."""
+        return json_block(row.detail)
+
+    @display(description="When")
+    def when(self, row: MailEvent) -> str:
+        """Say when."""
+        return age(row.created_at)

@@ -1,0 +1,81 @@
+"""Threads in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs.admin.base import age, exact
+from jobs.admin.filters import FirmFilter
+from mail.admin.base import (
+    CATEGORY_LABELS,
+    THREAD_STATUS_LABELS,
+    MailAdmin,
+    message_link,
+    subject_line,
+)
+from mail.admin.filters import LastMessageFilter, ThreadCategoryFilter, ThreadStatusFilter
+from mail.models import MailThread
+from mail.services.threads import newest_first
+
+MESSAGES_SHOWN = 100
+
+
+@admin.register(MailThread)
+class MailThreadAdmin(MailAdmin):
+    """Conversations: what each wants, and where it stands."""
+
+    list_display = ("line", "category", "state", "message_count", "account", "firm", "last")
+    list_select_related = ("firm", "account")
+    list_filter = (ThreadCategoryFilter, ThreadStatusFilter, FirmFilter, LastMessageFilter)
+    search_fields = ("subject", "gmail_thread_id__exact")
+    ordering = ("-last_message_at", "-id")
+    fields = (
+        "line",
+        "category",
+        "state",
+        "account",
+        "gmail_thread_id",
+        "message_count",
+        "last_message_at",
+        "messages",
+    )
+    readonly_fields = ("line", "category", "state", "messages")
+
+    @display(description="Subject")
+    def line(self, thread: MailThread) -> str:
+        """Show the subject."""
+        return subject_line(thread.subject)
+
+    @display(description="Category", label=CATEGORY_LABELS)
+    def category(self, thread: MailThread) -> tuple[str, str]:
+        """Say what it wants from the person."""
+        return thread.classification, thread.get_classification_display() or "not yet"
+
+    @display(description="Status", label=THREAD_STATUS_LABELS)
+    def state(self, thread: MailThread) -> tuple[str, str]:
+        """Say where it stands."""
+        return thread.status, thread.get_status_display()
+
+    @display(description="Last message")
+    def last(self, thread: MailThread) -> str:
+        """Say when its newest message came."""
+        return age(thread.last_message_at)
+
+    @display(description="Messages, newest first")
+    def messages(self, thread: MailThread) -> SafeString | str:
+        """List its messages."""
+        shown = newest_first(thread).only(
+            "internal_date", "sender_name", "sender_address", "subject"
+        )[:MESSAGES_SHOWN]
+        rows = (
+            (
+                exact(message.internal_date),
+                message.sender_name or message.sender_address or "(unknown sender)",
+                message_link(message),
+            )
+            for message in shown
+        )
+        return format_html_join("", "<div>{} · {} · {}</div>", rows) or "-"

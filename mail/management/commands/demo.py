@@ -1,0 +1,152 @@
+"""`manage.py demo [--mail PATH]`: the whole path, on the sample mailbox or on one's own mail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+from rich.status import Status
+
+from mail.conf import demo_worker_log
+from mail.models import MailAccount
+from mail.services.accounts import open_account
+from mail.services.gmail_connection import gmail_of
+from mail.services.import_mail import ImportReport, import_mail
+from mail.services.labels import ensure_own_labels
+from mail.services.mail_files import Unreadable
+from mail.services.overview import Overview, live_jobs, overview_of
+from mail.services.queueing import request_backfill, request_sync
+from mail.services.sample_mailbox import SAMPLE_ADDRESS, SAMPLE_OWNER, import_sample
+from tenants.cli import JsonCommand, NotFound, Refused
+from tenants.models import Firm
+from tenants.scope import firm_scope
+
+FIRM_SLUG = "demo"
+OWN_MAIL_ADDRESS = "my.mail@demo.example"
+PROGRESS_SECONDS = 0.5
+LAST_LOG_LINES = 20
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo did and found."""
+
+    account: str
+    imported: ImportReport
+    overview: Overview
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as one flat object."""
+        return {
+            "account": self.account,
+            **asdict(self.imported),
+            **asdict(self.overview),
+            "seconds": self.seconds,
+        }
+
+
+class Command(JsonCommand):
+    """Reads a mailbox through the real queue and worker, and shows what came of it."""
+
+    help = "Run the whole path, from mailbox to labels, on sample mail or on your own."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the mail to use in place of the sample."""
+        parser.add_argument(
+            "--mail", type=Path, metavar="PATH", help="mbox file, Maildir, .eml file or folder"
+        )
+
+    def handle(self, *_: Any, mail: Path | None, json: bool, **__: Any) -> None:
+        """Import, run a worker until the queue is empty, and report; safe to repeat."""
+        if mail is not None and not mail.exists():
+            raise NotFound(f"{mail} does not exist")
+        started = monotonic()
+        firm = Firm.objects.get_or_create(slug=FIRM_SLUG, defaults={"name": "Demo"})[0]
+        if mail is None:
+            account = open_account(firm, SAMPLE_ADDRESS, display_name=SAMPLE_OWNER)
+            imported = import_sample(account)
+        else:
+            account = open_account(firm, OWN_MAIL_ADDRESS)
+            imported = import_mail(account, mail, on_unreadable=self._name_unreadable)
+        ensure_own_labels(account, gmail_of(account))
+        with firm_scope(firm):
+            request_backfill(account)
+            request_sync(account)
+        self._drain(account, quiet=json)
+        seconds = round(monotonic() - started, 1)
+        result = DemoResult(account.address, imported, overview_of(account), seconds)
+        if json:
+            self.emit(result.as_json())
+        else:
+            self._show(result)
+
+    def _name_unreadable(self, found: Unreadable) -> None:
+        self.stderr.write(f"unreadable: {found.place}: {found.reason}")
+
+    def _drain(self, account: MailAccount, *, quiet: bool) -> None:
+        """Run a worker of its own until nothing is runnable.
+
+        Raises:
+            Refused: the worker failed; its last lines are shown.
+        """
+        log = demo_worker_log()
+        status = Status("Starting the worker", console=self.console())
+        with log.open("wb") as output:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "django", "runworker", "--burst"],
+                cwd=settings.BASE_DIR,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            if not quiet:
+                status.start()
+            try:
+                while (code := _exit_code(worker)) is None:
+                    status.update(f"Working: {live_jobs(account)} jobs left")
+            finally:
+                status.stop()
+                worker.terminate()
+        if code:
+            tail = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            raise Refused("\n".join(["the worker failed:", *tail[-LAST_LOG_LINES:]]))
+
+    def _show(self, result: DemoResult) -> None:
+        found, overview = result.imported, result.overview
+        rows: list[tuple[str, str, object]] = [
+            ("messages", "imported now", found.imported),
+            ("", "already there", found.already_there),
+            ("", "unreadable", found.unreadable),
+            ("", "stored", overview.messages),
+            ("threads", "", overview.threads),
+        ]
+        rows += _section("decisions", overview.decisions)
+        for action_type, by_status in overview.actions.items():
+            rows += _section(f"action {action_type}", by_status)
+        rows += _section("jobs", overview.jobs)
+        rows += [("dead letters", "open", overview.dead_letters), ("seconds", "", result.seconds)]
+        self.table(f"{result.account}", ["what", "which", "count"], rows)
+        self.stdout.write(
+            "\nWhere to look next:\n"
+            "  manage.py jobs list --limit 20        what the queue ran\n"
+            "  manage.py createsuperuser             a login for the admin\n"
+            "  manage.py runserver                   then http://127.0.0.1:8000/admin/mail/message/\n"
+            f"  {demo_worker_log()}    what the worker logged"
+        )
+
+
+def _exit_code(worker: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return worker.wait(timeout=PROGRESS_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _section(title: str, counts: dict[str, int]) -> list[tuple[str, str, object]]:
+    return [(title if not row else "", name, n) for row, (name, n) in enumerate(counts.items())]

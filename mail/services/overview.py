@@ -1,0 +1,59 @@
+"""Counts what became of a mailbox's mail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, QuerySet
+
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.states import LIVE, Resolution
+from mail.models import Action, Decision, MailAccount, MailThread, Message
+from tenants.scope import firm_scope
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Mail and decisions of one mailbox; jobs and open dead letters of its firm."""
+
+    messages: int
+    threads: int
+    decisions: dict[str, int]
+    """By category."""
+    actions: dict[str, dict[str, int]]
+    """By type, then by status."""
+    jobs: dict[str, int]
+    """By status."""
+    dead_letters: int
+
+
+def overview_of(account: MailAccount) -> Overview:
+    """Count everything as it is now. Reads whole tables: for commands, not for pages."""
+    with firm_scope(account.firm_id):
+        actions: dict[str, dict[str, int]] = {}
+        counted = Action.objects.filter(account=account).values_list("action_type", "status")
+        for action_type, status, count in counted.annotate(Count("pk")).order_by(
+            "action_type", "status"
+        ):
+            actions.setdefault(action_type, {})[status] = count
+        return Overview(
+            messages=Message.objects.filter(account=account).count(),
+            threads=MailThread.objects.filter(account=account).count(),
+            decisions=_counts(Decision.objects.filter(account=account), "category"),
+            actions=actions,
+            jobs=_counts(JobQueue.objects.all(), "status"),
+            dead_letters=DeadLetterQueue.objects.filter(
+                resolution__in=["", Resolution.ESCALATED]
+            ).count(),
+        )
+
+
+def live_jobs(account: MailAccount) -> int:
+    """Return how many jobs of the mailbox's firm are waiting or running."""
+    with firm_scope(account.firm_id):
+        count: int = JobQueue.objects.filter(status__in=list(LIVE)).count()
+    return count
+
+
+def _counts(rows: QuerySet, column: str) -> dict[str, int]:  # type: ignore[type-arg]  # any table
+    return dict(rows.values_list(column).annotate(Count("pk")).order_by(column))

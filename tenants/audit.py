@@ -1,0 +1,74 @@
+"""Writes the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tenants.context import current_correlation_id
+from tenants.models import AuditEntry
+from tenants.scope import firm_scope
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+Door = Literal["admin", "api", "cli", "service"]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts, and through which door; `user` None for the command line and the service."""
+
+    door: Door
+    user: AbstractBaseUser | None = None
+
+    @property
+    def name(self) -> str:
+        """How the log names the actor."""
+        return self.door if self.user is None else self.user.get_username()
+
+    @property
+    def user_id(self) -> int | None:
+        """The user's id, None where nobody is signed in."""
+        return None if self.user is None else int(self.user.pk)
+
+
+SERVICE = Actor("service")
+
+
+def as_actor(by: Actor | AbstractBaseUser | None) -> Actor:
+    """Return the actor; a bare user acts through the service's own code, None is the service."""
+    if by is None:
+        return SERVICE
+    return by if isinstance(by, Actor) else Actor("service", by)
+
+
+def record_act(
+    actor: Actor,
+    act: str,
+    *,
+    firm_id: int,
+    target: tuple[str, object],
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """Append one entry, in the transaction of the act itself; `target` is (type, id).
+
+    `before` and `after` hold what changed, JSON-ready and without secrets.
+    """
+    with firm_scope(firm_id):
+        AuditEntry.objects.create(
+            firm_id=firm_id,
+            actor_id=actor.user_id,
+            actor_name=actor.name,
+            door=actor.door,
+            act=act,
+            target_type=target[0],
+            target_id=str(target[1]),
+            reason=reason,
+            before=dict(before or {}),
+            after=dict(after or {}),
+            correlation_id=current_correlation_id() or "",
+        )

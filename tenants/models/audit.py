@@ -1,0 +1,43 @@
+"""`AuditEntry`: who did what to what, and why. Append-only: the database refuses changes."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from tenants.models.base import TenantModel
+
+
+class AuditEntry(TenantModel):
+    """One act of a person or of the service itself."""
+
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        related_name="+",
+        help_text="Empty for the command line and the service itself.",
+    )
+    actor_name = models.CharField(max_length=200)
+    door = models.CharField(max_length=20, help_text="admin, api, cli or service.")
+    act = models.CharField(max_length=50, help_text="For example job.retry.")
+    target_type = models.CharField(max_length=50)
+    target_id = models.CharField(max_length=64)
+    reason = models.TextField(default="", blank=True)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    correlation_id = models.CharField(max_length=64, default="", blank=True)
+
+    class Meta:
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit log"
+        indexes = [
+            models.Index(fields=["firm", "id"], name="audit_newest"),
+            models.Index(fields=["firm", "target_type", "target_id"], name="audit_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.act} {self.target_id}"

@@ -1,0 +1,163 @@
+"""Two firms with rows in every table of the queue, and people who may see one, both or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.utils import timezone
+
+from jobs.models import (
+    Attempt,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobMinute,
+    JobQueue,
+    JobStep,
+    Worker,
+)
+from tenants.models import Firm, Membership, Role
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+
+
+@dataclass(frozen=True)
+class FirmRows:
+    """What one firm has in the queue's tables."""
+
+    firm: Firm
+    waiting: JobQueue
+    dead: JobQueue
+    dead_letter: DeadLetterQueue
+    lock: ConcurrencyLock
+    membership: Membership
+
+    def pages(self) -> list[tuple[str, Any]]:
+        """Return the admin page of each row: its URL name and id."""
+        return [
+            ("jobs_jobqueue", self.waiting.pk),
+            ("jobs_jobqueue", self.dead.pk),
+            ("jobs_deadletterqueue", self.dead_letter.pk),
+            ("jobs_concurrencylock", self.lock.pk),
+            ("tenants_firm", self.firm.pk),
+            ("tenants_membership", self.membership.pk),
+        ]
+
+
+def _fill(firm: Firm, username: str) -> FirmRows:
+    now = timezone.now()
+    user = get_user_model().objects.create_user(username, is_staff=True)
+    waiting = make_job(firm, idempotency_key=f"welcome:{firm.slug}")
+    dead = make_job(
+        firm,
+        status="dlq",
+        category="export",
+        attempts=1,
+        last_error=f"secret of {firm.slug}",
+        completed_at=now,
+    )
+    with all_firms("test"):
+        Attempt.objects.create(
+            firm=firm,
+            job=dead,
+            series=1,
+            number=1,
+            end="dead_lettered",
+            started_at=now - timedelta(seconds=2),
+            error_class="ValueError",
+            message=f"secret of {firm.slug}",
+            traceback="Traceback: the whole story",
+        )
+        JobStep.objects.create(firm=firm, job=dead, name="fetch", result={"pages": 3})
+        JobMinute.objects.create(
+            firm=firm,
+            category="maintenance",
+            minute=now.replace(second=0, microsecond=0),
+            completed=7,
+        )
+        return FirmRows(
+            firm=firm,
+            waiting=waiting,
+            dead=dead,
+            dead_letter=DeadLetterQueue.objects.create(
+                firm=firm,
+                original_job=dead,
+                job_series=1,
+                reason="fatal",
+                error_class="ValueError",
+                error=f"secret of {firm.slug}",
+                fingerprint="abc123",
+            ),
+            lock=ConcurrencyLock.objects.create(
+                firm=firm,
+                lock_key=f"export:{firm.slug}",
+                holder_id=f"job:{waiting.pk}",
+                fencing_token=firm.pk,
+            ),
+            membership=Membership.objects.create(firm=firm, user=user, role=Role.VIEWER),
+        )
+
+
+@pytest.fixture
+def acme(firm: Firm) -> FirmRows:
+    """Return the first firm's rows."""
+    return _fill(firm, "ann@acme.example")
+
+
+@pytest.fixture
+def globex(other_firm: Firm) -> FirmRows:
+    """Return the second firm's rows."""
+    return _fill(other_firm, "bob@globex.example")
+
+
+@pytest.fixture
+def live_worker(db: None) -> Worker:
+    """Return a worker with a running lease."""
+    return Worker.objects.create(
+        host="host-1",
+        pid=42,
+        version="1",
+        concurrency=3,
+        job_types=["noop"],
+        lease_expires_at=timezone.now() + timedelta(hours=1),
+    )
+
+
+def _signed_in(user: Any) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def member(acme: FirmRows) -> Client:
+    """Return the browser of a member of the first firm, without any Django permission."""
+    return _signed_in(acme.membership.user)
+
+
+@pytest.fixture
+def staff(db: None) -> Client:
+    """Return the browser of platform staff, who see every firm."""
+    return _signed_in(get_user_model().objects.create_superuser("root"))
+
+
+@pytest.fixture
+def stranger(db: None) -> Client:
+    """Return the browser of somebody who may use the admin and belongs to no firm."""
+    return _signed_in(get_user_model().objects.create_user("nobody", is_staff=True))
+
+
+@pytest.fixture
+def more_jobs() -> Callable[[Firm, int], None]:
+    """Return a function that gives a firm more jobs."""
+
+    def add(firm: Firm, count: int) -> None:
+        for _ in range(count):
+            make_job(firm)
+
+    return add

@@ -1,0 +1,75 @@
+"""Bytes become the text that was meant, whatever the label says."""
+
+from __future__ import annotations
+
+import pytest
+
+from mail.text.charsets import codec_for, decode_bytes, html_charset
+
+pytestmark = pytest.mark.req("M-06")
+
+CZECH = "Dobrý den, prosím o zaslání faktury za říjen. Děkuji, Jiří Šťastný."
+WESTERN = "Müller schläft für den Überblick … à bientôt, élève"
+RUSSIAN = "Здравствуйте, пожалуйста пришлите счёт за октябрь"
+JAPANESE = "お世話になっております。請求書を送ってください"
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "label"),
+    [
+        (CZECH, "utf-8", "utf-8"),
+        (CZECH, "cp1250", "windows-1250"),
+        (CZECH, "iso8859_2", "ISO-8859-2"),
+        (WESTERN, "cp1252", "iso-8859-1"),
+        (RUSSIAN, "koi8_r", "koi8-r"),
+        (JAPANESE, "iso2022_jp", "ISO-2022-JP"),
+        (JAPANESE, "cp932", "x-sjis"),
+        (WESTERN, "utf-16", "utf-16"),
+        ("한국어 메일", "cp949", "ks_c_5601-1987"),
+        ("简体中文", "gb18030", "gb2312"),
+    ],
+)
+def test_an_honest_label_is_believed(text, codec, label):
+    assert decode_bytes(text.encode(codec), label) == text
+
+
+@pytest.mark.parametrize("label", ["utf-8", "us-ascii", "x-unknown", "zlib", "", None])
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [
+        (CZECH, "utf-8"),
+        (CZECH, "cp1250"),
+        (CZECH, "iso8859_2"),
+        (WESTERN, "cp1252"),
+        (RUSSIAN, "koi8_r"),
+        (RUSSIAN, "cp1251"),
+        (JAPANESE, "iso2022_jp"),
+        (JAPANESE, "cp932"),
+    ],
+)
+def test_a_wrong_or_missing_label_is_made_good_by_the_bytes(text, codec, label):
+    assert decode_bytes(text.encode(codec), label) == text
+
+
+def test_ascii_labelled_utf_16_stays_ascii():
+    assert decode_bytes(b"plain ascii", "utf-16") == "plain ascii"
+
+
+def test_a_byte_order_mark_outweighs_the_label():
+    assert decode_bytes(WESTERN.encode("utf-8-sig"), "windows-1250") == WESTERN
+    assert decode_bytes(WESTERN.encode("utf-16"), "utf-8") == WESTERN
+
+
+def test_damage_shows_but_does_not_hurt():
+    assert decode_bytes(b"ok \xff\xfe", "shift_jis").startswith("ok ")
+
+
+@pytest.mark.parametrize("label", ["zlib", "rot13", "hex", "unicode_escape", "punycode", "idna"])
+def test_codecs_that_are_no_charsets_are_refused(label):
+    assert codec_for(label) is None
+
+
+def test_the_charset_of_an_html_head_is_found():
+    head = b'<meta http-equiv="Content-Type" content="text/html; charset=windows-1250">'
+    assert html_charset(head) == "windows-1250"
+    assert html_charset(b"<p>none") is None

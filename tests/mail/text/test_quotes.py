@@ -1,0 +1,84 @@
+"""A reply is told from what it quotes and from its signature."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mail.text.quotes import newest_text, split_reply
+
+pytestmark = pytest.mark.req("M-06", "M-09")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        "On Mon, 2 Nov 2026 at 10:00, Ann <ann@x.example> wrote:\n> old",
+        "On Mon, 2 Nov 2026 at 10:00, Ann Somebody-Longname\n<ann@x.example> wrote:\n\n> old",
+        "On 2 Nov 2026, at 10:00, Ann wrote:\n\nold",
+        "Dne po 2. 11. 2026 v 10:00 Anna Nová <a@x.example> napsala:\n> old",
+        "po 2. 11. 2026 v 10:00 odesílatel Anna Nová <a@x.example> napsal:\n> old",
+        "Am 02.11.2026 um 10:00 schrieb Anna Neu <a@x.example>:\n> old",
+        "Am Mo., 2. Nov. 2026 um 10:00 Uhr schrieb Anna:\n> old",
+        "Le lun. 2 nov. 2026 à 10:00, Anne <a@x.example> a écrit :\n> old",
+        "El lun, 2 nov 2026 a las 10:00, Ana (<a@x.example>) escribió:\n> old",
+        "-----Original Message-----\nFrom: Ann\nold",
+        "-----Původní zpráva-----\nold",
+        "-----Ursprüngliche Nachricht-----\nold",
+        "-----Message d'origine-----\nold",
+        "________________________________\nFrom: Ann\nSent: Monday\nTo: Bob\nSubject: x\n\nold",
+        "From: Ann\nSent: Monday\nTo: Bob\nSubject: x\n\nold",
+        "Od: Anna\nOdesláno: pondělí\nKomu: Bob\nPředmět: x\n\nold",
+        "Von: Anna\nGesendet: Montag\nAn: Bob\nBetreff: x\n\nold",
+        "De : Anne\nEnvoyé : lundi\nÀ : Bob\nObjet : x\n\nold",
+        "*From:* Ann\n*Sent:* Monday\n*To:* Bob\n\nold",
+        "> old",
+    ],
+)
+def test_history_is_cut_off(history):
+    split = split_reply(f"Yes, gladly.\n\n{history}")
+    assert split.reply == "Yes, gladly."
+    assert "old" in split.quoted
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["-- \nAnn\nHarbour Ltd", "--\nAnn", "Sent from my iPhone", "Odesláno z iPhonu", "Von meinem iPhone gesendet"],
+)  # fmt: skip
+def test_signatures_are_cut_off(signature):
+    split = split_reply(f"Yes.\n\n{signature}")
+    assert (split.reply, split.signature) == ("Yes.", signature)
+
+
+def test_answers_between_quoted_lines_all_count():
+    split = split_reply("On Monday Ann wrote:\n> one?\nfirst\n> two?\nsecond")
+    assert split.reply == "first\nsecond"
+    assert split.quoted == "On Monday Ann wrote:\n> one?\n> two?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On Monday we can start.\nAll the rest is said.",
+        "From: here to there it is far.\nWe walk.",
+        "And here is -- not a signature -- more.",
+    ],
+)
+def test_ordinary_text_is_left_whole(text):
+    assert split_reply(text).reply == text
+
+
+def test_a_forward_without_a_word_is_read_whole():
+    text = "---------- Forwarded message ---------\nFrom: Ann\nPlease pay."
+    assert newest_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["on ", "On a\n", "a@", "> ", "-", "_\n", "From:\n", "Sent: wrote:"]
+)
+def test_a_hostile_megabyte_is_split_in_seconds(piece):
+    text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]
+    started = time.process_time()
+    split_reply(text)
+    assert time.process_time() - started < 20

@@ -1,0 +1,130 @@
+"""Short names for what the queue's tests do all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from random import Random
+from threading import Event
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from uuid_utils.compat import uuid7
+
+from jobs.clock import database_now
+from jobs.engine.claim import Claim, Turns, claim
+from jobs.engine.clock import stopped_at
+from jobs.engine.lease import WorkerInfo, note_running, register
+from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.executor import execute
+from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobMinute, JobQueue
+from jobs.outcomes import Failure, Outcome
+from tenants.scope import all_firms
+
+FAILURE = Failure("ValueError", "it broke", "Traceback …", "0123456789abcdef")
+
+
+def row(job_id: UUID) -> JobQueue:
+    """Return the job as it stands in the table."""
+    with all_firms("test"):
+        found: JobQueue = JobQueue.objects.get(pk=job_id)
+        return found
+
+
+def rows(model: type[Any]) -> list[Any]:
+    """Return every row of a firm-owned table."""
+    with all_firms("test"):
+        return list(model.objects.order_by("pk"))
+
+
+def attempts() -> list[Attempt]:
+    return rows(Attempt)
+
+
+def dead_letters() -> list[DeadLetterQueue]:
+    return rows(DeadLetterQueue)
+
+
+def locks() -> list[ConcurrencyLock]:
+    return rows(ConcurrencyLock)
+
+
+def counted(word: str) -> int:
+    """Return how often the counters of all minutes counted `word`."""
+    return sum(getattr(minute, word) for minute in rows(JobMinute))
+
+
+def change(job_id: UUID, **columns: Any) -> None:
+    """Put the job into a state that would take many verbs to reach."""
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=job_id).update(**columns)
+
+
+def table_rows(sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Run a statement that returns rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params or [])
+        return cursor.fetchall()
+
+
+def new_worker() -> UUID:
+    """Register a worker with a fresh lease."""
+    worker_id = uuid7()
+    register(
+        WorkerInfo(
+            worker_id=worker_id,
+            host="test",
+            pid=1,
+            version="0",
+            categories=(),
+            job_types=(),
+            concurrency=1,
+        )
+    )
+    return worker_id
+
+
+def take(limit: int = 10, *, worker_id: UUID | None = None, **filters: Any) -> list[Claim]:
+    """Claim with a fresh sense of whose turn it is."""
+    return claim(worker_id or uuid7(), limit, Turns(), **filters)
+
+
+def take_one(worker_id: UUID | None = None) -> Claim:
+    """Claim the only job there is."""
+    (only,) = take(2, worker_id=worker_id)
+    return only
+
+
+def take_started(worker_id: UUID) -> Claim:
+    """Claim the only job there is and note that its handler starts."""
+    only = take_one(worker_id)
+    assert note_running(worker_id, [only.job_id])
+    return only
+
+
+def finish(held: Claim, outcome: Outcome, ran_seconds: float | None = 0.5) -> SettleReport:
+    """Settle one attempt."""
+    return settle([Settlement(held, outcome, ran_seconds)])
+
+
+def perform(held: Claim) -> Outcome:
+    """Run the claimed job's handler."""
+    return execute(held, rng=Random(1), lease_lost=Event())
+
+
+def work_off() -> Outcome:
+    """Claim the only job, run its handler, settle; return how it ended."""
+    held = take_one()
+    outcome = perform(held)
+    finish(held, outcome)
+    return outcome
+
+
+@contextmanager
+def later(seconds: float) -> Iterator[datetime]:
+    """Let the database's clock stand `seconds` from now."""
+    moment = database_now() + timedelta(seconds=seconds)
+    with stopped_at(moment):
+        yield moment

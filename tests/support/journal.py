@@ -1,0 +1,74 @@
+"""The handlers' own record of what they did, kept outside the database under test."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+from uuid import UUID
+
+from jobs.context import JobContext
+
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A handler started or ended; `at` is the machine's monotonic clock, one for all processes."""
+
+    what: Literal["start", "end"]
+    job_id: str
+    attempt: int
+    fence: int
+    pid: int
+    label: str
+    at: float
+
+
+class Journal:
+    """A file that many processes append to: one write per line, so that none is torn."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def start(self, ctx: JobContext, label: str) -> None:
+        """Note that the handler started."""
+        self._append("start", ctx, label)
+
+    def end(self, ctx: JobContext, label: str) -> None:
+        """Note that the handler is about to return."""
+        self._append("end", ctx, label)
+
+    def entries(self) -> list[Entry]:
+        """Return what was noted, oldest first."""
+        return list(self._read())
+
+    def starts(self, *, job_id: UUID | None = None, pid: int | None = None) -> list[Entry]:
+        """Return the starts, of one job or in one process where given."""
+        return [
+            entry
+            for entry in self._read()
+            if entry.what == "start"
+            and job_id in (None, UUID(entry.job_id))
+            and pid in (None, entry.pid)
+        ]
+
+    def _append(self, what: Literal["start", "end"], ctx: JobContext, label: str) -> None:
+        entry = Entry(
+            what, str(ctx.job_id), ctx.attempt, ctx.fence, os.getpid(), label, time.monotonic()
+        )
+        handle = os.open(self.path, APPEND, 0o600)
+        try:
+            os.write(handle, f"{json.dumps(asdict(entry))}\n".encode())
+        finally:
+            os.close(handle)
+
+    def _read(self) -> Iterator[Entry]:
+        if self.path.exists():
+            with self.path.open(encoding="utf-8") as lines:
+                for line in lines:
+                    yield Entry(**json.loads(line))

@@ -1,0 +1,7 @@
+"""The address book of a process that serves no pages."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

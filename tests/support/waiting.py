@@ -1,0 +1,25 @@
+"""Waits on conditions, with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.02
+
+
+def wait_until(condition: Callable[[], T], what: str, *, timeout: float = 20.0) -> T:
+    """Return what `condition` returns once that is true.
+
+    Raises:
+        AssertionError: it was not within `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:g} s: {what}")
+        time.sleep(LOOK_SECONDS)
+    return found

@@ -1,0 +1,198 @@
+"""Real `manage.py runworker` processes: started, watched, and treated badly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from django.conf import settings
+from django.db import OperationalError, connection
+
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Where leases must end for a test to go on.
+SHORT_LEASE_SECONDS = 1.0
+# Where they must not: longer than any test lasts.
+LONG_LEASE_SECONDS = 120.0
+
+
+class WorkerProcess:
+    """One `runworker` and whatever processes it has started itself."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "manage.py", "runworker", *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def log(self) -> str:
+        """Return what it has printed."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return its log lines of one event."""
+        lines = (json.loads(line) for line in self.log().splitlines() if line.endswith("}"))
+        return [line for line in lines if line["event"] == name]
+
+    def wait_for(self, event: str, *, timeout: float = 20.0) -> dict[str, Any]:
+        """Wait until it has logged an event; return the first of them."""
+        return wait_until(
+            lambda: self.events(event),
+            f"{event} in the log of a worker that has printed:\n{self.log()}",
+            timeout=timeout,
+        )[0]
+
+    def wait_until_started(self) -> WorkerProcess:
+        """Wait until it serves."""
+        self.wait_for("worker.started", timeout=30.0)
+        return self
+
+    def wait_for_exit(self, timeout: float) -> int:
+        """Wait until it ends; return its exit code.
+
+        Raises:
+            AssertionError: it was still there after `timeout` seconds.
+        """
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no exit within {timeout:g} s; it has printed:\n{self.log()}") from None
+
+    def tell(self, number: signal.Signals) -> None:
+        """Send a signal as a supervisor does: to the process that was started."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it, and all it has started, without a chance to tidy up."""
+        self._signal_all(signal.SIGKILL)
+        self._process.wait(10)
+
+    def freeze(self) -> None:
+        """Stop the clock for it and all it has started, at a moment when it blocks nobody."""
+        wait_until(self._frozen_between_writes, "a moment outside every write of the worker")
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        if self.alive:
+            os.killpg(self._process.pid, number)
+
+    def _frozen_between_writes(self) -> bool:
+        self._signal_all(signal.SIGSTOP)
+        if _database_is_free():
+            return True
+        self.thaw()
+        return False
+
+
+class Fleet:
+    """The workers of one test, on the test's database."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._workers: list[WorkerProcess] = []
+
+    def __iter__(self) -> Iterator[WorkerProcess]:
+        return iter(self._workers)
+
+    def start(
+        self, *arguments: str, lease_seconds: float = LONG_LEASE_SECONDS, **environment: str
+    ) -> WorkerProcess:
+        """Start a worker; `environment` is added to that of this process."""
+        log = self._folder / f"worker-{len(self._workers)}.log"
+        worker = WorkerProcess(
+            list(arguments),
+            {
+                **os.environ,
+                "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
+                "DATABASE_URL": database_url(),
+                "VAR_DIR": str(settings.VAR_DIR),
+                "LOG_FORMAT": "json",
+                "JOB_LEASE_SECONDS": str(lease_seconds),
+                **environment,
+            },
+            log,
+        )
+        self._workers.append(worker)
+        return worker
+
+    def start_many(
+        self, count: int, *arguments: str, lease_seconds: float = LONG_LEASE_SECONDS
+    ) -> list[WorkerProcess]:
+        """Start several at once and wait until all of them serve."""
+        workers = [self.start(*arguments, lease_seconds=lease_seconds) for _ in range(count)]
+        return [worker.wait_until_started() for worker in workers]
+
+    def stop(self) -> None:
+        """Tell all of them to end, and wait until they have."""
+        working = [worker for worker in self._workers if worker.alive]
+        for worker in working:
+            worker.tell(signal.SIGTERM)
+        for worker in working:
+            assert worker.wait_for_exit(20) == 0, worker.log()
+
+    def kill(self) -> None:
+        """End whatever is left."""
+        for worker in self._workers:
+            if worker.alive:
+                worker.kill()
+
+    def assert_no_traceback(self) -> None:
+        """Check that none has printed one: whatever happens to a worker is foreseen."""
+        for worker in self._workers:
+            assert "Traceback" not in worker.log(), worker.log()
+
+
+def database_url() -> str:
+    """Return the address of the database that this process uses."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{Path(database['NAME']).resolve()}"
+    login = quote(database["USER"])
+    if database["PASSWORD"]:
+        login += f":{quote(database['PASSWORD'], safe='')}"
+    place = database["HOST"] + (f":{database['PORT']}" if database["PORT"] else "")
+    names = ("host", "port", "sslmode")
+    options = {name: database["OPTIONS"][name] for name in names if name in database["OPTIONS"]}
+    return f"postgres://{login}@{place}/{quote(database['NAME'])}?{urlencode(options)}"
+
+
+def _database_is_free() -> bool:
+    """Say whether no other session is in the middle of a write."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND pid <> pg_backend_pid() AND state <> 'idle'"
+            )
+            return bool(cursor.fetchone()[0] == 0)
+        cursor.execute("PRAGMA busy_timeout = 200")
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            cursor.execute("ROLLBACK")
+        except OperationalError:
+            return False
+        finally:
+            cursor.execute("PRAGMA busy_timeout = 20000")
+    return True

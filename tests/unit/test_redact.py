@@ -1,0 +1,126 @@
+"""What never reaches an error text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.redact import PLACE, redact
+
+pytestmark = pytest.mark.req("J-13")
+
+# Text around a secret, and the part of it that must be gone.
+SECRETS = [
+    ("550 no such user ada.lovelace+queue@mail.example.org", "ada.lovelace"),
+    ("(<ada@example.co.uk>)", "ada@"),
+    ("login failed for password=hunter2x", "hunter2x"),
+    ('{"password": "hunter2x"}', "hunter2x"),
+    ("{'client_secret': 'GOCSPX-abcdef'}", "GOCSPX"),
+    ("access_token=abc123&expires=3600", "abc123"),
+    ("refresh_token : abc123", "abc123"),
+    ("api_key=abc123", "abc123"),
+    ("X-Api-Key: abc123", "abc123"),
+    ("DB_PASSWORD=hunter2x", "hunter2x"),
+    ("PGPASSWORD=hunter2x psql", "hunter2x"),
+    ('"password": "correct horse battery"', "battery"),
+    ("cookie: sessionid=abc123", "abc123"),
+    ("Authorization: Bearer abcdef123456", "abcdef123456"),
+    ("Authorization: Basic dXNlcjpodW50ZXIy", "dXNlcjpodW50ZXIy"),
+    ("sent bearer abcdef123456 to the server", "abcdef123456"),
+    ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl here", "c2lnbmF0dXJl"),
+    ("ya29.a0AfH6SMBxxxxxxxx was refused", "a0AfH6SMB"),
+    ("code 1//0gabcdefghijklmnopq", "abcdefghijklmnopq"),
+    ("key AIzaSyA1234567890abcdefghijklmn", "SyA1234567890"),
+    ("key rk-" + "abcdefghijklmnop1234", "abcdefghijkl"),
+    ("could not connect to postgres://ada:hunter2x@db.example/app", "hunter2x"),
+    ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----", "MIIEvQIBADAN"),
+    (
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEvQIBADAN\n"
+        "-----END RSA PRIVATE KEY-----",
+        "MIIEvQIBADAN",
+    ),
+    ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN and no end", "MIIEvQIBADAN"),
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_secrets_and_addresses_are_taken_out(text: str, secret: str):
+    redacted = redact(text, 2_000)
+    assert secret not in redacted
+    assert PLACE in redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "division by zero",
+        "HTTP 503 from gmail.googleapis.com after 3 attempts",
+        "No handler registered for job_type: sync.gmail",
+        "Job timed out (stale claim)",
+        "KeyError: 'tenant_id'",
+    ],
+)
+def test_what_an_operator_needs_stays(text: str):
+    assert redact(text, 2_000) == text
+
+
+def test_the_limit_holds_and_the_cut_is_shown():
+    assert redact("x" * 3_000, 2_000) == "x" * 1_999 + "…"
+    assert redact("x" * 2_000, 2_000) == "x" * 2_000
+
+
+def test_a_secret_that_straddles_the_limit_is_taken_out_whole():
+    assert "hunter" not in redact("x" * 1_990 + " password=hunter2x", 2_005)
+
+
+@given(st.text(), st.integers(1, 100))
+def test_any_text_becomes_storable_and_short_enough(text: str, limit: int):
+    redacted = redact(text, limit)
+    assert "\x00" not in redacted
+    redacted.encode()
+    assert len(redacted) <= limit
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=200))
+def test_redacting_twice_changes_nothing(text: str):
+    once = redact(f"to ada@example.org: {text}", 2_000)
+    assert "ada@example.org" not in once
+    assert redact(once, 2_000) == once
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a.",
+        "a@",
+        "a@b",
+        "://",
+        "://a:",
+        "-----BEGIN A-----",
+        "-",
+        "password",
+        "password=",
+        "password = ",
+        "bearer ",
+        "basic     ",
+        "eyJaaaaaaaa.",
+        "sk-",
+        "1//",
+        " ",
+        "x",
+    ],
+)
+def test_a_hostile_megabyte_takes_time_in_proportion(piece: str):
+    def seconds(size: int) -> float:
+        text = piece * (size // len(piece))
+        begun = time.perf_counter()
+        redact(text, size)
+        return time.perf_counter() - begun
+
+    small = min(seconds(62_500) for _ in range(3))
+    # Sixteen times the text in sixteen times the time, with room for a busy machine; an honest
+    # square would need 256 times.
+    assert seconds(1_000_000) < 64 * small + 0.5

@@ -1,0 +1,131 @@
+"""Declaring and finding job types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs import registry
+from jobs.errors import UnknownJobType
+from jobs.registry import JobPayload, JobType, job
+from jobs.retry import RetryPolicy
+from jobs.states import Category
+
+
+class GreetPayload(JobPayload):
+    name: str
+
+
+def declare(name: str = "test.greet", **options: Any) -> JobType:
+    @job(name, **{"category": "notifications", "payload": GreetPayload, **options})
+    def greet(payload: GreetPayload, ctx: Any) -> None:
+        pass
+
+    return registry.get(name)
+
+
+@pytest.mark.req("J-05")
+def test_one_decorator_gives_everything_the_queue_knows(job_types):
+    retry = RetryPolicy(max_attempts=5)
+    declared = declare(
+        version="2.0",
+        upcasters={"1.0": dict},
+        retry=retry,
+        timeout_seconds=60,
+        lock_key=lambda payload: payload.name,
+        lock_limit=3,
+        idempotency_key=lambda payload: payload.name,
+        once_only=True,
+        dead_letter=False,
+    )
+    assert declared.category is Category.NOTIFICATIONS
+    assert declared.payload_model is GreetPayload
+    assert declared.retry is retry
+    assert (declared.version, declared.timeout_seconds, declared.lock_limit) == ("2.0", 60, 3)
+    assert (declared.once_only, declared.dead_letter) == (True, False)
+    assert registry.find("test.greet") is declared
+    assert declared in registry.all_types()
+
+
+@pytest.mark.req("J-05")
+def test_the_decorated_function_stays_what_it_was(job_types):
+    def greet(payload: GreetPayload, ctx: Any) -> str:
+        return "hello"
+
+    assert job("test.greet", category="sync", payload=GreetPayload)(greet) is greet
+
+
+@pytest.mark.req("J-05", "J-14")
+def test_the_defaults(job_types):
+    declared = declare()
+    assert declared.version == "1.0"
+    assert declared.retry == RetryPolicy()
+    assert declared.timeout_seconds == 1800
+    assert declared.lock_limit == 1
+    assert not declared.once_only
+    assert declared.dead_letter
+
+
+@pytest.mark.req("J-05")
+def test_a_name_belongs_to_one_handler(job_types):
+    declare()
+
+    def other(payload: GreetPayload, ctx: Any) -> None:
+        pass
+
+    with pytest.raises(ValueError, match=r"test\.greet is declared twice: .*declare"):
+        job("test.greet", category="sync", payload=GreetPayload)(other)
+
+
+@pytest.mark.req("J-05")
+def test_importing_the_same_handler_again_is_harmless(job_types):
+    declare()
+    assert declare(timeout_seconds=5).timeout_seconds == 5
+
+
+@pytest.mark.req("J-05")
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"name": ""}, "1 to 100 characters"),
+        ({"name": "x" * 101}, "1 to 100 characters"),
+        ({"category": "gardening"}, "gardening"),
+        ({"payload": dict}, "must be a JobPayload"),
+        ({"version": "1.0", "upcasters": {"1.0": dict}}, "upcaster from the current version"),
+        ({"timeout_seconds": 0}, "timeout_seconds"),
+        ({"lock_limit": 0}, "lock_limit"),
+    ],
+)
+def test_a_declaration_that_contradicts_itself_is_refused(job_types, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        declare(**options)
+    assert "test.greet" not in job_types
+
+
+@pytest.mark.req("J-12")
+def test_a_typing_slip_is_met_with_a_suggestion(job_types):
+    declare()
+    assert registry.find("test.gret") is None
+    with pytest.raises(UnknownJobType, match=r"did you mean test\.greet"):
+        registry.get("test.gret")
+
+
+@pytest.mark.req("J-12")
+def test_a_name_like_no_other_gets_none():
+    with pytest.raises(UnknownJobType) as caught:
+        registry.get("qqqqqqqqqqqq")
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.req("J-04")
+def test_a_type_reads_its_version_and_those_it_has_upcasters_for(job_types):
+    declared = declare(version="3.0", upcasters={"1.0": dict, "2.0": dict})
+    assert [declared.reads(version) for version in ("1.0", "2.0", "3.0", "4.0")] == [
+        True, True, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.req("J-05")
+def test_the_handlers_of_every_installed_app_are_found():
+    assert "noop" in [declared.name for declared in registry.all_types()]

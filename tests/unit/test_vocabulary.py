@@ -1,0 +1,159 @@
+"""The closed vocabularies: statuses, outcomes, errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+
+import jobs.errors
+import tenants.errors
+from jobs.errors import EnqueueError, Fault, PayloadInvalid, Retryable, Snooze, UnknownJobType
+from jobs.outcomes import Outcome
+from jobs.states import (
+    IN_FLIGHT,
+    LIVE,
+    RETRYABLE,
+    TERMINAL,
+    Category,
+    DeadReason,
+    Priority,
+    Resolution,
+    Status,
+)
+
+
+@pytest.mark.req("J-01")
+def test_every_status_is_either_live_or_terminal():
+    assert set(Status) == {
+        "pending", "claimed", "processing", "completed", "failed", "dlq", "canceled",
+    }  # fmt: skip
+    assert LIVE == {"pending", "claimed", "processing"}
+    assert IN_FLIGHT == {"claimed", "processing"}
+    assert TERMINAL == set(Status) - LIVE
+
+
+@pytest.mark.req("J-17")
+def test_only_unsuccessful_ends_can_be_sent_round_again():
+    assert RETRYABLE == {"dlq", "failed", "canceled"}
+
+
+@pytest.mark.req("J-02")
+def test_the_categories():
+    assert set(Category) == {
+        "ingestion", "sync", "recurrence", "orchestration", "documents", "notifications",
+        "export", "maintenance",
+    }  # fmt: skip
+
+
+@pytest.mark.req("J-01")
+def test_lower_priorities_come_first():
+    assert sorted(Priority) == [Priority.CRITICAL, Priority.HIGH, Priority.NORMAL, Priority.LOW]
+    assert [int(level) for level in Priority] == [0, 1, 2, 3]
+
+
+@pytest.mark.req("D-01")
+def test_why_a_job_is_dead_and_what_was_decided():
+    assert set(DeadReason) == {
+        "exhausted", "fatal", "poison", "stale", "unknown_type", "invalid_payload",
+    }  # fmt: skip
+    assert set(Resolution) == {"reprocessed", "discarded", "escalated"}
+
+
+@pytest.mark.req("J-11")
+def test_outcomes_are_a_closed_set_of_frozen_values():
+    kinds = get_args(Outcome)
+    assert {kind.__name__ for kind in kinds} == {
+        "Completed", "Retry", "Snoozed", "Canceled", "DeadLettered", "Released",
+    }  # fmt: skip
+    assert all(kind.__dataclass_params__.frozen for kind in kinds)
+
+
+def tree_in(text: str) -> list[tuple[str, str | None]]:
+    """Read the drawing of a class tree: (class, its parent), by indentation."""
+    drawn: list[tuple[str, str | None]] = []
+    above: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        words = line.split()
+        if not words or not words[0].endswith(("Error", *OTHER_ENDINGS)) or ":" in words[0]:
+            continue
+        depth = len(line) - len(line.lstrip())
+        above = [(other, name) for other, name in above if other < depth]
+        if depth or len(words) == 1:
+            drawn.append((words[0], above[-1][1] if above else None))
+            above.append((depth, words[0]))
+    return drawn
+
+
+OTHER_ENDINGS = tuple(
+    name
+    for module in (jobs.errors, tenants.errors)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, Exception)
+)
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize("module", [jobs.errors, tenants.errors])
+def test_the_tree_of_errors_is_drawn_as_it_is(module):
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Exception)
+        and value.__module__ == module.__name__
+    ]
+    drawn = dict(tree_in(module.__doc__))
+    root = classes[0]
+    assert drawn == {
+        kind.__name__: None if kind is root else kind.__bases__[0].__name__ for kind in classes
+    }
+    codes = [kind.code for kind in classes]
+    assert len(set(codes)) == len(codes)
+
+
+@pytest.mark.req("J-03")
+def test_a_refused_payload_lists_its_faults():
+    error = PayloadInvalid("greet", [Fault("name", "missing", "Field required")])
+    assert isinstance(error, EnqueueError)
+    assert error.errors == [{"field": "name", "code": "missing", "message": "Field required"}]
+    assert str(error) == "greet refused: name: Field required"
+
+
+@pytest.mark.req("J-12")
+def test_an_unknown_type_is_named_and_similar_ones_suggested():
+    error = UnknownJobType("gret", ["greet", "great"])
+    assert error.errors[0]["field"] == "job_type"
+    assert error.errors[0]["code"] == "unknown_type"
+    assert "No handler registered for job_type: gret; did you mean greet or great?" in str(error)
+
+
+@pytest.mark.req("J-11")
+def test_a_snooze_takes_one_aware_time_or_one_wait():
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    assert Snooze(until=moment).until == moment
+    assert Snooze(seconds=5).seconds == 5
+    with pytest.raises(ValueError, match="either"):
+        Snooze()
+    with pytest.raises(ValueError, match="either"):
+        Snooze(until=moment, seconds=5)
+    with pytest.raises(ValueError, match="aware"):
+        Snooze(until=moment.replace(tzinfo=None))
+
+
+@pytest.mark.req("J-10", "J-11")
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
+def test_a_wait_is_a_number_the_database_can_add(seconds: float):
+    with pytest.raises(ValueError, match="retry_after"):
+        Retryable("busy", retry_after=seconds)
+    with pytest.raises(ValueError, match="seconds"):
+        Snooze(seconds=seconds)
+
+
+@pytest.mark.req("J-11")
+def test_values_cannot_be_changed():
+    fault = Fault("name", "missing", "Field required")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fault.code = "other"  # type: ignore[misc]  # that is what is tested
