@@ -17,6 +17,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
+TRUE_WORDS = ("1", "true", "yes", "on")
+FALSE_WORDS = ("0", "false", "no", "off")
 
 T = TypeVar("T")
 
@@ -63,7 +66,7 @@ def read_env() -> Env:
     var_dir.mkdir(parents=True, exist_ok=True)
     allowed_hosts = _read("ALLOWED_HOSTS", lambda name: source.list(name, default=LOOPBACK_HOSTS))
     return Env(
-        debug=_read("DEBUG", lambda name: source.bool(name, default=False)),
+        debug=_truth(source, "DEBUG"),
         secret_key=_secret_key(source, var_dir, allowed_hosts),
         allowed_hosts=allowed_hosts,
         database=_database(source, var_dir),
@@ -75,13 +78,11 @@ def read_env() -> Env:
         ),
         job_lease_seconds=_positive(source, "JOB_LEASE_SECONDS", 30.0),
         job_poll_seconds=_positive(source, "JOB_POLL_SECONDS", 1.0),
-        job_retention_days=int(_positive(source, "JOB_RETENTION_DAYS", 7)),
-        job_unknown_type_grace_seconds=int(
-            _positive(source, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600)
-        ),
-        worker_concurrency=int(_positive(source, "WORKER_CONCURRENCY", 3)),
+        job_retention_days=_count(source, "JOB_RETENTION_DAYS", 7),
+        job_unknown_type_grace_seconds=_count(source, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600),
+        worker_concurrency=_count(source, "WORKER_CONCURRENCY", 3),
         gmail_backend=_choice(source, "GMAIL_BACKEND", ("simulator",), "simulator"),
-        sync_full_days=int(_positive(source, "SYNC_FULL_DAYS", 10)),
+        sync_full_days=_count(source, "SYNC_FULL_DAYS", 10),
     )
 
 
@@ -110,14 +111,27 @@ def _positive(source: environ.Env, name: str, default: float) -> float:
     return value
 
 
+def _count(source: environ.Env, name: str, default: int) -> int:
+    raw = _read(name, lambda key: source.str(key, default=str(default)))
+    if not (raw.isascii() and raw.isdigit() and int(raw)):
+        raise EnvironmentInvalid(name, f"must be a whole number above zero; it is {raw!r}")
+    return int(raw)
+
+
+def _truth(source: environ.Env, name: str) -> bool:
+    words = {**dict.fromkeys(TRUE_WORDS, True), **dict.fromkeys(FALSE_WORDS, False)}
+    raw = _read(name, lambda key: source.str(key, default="false"))
+    if raw.lower() not in words:
+        raise EnvironmentInvalid(name, f"must be one of {', '.join(words)}; it is {raw!r}")
+    return words[raw.lower()]
+
+
 def _database(source: environ.Env, var_dir: Path) -> dict[str, Any]:
     default = f"sqlite:///{var_dir / 'mailroom.sqlite3'}"
-    config: dict[str, Any] = _read(
-        "DATABASE_URL", lambda name: dict(source.db_url(name, default=default))
-    )
-    if config["ENGINE"] not in ("django.db.backends.sqlite3", "django.db.backends.postgresql"):
-        raise EnvironmentInvalid("DATABASE_URL", "must start with postgres:// or sqlite:///")
-    return config
+    url = _read("DATABASE_URL", lambda name: source.str(name, default=default))
+    if not url.startswith(DATABASE_SCHEMES):
+        raise EnvironmentInvalid("DATABASE_URL", f"must start with {' or '.join(DATABASE_SCHEMES)}")
+    return _read("DATABASE_URL", lambda name: dict(source.db_url(name, default=default)))
 
 
 def _secret_key(source: environ.Env, var_dir: Path, allowed_hosts: list[str]) -> str:

@@ -16,6 +16,7 @@ from uuid_utils.compat import uuid7
 from jobs import registry
 from jobs.engine.admit import admit
 from jobs.engine.insert import NewJob, insert
+from jobs.engine.lookup import read_job
 from jobs.engine.wakeup import wake
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import JobQueue
@@ -59,8 +60,7 @@ class EnqueueResult:
     @cached_property
     def job(self) -> JobQueue:
         """The job's row, read at the first look."""
-        row: JobQueue = JobQueue.objects.unscoped("the job just enqueued").get(pk=self.job_id)
-        return row
+        return read_job(self.job_id)
 
 
 def enqueue(

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-
 # A hundred years: beyond that, times leave the calendars of databases and of Python.
 LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
 

@@ -13,9 +13,7 @@ MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 16_000
 
 # What differs between two occurrences of the same failure: ids, numbers, quoted values.
-_VARIABLE = re.compile(
-    r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[^']*'|\"[^\"]*\""
-)
+_VARIABLE = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 
 
 def failure_of(error: BaseException, job_type: str) -> Failure:

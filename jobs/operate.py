@@ -16,6 +16,7 @@ from jobs.engine import cancel as canceling
 from jobs.engine import reprocess as reprocessing
 from jobs.engine import retry as retrying
 from jobs.engine import userlocks
+from jobs.engine.lookup import read_job
 from jobs.enqueue import enqueue
 from jobs.errors import UnknownJob
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
@@ -38,7 +39,7 @@ def retry(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Job
     """
     job_id = _id(job)
     retrying.retry(job_id, by=as_actor(by), reason=reason)
-    return _job(job_id)
+    return read_job(job_id)
 
 
 def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> JobQueue:
@@ -52,7 +53,7 @@ def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Jo
     """
     job_id = _id(job)
     canceling.cancel(job_id, by=as_actor(by), reason=reason)
-    return _job(job_id)
+    return read_job(job_id)
 
 
 def reprocess(
@@ -75,7 +76,7 @@ def reprocess(
     job_id = reprocessing.reprocess(
         _id(dead_letter), by=as_actor(by), payload=payload, priority=priority, note=note
     )
-    return _job(job_id)
+    return read_job(job_id)
 
 
 def discard(dead_letter: DeadLetterQueue | UUID | str, reason: str, *, by: By = None) -> None:
@@ -129,8 +130,3 @@ def _id(thing: JobQueue | DeadLetterQueue | ConcurrencyLock | UUID | str) -> UUI
         except ValueError as error:
             raise UnknownJob(f"{thing[:64]!r} is not an id") from error
     return UUID(str(thing.pk))
-
-
-def _job(job_id: UUID) -> JobQueue:
-    row: JobQueue = JobQueue.objects.unscoped("the job just acted on").get(pk=job_id)
-    return row

@@ -112,7 +112,7 @@ def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[st
     for _ in range(len(declared.upcasters)):
         if version not in declared.upcasters:
             break
-        upcasted = declared.upcasters[version](dict(payload))
+        upcasted = _one_step_up(declared, payload, version)
         same = upcasted.get("version") in (None, version)
         payload = {**upcasted, "version": declared.version if same else upcasted["version"]}
         version = payload["version"]
@@ -120,6 +120,16 @@ def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[st
             return payload
     message = f"{version!r} is unknown; {declared.name} reads {declared.version}"
     raise PayloadInvalid(declared.name, [Fault("version", "unknown_version", message)])
+
+
+def _one_step_up(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
+    try:
+        upcasted = dict(declared.upcasters[version](dict(payload)))
+        json.dumps(upcasted, default=_plain)
+    except Exception as error:
+        message = f"cannot be brought up from version {version!r}: {type(error).__name__}"
+        raise PayloadInvalid(declared.name, [Fault("payload", "upcast_failed", message)]) from error
+    return upcasted
 
 
 def _plain(value: object) -> str:

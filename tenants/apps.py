@@ -10,3 +10,7 @@ class TenantsConfig(AppConfig):
 
     name = "tenants"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the checks."""
+        from tenants import checks  # noqa: F401 - importing registers them

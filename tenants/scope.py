@@ -20,7 +20,9 @@ from tenants.errors import MissingTenant
 if TYPE_CHECKING:
     from tenants.models import Firm
 
+# The settings that row level security reads.
 FIRMS_SETTING = "mailroom.firms"
+ENGINE_SETTING = "mailroom.engine"
 ALL_FIRMS_VALUE = "all"
 
 
@@ -101,18 +103,16 @@ def _enter(scope: Scope) -> Iterator[None]:
     try:
         # A savepoint of its own where it nests, so that a caught error spoils nothing outside.
         with transaction.atomic():
-            _tell_database(scope)
-            try:
-                yield
-            finally:
-                if outer is not None and not connection.needs_rollback:
-                    _tell_database(outer)
+            set_local(FIRMS_SETTING, scope.setting)
+            yield
+            set_local(FIRMS_SETTING, outer.setting if outer is not None else "")
     finally:
         _scope.reset(token)
 
 
-def _tell_database(scope: Scope) -> None:
+def set_local(setting: str, value: str) -> None:
+    """Set what row level security reads, until the transaction or savepoint rolls back or ends."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config(%s, %s, true)", [FIRMS_SETTING, scope.setting])
+        cursor.execute("SELECT set_config(%s, %s, true)", [setting, value])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -124,7 +124,7 @@ def pretty_json(value: object) -> str:
     return json.dumps(mask_secrets(value), ensure_ascii=False, indent=2, default=str)
 
 
-def by_id_prefix(rows: QuerySet[Model], field: str, term: str) -> QuerySet[Model] | None:
-    """Return the rows whose id begins as `term` does; None when no id can begin so."""
+def id_begins(field: str, term: str) -> Q | None:
+    """Return the condition that an id begins as `term` does; None when no id can begin so."""
     span = id_range(term)
-    return None if span is None else rows.filter(**{f"{field}__range": span})
+    return None if span is None else Q(**{f"{field}__gte": span[0], f"{field}__lte": span[1]})

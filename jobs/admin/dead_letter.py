@@ -15,9 +15,9 @@ from jobs.admin.base import (
     Fact,
     QueueAdmin,
     age,
-    by_id_prefix,
     error_line,
     exact,
+    id_begins,
     job_url,
     known,
     pretty_json,
@@ -62,11 +62,10 @@ class DeadLetterAdmin(QueueAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        found = queryset.filter(Q(fingerprint=term) | Q(error_class=term))
+        wanted = Q(fingerprint=term) | Q(error_class=term)
         for field in ("id", "original_job_id"):
-            by_id = by_id_prefix(queryset, field, term)
-            found = found if by_id is None else found | by_id
-        return found, False
+            wanted |= id_begins(field, term) or Q()
+        return queryset.filter(wanted), False
 
     def change_view(
         self,

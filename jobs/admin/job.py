@@ -15,9 +15,9 @@ from jobs.admin.base import (
     Fact,
     QueueAdmin,
     age,
-    by_id_prefix,
     error_line,
     exact,
+    id_begins,
     job_url,
     known,
     pretty_json,
@@ -67,9 +67,9 @@ class JobAdmin(QueueAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        by_id = by_id_prefix(queryset, "job_id", term)
-        if by_id is not None and by_id.exists():
-            return by_id, False
+        by_id = id_begins("job_id", term)
+        if by_id is not None and queryset.filter(by_id).exists():
+            return queryset.filter(by_id), False
         keys = Q(correlation_id=term) | Q(idempotency_key__startswith=term)
         return queryset.filter(keys), False
 

@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 
 SWEEP_LIMIT = 500
 # A few attempts bound the work where many racing admitters want the same key.
@@ -27,7 +27,7 @@ def admit(keys: Iterable[tuple[int, str]]) -> int:
 
 def sweep() -> int:
     """Admit whatever can be admitted; return how many jobs became ready."""
-    return admit(_keys_with_work())
+    return admit(reading(_keys_with_work))
 
 
 def free_orphan_slots() -> int:

@@ -9,7 +9,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.history import Counted, count
 from jobs.engine.locks import free_job_locks
 from jobs.engine.lookup import job_in_sight
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue
 from tenants.audit import SERVICE, Actor, record_act
@@ -94,9 +94,11 @@ def requested_among(job_ids: list[UUID]) -> set[UUID]:
         return set()
     dialect = dialects.current()
     rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
-    found = fetch(
-        f"SELECT j.job_id FROM jobs_jobqueue j JOIN {rows} ON j.job_id = r.id"
-        " WHERE j.cancel_requested_at IS NOT NULL",
-        params,
+    found = reading(
+        lambda: fetch(
+            f"SELECT j.job_id FROM jobs_jobqueue j JOIN {rows} ON j.job_id = r.id"
+            " WHERE j.cancel_requested_at IS NOT NULL",
+            params,
+        )
     )
     return {dialect.read_uuid(row[0]) for row in found}

@@ -11,7 +11,7 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +115,11 @@ def mark_processing(claims: Sequence[Claim]) -> None:
 def still_held(claim: Claim) -> bool:
     """Say whether the job still carries this claim's token."""
     dialect = dialects.current()
-    found = fetch(
-        "SELECT 1 FROM jobs_jobqueue WHERE job_id = %s AND lease_token = %s",
-        [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
+    found = reading(
+        lambda: fetch(
+            "SELECT 1 FROM jobs_jobqueue WHERE job_id = %s AND lease_token = %s",
+            [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
+        )
     )
     return bool(found)
 

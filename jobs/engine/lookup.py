@@ -7,11 +7,23 @@ from uuid import UUID
 
 from django.db import models
 
+from jobs.engine.transactions import reading
 from jobs.errors import UnknownJob
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
 from tenants.scope import current_scope
 
 M = TypeVar("M", bound=models.Model)
+
+
+def read_job(job_id: UUID) -> JobQueue:
+    """Return the row of a job whose id the caller was just given by the engine.
+
+    Raises:
+        JobQueue.DoesNotExist: it was purged meanwhile.
+    """
+    rows = JobQueue.objects.unscoped("an id just given by the engine")
+    row: JobQueue = reading(lambda: rows.get(pk=job_id))
+    return row
 
 
 def job_in_sight(job_id: UUID) -> JobQueue:

@@ -21,7 +21,7 @@ from jobs.engine.bury import Death, bury
 from jobs.engine.dialects import Column
 from jobs.engine.history import Counted, EndedAttempt, count, record
 from jobs.engine.locks import free_job_locks
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.outcomes import Failure
 from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, DeadReason, Status
@@ -67,7 +67,7 @@ class RescueReport:
 def rescue(rng: Random) -> RescueReport:
     """Mark workers dead whose lease is over and take their jobs back, in bounded batches."""
     report = RescueReport(workers=in_transaction(_mark_dead))
-    for worker_id, running in _dead_workers():
+    for worker_id, running in reading(_dead_workers):
         while True:
             batch = in_transaction(lambda: _rescue_batch(worker_id, running, rng))  # noqa: B023 - called at once
             report.add(batch)
@@ -79,8 +79,15 @@ def rescue(rng: Random) -> RescueReport:
 
 def rescue_orphans(rng: Random) -> RescueReport:
     """Take back jobs held by workers that have no row: what an interrupted rescue left behind."""
+    report = RescueReport()
+    for owner in reading(_orphans_owners):
+        report.add(in_transaction(lambda: _rescue_batch(owner, None, rng)))  # noqa: B023 - called at once
+    return report
+
+
+def _orphans_owners() -> list[UUID]:
     dialect = dialects.current()
-    orphans = fetch(
+    owners = fetch(
         f"""
         SELECT DISTINCT j.worker_id FROM jobs_jobqueue j
         WHERE j.ready AND j.status IN ('claimed', 'processing')
@@ -89,11 +96,7 @@ def rescue_orphans(rng: Random) -> RescueReport:
         """,
         [-lease_seconds()],
     )
-    report = RescueReport()
-    for (worker_id,) in orphans:
-        owner = dialect.read_uuid(worker_id)
-        report.add(in_transaction(lambda: _rescue_batch(owner, None, rng)))  # noqa: B023 - called at once
-    return report
+    return [dialect.read_uuid(row[0]) for row in owners]
 
 
 def _mark_dead() -> int:

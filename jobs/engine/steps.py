@@ -11,16 +11,18 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.jsontext import to_json
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 
 
 def find_step(claim: Claim, name: str) -> tuple[Any] | None:
     """Return the stored result of a finished step, in a tuple of one; None when it never ran."""
     dialect = dialects.current()
-    found = fetch(
-        f"SELECT {dialect.json_text_sql('result')} FROM jobs_jobstep"
-        " WHERE firm_id = %s AND job_id = %s AND name = %s",
-        [claim.firm_id, dialect.value(Column.UUID, claim.job_id), name],
+    found = reading(
+        lambda: fetch(
+            f"SELECT {dialect.json_text_sql('result')} FROM jobs_jobstep"
+            " WHERE firm_id = %s AND job_id = %s AND name = %s",
+            [claim.firm_id, dialect.value(Column.UUID, claim.job_id), name],
+        )
     )
     return (json.loads(found[0][0]),) if found else None
 

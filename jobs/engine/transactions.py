@@ -1,15 +1,18 @@
-"""Runs an engine verb in a transaction, again where the database asks for it."""
+"""Runs an engine verb in a transaction that sees every firm's jobs, again where need be."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from random import SystemRandom
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, connection, transaction
 
 from jobs.engine import dialects
+from tenants.scope import ENGINE_SETTING, set_local
 
 T = TypeVar("T")
 
@@ -17,6 +20,7 @@ REPEATS = 6
 FIRST_PAUSE_SECONDS = 0.02
 
 _rng = SystemRandom()
+_in_engine: ContextVar[bool] = ContextVar("in_engine", default=False)
 
 
 def in_transaction(work: Callable[[], T]) -> T:
@@ -25,11 +29,12 @@ def in_transaction(work: Callable[[], T]) -> T:
     Inside a caller's transaction it runs once and joins it: only the caller could repeat that.
     """
     if connection.in_atomic_block:
-        return work()
+        return _joining(work)
     dialect = dialects.current()
     for repeat in range(REPEATS):
         try:
-            with transaction.atomic():
+            with transaction.atomic(), _engine():
+                set_local(ENGINE_SETTING, "on")
                 return work()
         except DatabaseError as error:
             if repeat == REPEATS - 1 or not dialect.is_transient(error):
@@ -38,16 +43,58 @@ def in_transaction(work: Callable[[], T]) -> T:
     raise AssertionError("unreachable: the last repeat returns or raises")
 
 
+def reading(work: Callable[[], T]) -> T:
+    """Return what `work`, which only reads, returns: on SQLite without taking the write lock."""
+    if connection.vendor == "postgresql":
+        return in_transaction(work)
+    with _engine():
+        return work()
+
+
+def _joining(work: Callable[[], T]) -> T:
+    """Run inside the caller's transaction, and close the wall behind it."""
+    if _in_engine.get():
+        return work()
+    with _engine():
+        set_local(ENGINE_SETTING, "on")
+        try:
+            result = work()
+        except DatabaseError:
+            # The transaction is broken; its settings go with it.
+            raise
+        except BaseException:
+            set_local(ENGINE_SETTING, "off")
+            raise
+        set_local(ENGINE_SETTING, "off")
+        return result
+
+
+@contextmanager
+def _engine() -> Iterator[None]:
+    """Mark the code inside as the engine's: row level security is open on the queue's tables."""
+    token = _in_engine.set(True)
+    try:
+        yield
+    finally:
+        _in_engine.reset(token)
+
+
 def fetch(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Run a statement that returns rows."""
-    with connection.cursor() as cursor:
+    """Run a statement that returns rows, inside `in_transaction`."""
+    with _cursor() as cursor:
         cursor.execute(sql, params)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
 
 
 def run(sql: str, params: list[Any]) -> int:
-    """Run a statement and return how many rows it touched."""
-    with connection.cursor() as cursor:
+    """Run a statement and return how many rows it touched, inside `in_transaction`."""
+    with _cursor() as cursor:
         cursor.execute(sql, params)
         return int(cursor.rowcount)
+
+
+def _cursor() -> Any:
+    if not _in_engine.get():
+        raise RuntimeError("engine statements run inside in_transaction()")
+    return connection.cursor()

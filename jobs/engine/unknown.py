@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import fetch
+from jobs.engine.transactions import fetch, reading
 
 UNKNOWN_REASON = "unknown type or payload version"
 
@@ -23,6 +23,10 @@ class Parking:
 
 def parked(claim: Claim) -> Parking:
     """Look the releases up in the job's history."""
+    return reading(lambda: _parked(claim))
+
+
+def _parked(claim: Claim) -> Parking:
     dialect = dialects.current()
     times, seconds = fetch(
         f"""

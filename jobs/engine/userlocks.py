@@ -24,13 +24,16 @@ def acquire(
     """
     lock_id = uuid7()
     holder = holder_id or f"user:{lock_id}"
-    taken = in_transaction(lambda: _take(lock_id, firm_id, key, ttl_seconds, holder))
-    if not taken:
+    return in_transaction(lambda: _acquire(lock_id, firm_id, key, ttl_seconds, holder))
+
+
+def _acquire(
+    lock_id: UUID, firm_id: int, key: str, ttl_seconds: float, holder: str
+) -> ConcurrencyLock | None:
+    if not _take(lock_id, firm_id, key, ttl_seconds, holder):
         return None
-    lock: ConcurrencyLock = ConcurrencyLock.objects.unscoped("the lock just taken").get(
-        firm_id=firm_id, lock_key=key, slot=0
-    )
-    return lock if lock.holder_id == holder else None
+    lock: ConcurrencyLock = ConcurrencyLock.objects.unscoped("the lock just taken").get(pk=lock_id)
+    return lock
 
 
 def _take(lock_id: UUID, firm_id: int, key: str, ttl_seconds: float, holder: str) -> bool:

@@ -27,7 +27,7 @@ _ME = "me"
 class Http(Protocol):
     """What a request is sent through: httplib2.Http, AuthorizedHttp or the simulator's."""
 
-    def request(self, uri: str, method: str = ..., *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - httplib2's own shape
+    def request(self, uri: str, method: str = ..., *args: Any, **kwargs: Any) -> Any:
         """Send one request and return (response, content)."""
         ...
 
@@ -145,7 +145,7 @@ class GmailClient:
         data: str = self._execute(request).get("data", "")
         return base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
 
-    def _execute(self, request: Any) -> dict[str, Any]:  # noqa: ANN401 - a generated HttpRequest
+    def _execute(self, request: Any) -> dict[str, Any]:
         with _translated():
             answer = request.execute(http=self._http(), num_retries=0)
         # An empty answer arrives as an empty string.

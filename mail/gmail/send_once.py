@@ -19,7 +19,7 @@ class _SendOnce(http.client.HTTPConnection):
 
     _method = ""
 
-    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         self._method = method
         super().request(method, url, *args, **kwargs)
 
@@ -43,7 +43,7 @@ class SendOnceHTTPSConnection(_SendOnce, httplib2.HTTPSConnectionWithTimeout):  
 class SendOnceHttp(httplib2.Http):  # type: ignore[misc]  # httplib2 has no types
     """An httplib2.Http over connections that never repeat a write."""
 
-    def request(self, uri: str, *args: Any, **kwargs: Any) -> tuple[httplib2.Response, bytes]:  # noqa: ANN401 - passed on
+    def request(self, uri: str, *args: Any, **kwargs: Any) -> tuple[httplib2.Response, bytes]:
         """Send one request, as httplib2.Http.request does."""
         kwargs["connection_type"] = (
             SendOnceHTTPSConnection if uri.startswith("https:") else SendOnceHTTPConnection

@@ -16,7 +16,15 @@ from mail.text.quotes import newest_text
 _BODY_CHARS: Final = 20_000
 _HIDDEN_CHARS: Final = 20_000
 _SUBJECT_CHARS: Final = 500
-_PHRASES: Final = PhraseIndex(VOCABULARIES)
+_ORDERS: Final = PhraseIndex(
+    {Concept.ORDER_TO_CLASSIFIER: phrases[Concept.ORDER_TO_CLASSIFIER]}
+    for phrases in VOCABULARIES.values()
+)
+_PHRASES: Final = {
+    code: PhraseIndex((VOCABULARIES["en"], phrases)) for code, phrases in VOCABULARIES.items()
+}
+"""English is understood in mail of every language, others only in their own: words collide."""
+_ALL_PHRASES: Final = PhraseIndex(VOCABULARIES.values())
 
 _URL: Final = re.compile(r"\b(?:https?://|www\.)[^\s<>]+", re.IGNORECASE)
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n")
@@ -78,26 +86,24 @@ def read(mail: MailContext) -> Reading:
     _, orders_hidden = _obedience_free(mail.hidden_text[:_HIDDEN_CHARS])
     words = [word for sentence in body for word in words_of(sentence)]
     text = " ".join(subject + body)
+    language = detect_language(text)
+    phrases = _PHRASES.get(language or "", _ALL_PHRASES)
     return Reading(
-        subject=_PHRASES.find([word for sentence in subject for word in words_of(sentence)]),
-        body=_PHRASES.find(words),
+        subject=phrases.find([word for sentence in subject for word in words_of(sentence)]),
+        body=phrases.find(words),
         questions=sum(sentence.rstrip().endswith("?") for sentence in subject + body),
         words=len(words),
         has_amount=_AMOUNT.search(text) is not None,
         has_clock_time=_CLOCK.search(text) is not None,
         ordered_about=orders_in_subject or orders_in_body or orders_hidden,
-        language=detect_language(text),
+        language=language,
     )
 
 
 def _obedience_free(text: str) -> tuple[list[str], bool]:
     """Return the sentences of a text without those that give orders to whoever classifies it."""
     sentences = _sentences(_URL.sub(" ", text))
-    innocent = [
-        sentence
-        for sentence in sentences
-        if Concept.ORDER_TO_CLASSIFIER not in _PHRASES.find(words_of(sentence))
-    ]
+    innocent = [sentence for sentence in sentences if not _ORDERS.find(words_of(sentence))]
     return innocent, len(innocent) < len(sentences)
 
 

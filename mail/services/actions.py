@@ -84,16 +84,14 @@ def start_action(action: Action, *, job_id: UUID, labels: list[str]) -> Refusal 
     `labels` are the message's now. The first attempt's are kept, so that an attempt that repeats
     a change does not take its effect for the state before it.
     """
+    action.pre_image = action.pre_image or {"labels": labels}
     with firm_scope(action.firm_id):
-        if not _startable(action, job_id).update(
-            status=ActionStatus.EXECUTING, job_id=job_id, error=""
-        ):
-            action.refresh_from_db()
+        started = _startable(action, job_id).update(
+            status=ActionStatus.EXECUTING, job_id=job_id, error="", pre_image=action.pre_image
+        )
+        if not started:
+            action.refresh_from_db(fields=["status"])
             return Refusal(f"The action is {action.get_status_display().lower()}")
-        action.refresh_from_db()
-        if action.pre_image is None:
-            action.pre_image = {"labels": labels}
-            action.save(update_fields=["pre_image"])
     return None
 
 

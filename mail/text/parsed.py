@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -102,6 +102,6 @@ class ParsedMail:
     text_source: TextSource
     html: str | None = None
     hidden_text: str = ""
-    attachments: tuple[AttachmentMeta, ...] = field(default=())
+    attachments: tuple[AttachmentMeta, ...] = ()
     calendar_method: str = ""
     language: str | None = None

@@ -18,13 +18,17 @@ APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 @dataclass(frozen=True)
 class Entry:
-    """A handler started or ended; `at` is the machine's monotonic clock, one for all processes."""
+    """A handler started or ended.
+
+    `session` is that of the worker's processes; `at` is the machine's monotonic clock, which all
+    processes share.
+    """
 
     what: Literal["start", "end"]
     job_id: str
     attempt: int
     fence: int
-    pid: int
+    session: int
     label: str
     at: float
 
@@ -47,19 +51,19 @@ class Journal:
         """Return what was noted, oldest first."""
         return list(self._read())
 
-    def starts(self, *, job_id: UUID | None = None, pid: int | None = None) -> list[Entry]:
-        """Return the starts, of one job or in one process where given."""
+    def starts(self, *, job_id: UUID | None = None, session: int | None = None) -> list[Entry]:
+        """Return the starts, of one job or by one worker where given."""
         return [
             entry
             for entry in self._read()
             if entry.what == "start"
             and job_id in (None, UUID(entry.job_id))
-            and pid in (None, entry.pid)
+            and session in (None, entry.session)
         ]
 
     def _append(self, what: Literal["start", "end"], ctx: JobContext, label: str) -> None:
         entry = Entry(
-            what, str(ctx.job_id), ctx.attempt, ctx.fence, os.getpid(), label, time.monotonic()
+            what, str(ctx.job_id), ctx.attempt, ctx.fence, os.getsid(0), label, time.monotonic()
         )
         handle = os.open(self.path, APPEND, 0o600)
         try:

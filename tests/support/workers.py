@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SHORT_LEASE_SECONDS = 1.0
 # Where they must not: longer than any test lasts.
 LONG_LEASE_SECONDS = 120.0
+SAID_LENGTH = 4000
 
 
 class WorkerProcess:
@@ -40,6 +42,11 @@ class WorkerProcess:
             )
 
     @property
+    def session(self) -> int:
+        """The session of its processes, as the journal notes it."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether the process has not ended."""
         return self._process.poll() is None
@@ -47,6 +54,11 @@ class WorkerProcess:
     def log(self) -> str:
         """Return what it has printed."""
         return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def said(self) -> str:
+        """Return the end of what it has printed, without the line of each job: for messages."""
+        lines = [line for line in self.log().splitlines() if '"job.attempt_finished"' not in line]
+        return "\n".join(lines)[-SAID_LENGTH:]
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Return its log lines of one event."""
@@ -57,7 +69,7 @@ class WorkerProcess:
         """Wait until it has logged an event; return the first of them."""
         return wait_until(
             lambda: self.events(event),
-            f"{event} in the log of a worker that has printed:\n{self.log()}",
+            f"{event} in the log of a worker that has printed:\n{self.said()}",
             timeout=timeout,
         )[0]
 
@@ -75,7 +87,7 @@ class WorkerProcess:
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"no exit within {timeout:g} s; it has printed:\n{self.log()}") from None
+            raise AssertionError(f"no exit within {timeout:g} s; it has printed:\n{self.said()}") from None
 
     def tell(self, number: signal.Signals) -> None:
         """Send a signal as a supervisor does: to the process that was started."""
@@ -95,7 +107,7 @@ class WorkerProcess:
         self._signal_all(signal.SIGCONT)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        if self.alive:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def _frozen_between_writes(self) -> bool:
@@ -150,18 +162,17 @@ class Fleet:
         for worker in working:
             worker.tell(signal.SIGTERM)
         for worker in working:
-            assert worker.wait_for_exit(20) == 0, worker.log()
+            assert worker.wait_for_exit(20) == 0, worker.said()
 
     def kill(self) -> None:
         """End whatever is left."""
         for worker in self._workers:
-            if worker.alive:
-                worker.kill()
+            worker.kill()
 
     def assert_no_traceback(self) -> None:
         """Check that none has printed one: whatever happens to a worker is foreseen."""
         for worker in self._workers:
-            assert "Traceback" not in worker.log(), worker.log()
+            assert "Traceback" not in worker.log(), worker.said()
 
 
 def database_url() -> str:

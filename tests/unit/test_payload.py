@@ -31,7 +31,7 @@ def order(job_types) -> JobType:
         payload=OrderPayload,
         version="3.0",
         upcasters={
-            "1.0": lambda old: {**old, "name": old.pop("who"), "version": "2.0"},
+            "1.0": lambda old: {"name": old.pop("who"), **old, "version": "2.0"},
             "2.0": lambda old: {**old, "count": old.get("count", 40) + 2},
         },
     )

@@ -275,9 +275,8 @@ class Mailbox:
         return changed
 
     def delete_message(self, message: StoredMessage) -> None:
-        """Remove a message for good, its draft included."""
+        """Remove a message for good; a draft goes with its message."""
         self._record(message, [("messageDeleted", ())])
-        self.connection.execute("DELETE FROM draft WHERE message = ?", (message.pk,))
         self.connection.execute("DELETE FROM message_text WHERE rowid = ?", (message.pk,))
         self.connection.execute("DELETE FROM message WHERE pk = ?", (message.pk,))
         self.connection.execute(

@@ -23,8 +23,8 @@ class SimulatorHttp:
         method: str = "GET",
         body: str | bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        redirections: int = 0,  # noqa: ARG002 - httplib2's signature
-        connection_type: object = None,  # noqa: ARG002 - httplib2's signature
+        redirections: int = 0,
+        connection_type: object = None,
     ) -> tuple[httplib2.Response, bytes]:
         """Answer one request.
 

@@ -7,11 +7,12 @@ from typing import Final
 from mail.llm.vocabulary import czech, english, french, german, spanish
 from mail.llm.vocabulary.concepts import Phrases
 
-VOCABULARIES: Final[tuple[Phrases, ...]] = (
-    english.PHRASES,
-    czech.PHRASES,
-    german.PHRASES,
-    french.PHRASES,
-    spanish.PHRASES,
-)
-"""All languages at once: firms mix them, and short mails do not tell theirs."""
+VOCABULARIES: Final[dict[str, Phrases]] = {
+    "en": english.PHRASES,
+    "cs": czech.PHRASES,
+    "sk": czech.PHRASES,
+    "de": german.PHRASES,
+    "fr": french.PHRASES,
+    "es": spanish.PHRASES,
+}
+"""Vocabularies by ISO 639-1 code; Slovak makes do with Czech."""

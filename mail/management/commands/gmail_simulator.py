@@ -33,7 +33,7 @@ class Command(BaseCommand):
             help="announce the address as JSON, with the access token of each mailbox",
         )
 
-    def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's signature
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Bind, say where, and serve.
 
         Raises:

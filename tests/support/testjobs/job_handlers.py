@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from jobs.context import JobContext
+from jobs.errors import Retryable
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
 from tests.support.journal import Journal
 
 GATE_LOOK_SECONDS = 0.01
+LATER_SECONDS = 3600
 # Enough attempts for a job that loses its worker again and again.
 PATIENT = RetryPolicy(
     max_attempts=40, backoff="fixed", base_delay_seconds=0.05, max_delay_seconds=0.05, jitter=0
@@ -32,7 +34,7 @@ class FailPayload(JobPayload):
     """How to fail, and in how many of the first attempts."""
 
     journal: str
-    how: Literal["error", "exit", "interrupt"]
+    how: Literal["error", "later", "exit", "interrupt"]
     times: int
 
 
@@ -59,6 +61,8 @@ def fail(payload: FailPayload, ctx: JobContext) -> None:
     match payload.how:
         case "error":
             raise RuntimeError("told to fail")
+        case "later":
+            raise Retryable("told to fail", retry_after=LATER_SECONDS)
         case "exit":
             raise SystemExit(3)
         case "interrupt":

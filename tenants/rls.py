@@ -1,0 +1,86 @@
+"""The second wall: row level security on PostgreSQL, forced, on every table a firm owns.
+
+A row is in sight when its firm is among those the transaction names in the setting
+`mailroom.firms` (see `tenants.scope`), or when that says "all". The queue's engine serves every
+firm: on the queue's own tables, and there alone, `mailroom.engine` opens the wall too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, migrations
+
+from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
+
+# The scalar subqueries are evaluated once a statement, so that indexes on firm_id stay usable.
+FIRM_POLICY = f"""
+CREATE POLICY firm_wall ON {{table}} USING (
+    (SELECT current_setting('{FIRMS_SETTING}', true) = 'all')
+    OR firm_id = ANY ((
+        SELECT nullif(nullif(current_setting('{FIRMS_SETTING}', true), ''), 'all')
+    )::bigint[])
+)
+"""
+ENGINE_POLICY = f"""
+CREATE POLICY engine_sight ON {{table}}
+USING ((SELECT current_setting('{ENGINE_SETTING}', true) = 'on'))
+"""
+
+
+def protect(app_label: str, *models: str, engine: bool = False) -> migrations.RunPython:
+    """Return the migration step that walls these models' tables; SQLite has no such wall.
+
+    `engine` opens them to the queue's engine as well.
+    """
+
+    def forwards(state: Any, schema_editor: Any) -> None:
+        for table in _tables(state, schema_editor):
+            schema_editor.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+            schema_editor.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+            schema_editor.execute(FIRM_POLICY.format(table=table))
+            if engine:
+                schema_editor.execute(ENGINE_POLICY.format(table=table))
+
+    def backwards(state: Any, schema_editor: Any) -> None:
+        for table in _tables(state, schema_editor):
+            schema_editor.execute(f"DROP POLICY IF EXISTS engine_sight ON {table}")
+            schema_editor.execute(f"DROP POLICY firm_wall ON {table}")
+            schema_editor.execute(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY")
+            schema_editor.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
+
+    def _tables(state: Any, schema_editor: Any) -> list[str]:
+        if schema_editor.connection.vendor != "postgresql":
+            return []
+        quote = schema_editor.quote_name
+        return [quote(state.get_model(app_label, model)._meta.db_table) for model in models]
+
+    return migrations.RunPython(forwards, backwards)
+
+
+def holes() -> Iterator[str]:
+    """Say what is wrong with the second wall of the default database; nothing on SQLite."""
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user")
+        superuser, bypasses = cursor.fetchone()
+        if superuser or bypasses:
+            what = "a superuser" if superuser else "exempt (BYPASSRLS)"
+            yield f"the database role is {what}: row level security does not hold it"
+        cursor.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relforcerowsecurity"
+            " AND relnamespace = current_schema()::regnamespace"
+        )
+        forced = {row[0] for row in cursor.fetchall()}
+    for table in sorted(firm_owned_tables() - forced):
+        yield f"table {table} has no forced row level security"
+
+
+def firm_owned_tables() -> set[str]:
+    """Return the table of every model that a firm owns."""
+    from tenants.models import FirmOwned
+
+    return {model._meta.db_table for model in apps.get_models() if issubclass(model, FirmOwned)}

@@ -1,0 +1,155 @@
+"""A user of one firm never meets another firm's rows, filter values or counts."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.urls import reverse
+
+from jobs.models import Worker
+from tenants.models import Membership, Role
+from tenants.scope import all_firms
+from tests.admin.conftest import FirmRows
+
+pytestmark = pytest.mark.req("T-03")
+
+LISTS = [
+    "jobs_jobqueue",
+    "jobs_deadletterqueue",
+    "jobs_concurrencylock",
+    "tenants_firm",
+    "tenants_membership",
+]
+
+
+def traces_of(rows: FirmRows) -> list[str]:
+    """Return what would give the firm away on a page."""
+    ids = [rows.waiting.pk, rows.dead.pk, rows.dead_letter.pk, rows.lock.pk, rows.membership.pk]
+    return [*map(str, ids), rows.firm.name, rows.firm.slug, rows.membership.user.username]
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize(
+    "query", [{}, {"firm": "globex"}, {"q": "globex"}, {"firm__id__exact": "3"}]
+)
+def test_lists_hold_nothing_of_another_firm(
+    member: Client, acme: FirmRows, globex: FirmRows, name: str, query: dict[str, str]
+) -> None:
+    response = member.get(reverse(f"admin:{name}_changelist"), query, follow=True)
+    assert response.status_code == 200
+    text = (
+        response.content.decode().replace("globex", "", 3) if query else response.content.decode()
+    )
+    shown = response.context.get("cl")
+    assert shown is None or not {row.pk for row in shown.result_list} & {
+        row_id for _, row_id in globex.pages()
+    }
+    assert not [trace for trace in traces_of(globex) if trace != "globex" and trace in text]
+
+
+@pytest.mark.parametrize("position", range(6))
+@pytest.mark.parametrize("act", ["change", "delete", "history"])
+def test_another_firms_pages_answer_404(
+    member: Client, acme: FirmRows, globex: FirmRows, position: int, act: str
+) -> None:
+    name, row_id = globex.pages()[position]
+    assert member.get(reverse(f"admin:{name}_{act}", args=[row_id])).status_code == 404
+    assert member.post(reverse(f"admin:{name}_{act}", args=[row_id])).status_code in (403, 404)
+
+
+def test_own_pages_open_and_hold_nothing_of_another_firm(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    for name, row_id in acme.pages():
+        response = member.get(reverse(f"admin:{name}_change", args=[row_id]))
+        assert response.status_code == 200, name
+        text = response.content.decode()
+        assert not [trace for trace in traces_of(globex) if trace in text], name
+
+
+def test_search_by_another_firms_id_finds_nothing(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    response = member.get(reverse("admin:jobs_jobqueue_changelist"), {"q": str(globex.dead.pk)})
+    assert list(response.context["cl"].result_list) == []
+
+
+def test_the_overview_counts_own_jobs_alone(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    response = member.get(reverse("admin:index"))
+    lines = {line.name: [cell.text for cell in line.cells] for line in response.context["lines"]}
+    assert lines["maintenance"] == ["1", "", "", "7", "", "", ""]
+    assert lines["export"] == ["", "", "", "", "", "1", ""]
+
+
+def test_platform_staff_sees_both_firms(staff: Client, acme: FirmRows, globex: FirmRows) -> None:
+    for rows in (acme, globex):
+        for name, row_id in rows.pages():
+            address = reverse(f"admin:{name}_change", args=[row_id])
+            assert staff.get(address).status_code == 200, name
+
+
+def test_a_member_of_two_firms_sees_both(member: Client, acme: FirmRows, globex: FirmRows) -> None:
+    with all_firms("test"):
+        Membership.objects.create(firm=globex.firm, user=acme.membership.user, role=Role.VIEWER)
+    response = member.get(reverse("admin:jobs_jobqueue_changelist"))
+    assert {job.firm_id for job in response.context["cl"].result_list} == {
+        acme.firm.pk,
+        globex.firm.pk,
+    }
+    assert "Globex" in response.content.decode()
+
+
+def test_workers_are_shown_to_platform_staff_alone(
+    member: Client, staff: Client, live_worker: Worker
+) -> None:
+    pages = [
+        reverse("admin:jobs_worker_changelist"),
+        reverse("admin:jobs_worker_change", args=[live_worker.pk]),
+    ]
+    assert [staff.get(page).status_code for page in pages] == [200, 200]
+    assert [member.get(page).status_code for page in pages] == [403, 403]
+
+
+def test_staff_without_a_firm_may_look_at_nothing(stranger: Client, acme: FirmRows) -> None:
+    for name in LISTS:
+        assert stranger.get(reverse(f"admin:{name}_changelist")).status_code == 403
+    overview = stranger.get(reverse("admin:index"))
+    assert not any(cell.text for line in overview.context["lines"] for cell in line.cells)
+
+
+def test_users_who_are_not_staff_are_asked_to_sign_in(acme: FirmRows) -> None:
+    user = get_user_model().objects.create_user("eve")
+    client = Client()
+    client.force_login(user)
+    for name in LISTS:
+        assert client.get(reverse(f"admin:{name}_changelist")).status_code == 302
+
+
+def test_the_sidebar_offers_what_the_user_may_open(
+    member: Client, staff: Client, acme: FirmRows
+) -> None:
+    def links(client: Client) -> list[str]:
+        groups = client.get(reverse("admin:index")).context["sidebar_navigation"]
+        return [item["link"] for group in groups for item in group["items"]]
+
+    assert reverse("admin:jobs_worker_changelist") in links(staff)
+    assert reverse("admin:jobs_worker_changelist") not in links(member)
+    for link in links(member):
+        assert member.get(link).status_code == 200
+
+
+def test_every_list_of_a_firms_rows_is_covered_here() -> None:
+    from jobs.models import JobQueue
+
+    own = {"jobs", "tenants"}
+    registered = {
+        f"{model._meta.app_label}_{model._meta.model_name}"
+        for model in admin.site._registry
+        if model._meta.app_label in own
+    }
+    assert registered == {*LISTS, "jobs_worker"}
+    assert admin.site.is_registered(JobQueue)

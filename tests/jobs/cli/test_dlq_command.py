@@ -1,0 +1,99 @@
+"""`manage.py dlq`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from jobs.models import DeadLetterQueue
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+
+pytestmark = pytest.mark.req("O-04", "D-01")
+
+ROW = {
+    "id", "job_id", "firm", "category", "job_type", "reason", "error_class", "error",
+    "fingerprint", "moved_at", "resolution", "resolution_note", "reviewed_by", "reviewed_at",
+    "assigned_to",
+}  # fmt: skip
+
+Runner = Callable[..., Any]
+
+
+def bury(firm: Firm, *, category: str = "export", **columns: Any) -> DeadLetterQueue:
+    """Store a dead job and its dead letter."""
+    job = make_job(firm, status="dlq", category=category)
+    values = {"reason": "exhausted", **columns}
+    with all_firms("test"):
+        row: DeadLetterQueue = DeadLetterQueue.objects.create(
+            firm=firm, original_job=job, job_series=1, **values
+        )
+        return row
+
+
+def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:
+    row = bury(firm, error_class="ValueError", error="it broke", fingerprint="abc")
+    page = run("dlq", "list", "--json").json
+    assert page["next"] is None
+    [shown] = page["results"]
+    assert shown.keys() == ROW
+    assert (shown["id"], shown["job_id"]) == (str(row.pk), str(row.original_job_id))
+    assert (shown["firm"], shown["category"], shown["reason"]) == ("acme", "export", "exhausted")
+    assert (shown["resolution"], shown["reviewed_by"], shown["assigned_to"]) == (None, None, None)
+    assert run("dlq", "show", str(row.pk), "--json").json == shown
+
+
+def test_cursors_walk_rows_moved_in_the_same_instant(run: Runner, firm: Firm) -> None:
+    moved = timezone.now()
+    rows = {str(bury(firm, moved_at=moved).pk) for _ in range(5)}
+    first = run("dlq", "list", "--limit", "3", "--json").json
+    rest = run("dlq", "list", "--limit", "3", "--cursor", first["next"], "--json").json
+    seen = [row["id"] for row in first["results"] + rest["results"]]
+    assert rest["next"] is None
+    assert (len(seen), set(seen)) == (5, rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (("--status", "open"), 2),
+        (("--status", "discarded"), 1),
+        (("--reason", "poison"), 1),
+        (("--category", "sync"), 1),
+        (("--type", "nope"), 0),
+        (("--since", "1h"), 2),
+        (("--firm", "globex"), 1),
+    ],
+)
+def test_each_filter_narrows_the_list(
+    run: Runner, firm: Firm, other_firm: Firm, arguments: tuple[str, str], count: int
+) -> None:
+    bury(firm, resolution="escalated", reason="poison")
+    bury(firm, resolution="discarded", moved_at=timezone.now() - timedelta(days=1))
+    bury(other_firm, category="sync")
+    assert len(run("dlq", "list", "--json", *arguments).json["results"]) == count
+
+
+def test_what_does_not_exist_is_exit_3_and_wrong_usage_exit_2(
+    run: Runner, firm: Firm, other_firm: Firm
+) -> None:
+    row = bury(other_firm)
+    assert run("dlq", "show", str(uuid4())).code == 3
+    assert run("dlq", "show", str(row.pk), "--firm", "acme").code == 3
+    assert run("dlq", "list", "--cursor", "e30").code == 2
+    assert run("dlq", "list", "--reason", "bad luck").code == 2
+
+
+def test_people_get_tables(run: Runner, firm: Firm) -> None:
+    row = bury(firm, error_class="ValueError", error="it broke")
+    assert str(row.pk)[:18] in run("dlq", "list").out
+    shown = run("dlq", "show", str(row.pk)).out
+    assert "it broke" in shown
+    assert f"jobs show {row.original_job_id}" in shown
+    assert "No dead letters." in run("dlq", "list", "--status", "discarded").out

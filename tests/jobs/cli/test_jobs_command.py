@@ -1,0 +1,278 @@
+"""`manage.py jobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from jobs.models import Attempt, DeadLetterQueue, JobMinute, JobQueue, JobStep, Worker
+from jobs.states import Category, Status
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+
+pytestmark = pytest.mark.req("O-04")
+
+ROW = {
+    "job_id", "firm", "category", "job_type", "status", "priority", "attempts", "max_attempts",
+    "correlation_id", "parent_id", "lock_key", "idempotency_key", "last_error", "scheduled_at",
+    "created_at", "started_at", "completed_at",
+}  # fmt: skip
+DETAIL = ROW | {
+    "payload", "result", "attempts_log", "steps", "children", "dead_letter_id", "why_waiting",
+}  # fmt: skip
+CATEGORY = {
+    "category", *Status, "runnable", "scheduled", "waiting_lock", "oldest_wait_seconds",
+    "completed_per_minute", "failure_rate",
+}  # fmt: skip
+
+Runner = Callable[..., Any]
+
+
+def ids(page: dict[str, Any]) -> list[str]:
+    return [row["job_id"] for row in page["results"]]
+
+
+def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:
+    job = make_job(firm)
+    page = run("jobs", "list", "--json").json
+    assert page.keys() == {"results", "next"}
+    assert page["next"] is None
+    [row] = page["results"]
+    assert row.keys() == ROW
+    assert (row["job_id"], row["firm"], row["status"]) == (str(job.pk), "acme", "pending")
+    assert row["created_at"].endswith("Z")
+    assert [row[name] for name in ("parent_id", "lock_key", "last_error", "started_at")] == [
+        None
+    ] * 4
+
+
+def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> None:
+    jobs = [str(make_job(firm).pk) for _ in range(7)]
+    seen, cursor = [], None
+    while True:
+        arguments = ["--cursor", cursor] if cursor else []
+        page = run("jobs", "list", "--limit", "3", "--json", *arguments).json
+        seen += ids(page)
+        cursor = page["next"]
+        if cursor is None:
+            break
+        make_job(firm)
+    assert seen == jobs[::-1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--status", "canceled"),
+        ("--category", "export"),
+        ("--type", "firm_export"),
+        ("--correlation-id", "c-9"),
+        ("--since", "30m"),
+        ("--firm", "globex"),
+    ],
+)
+def test_each_filter_narrows_the_list(
+    run: Runner, firm: Firm, other_firm: Firm, arguments: tuple[str, str]
+) -> None:
+    make_job(firm, created_at=timezone.now() - timedelta(hours=1))
+    wanted = make_job(
+        other_firm,
+        status="canceled",
+        category="export",
+        job_type="firm_export",
+        correlation_id="c-9",
+    )
+    assert ids(run("jobs", "list", "--json", *arguments).json) == [str(wanted.pk)]
+
+
+def test_json_may_stand_before_the_verb(run: Runner, firm: Firm) -> None:
+    assert run("jobs", "--json", "list").json == {"results": [], "next": None}
+
+
+def test_a_shown_job_has_the_documented_shape(run: Runner, firm: Firm) -> None:
+    job = make_job(firm, status="dlq", payload={"token": "hunter2", "n": 1}, result={"done": 2})
+    child = make_job(firm, parent=job)
+    with all_firms("test"):
+        letter = DeadLetterQueue.objects.create(
+            firm=firm, original_job=job, job_series=1, reason="fatal"
+        )
+        Attempt.objects.create(firm=firm, job=job, series=1, number=1, end="retried", message="no")
+        JobStep.objects.create(firm=firm, job=job, name="fetch", result={"pages": 3})
+    shown = run("jobs", "show", str(job.pk), "--json").json
+    assert shown.keys() == DETAIL
+    assert shown["payload"] == {"token": "••••••", "n": 1}
+    assert shown["result"] == {"done": 2}
+    assert shown["dead_letter_id"] == str(letter.pk)
+    assert [(row["number"], row["end"], row["message"]) for row in shown["attempts_log"]] == [
+        (1, "retried", "no")
+    ]
+    assert [(row["name"], row["result"]) for row in shown["steps"]] == [("fetch", {"pages": 3})]
+    assert ids({"results": shown["children"]}) == [str(child.pk)]
+    assert shown["why_waiting"] == []
+
+
+def test_the_beginning_of_an_id_is_enough_when_it_names_one_job(run: Runner, firm: Firm) -> None:
+    job = make_job(firm)
+    shown = run("jobs", "show", str(job.pk)[:30], "--json")
+    assert shown.json["job_id"] == str(job.pk)
+    make_job(firm)
+    ambiguous = run("jobs", "show", str(job.pk)[:4])
+    assert ambiguous.code == 1
+    assert "give more of it" in ambiguous.err
+
+
+@pytest.mark.parametrize("verb", ["show", "why"])
+@pytest.mark.parametrize("job_id", [str(uuid4()), "does-not-exist", "0"])
+def test_a_job_that_does_not_exist_is_exit_3(run: Runner, verb: str, job_id: str) -> None:
+    missing = run("jobs", verb, job_id, "--json")
+    assert missing.code == 3
+    assert missing.json["code"] == "not_found"
+
+
+def test_another_firms_job_is_not_found(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    job = make_job(other_firm)
+    assert run("jobs", "show", str(job.pk), "--firm", "acme").code == 3
+    assert run("jobs", "show", str(job.pk), "--firm", "globex").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "--status", "lost"),
+        ("list", "--category", "post"),
+        ("list", "--limit", "0"),
+        ("list", "--limit", "many"),
+        ("list", "--cursor", "made-up"),
+        ("list", "--since", "yesterday"),
+        ("enqueue", "noop", "--payload", "{"),
+        ("enqueue", "noop", "--payload", "[]"),
+        ("enqueue", "noop", "--at", "soon"),
+        ("enqueue", "noop", "--delay", "-1"),
+        ("enqueue", "noop", "--at", "2026-01-01T00:00:00Z", "--delay", "1"),
+        ("enqueue", "noop", "--priority", "9"),
+        ("juggle",),
+        (),
+    ],
+)
+def test_wrong_usage_is_exit_2(run: Runner, firm: Firm, arguments: tuple[str, ...]) -> None:
+    assert run("jobs", *arguments).code == 2
+
+
+def test_an_unknown_firm_is_exit_3(run: Runner) -> None:
+    for verb in (("list",), ("stats",), ("enqueue", "noop")):
+        assert run("jobs", *verb, "--firm", "nobody").code == 3
+
+
+@pytest.mark.req("O-01")
+def test_stats_have_the_documented_shape_and_count(
+    run: Runner, firm: Firm, other_firm: Firm
+) -> None:
+    now = timezone.now()
+    make_job(firm, scheduled_at=now - timedelta(seconds=90))
+    make_job(firm, scheduled_at=now + timedelta(hours=1))
+    make_job(firm, waiting=True, lock_key="k")
+    make_job(firm, status="processing")
+    dead = make_job(firm, status="dlq", category="export")
+    make_job(other_firm, category="sync")
+    Worker.objects.create(
+        host="h", pid=1, version="1", concurrency=1, lease_expires_at=now + timedelta(minutes=1)
+    )
+    Worker.objects.create(
+        host="h", pid=2, version="1", concurrency=1, lease_expires_at=now - timedelta(minutes=1)
+    )
+    with all_firms("test"):
+        DeadLetterQueue.objects.create(firm=firm, original_job=dead, job_series=1, reason="fatal")
+        for minutes, completed in ((5, 90), (600, 1000)):
+            JobMinute.objects.create(
+                firm=firm,
+                category="maintenance",
+                minute=now - timedelta(minutes=minutes),
+                completed=completed,
+                failed=4,
+                dlq=6,
+                canceled=1,
+            )
+    stats = run("jobs", "stats", "--firm", "acme", "--json").json
+    assert stats.keys() == {
+        "generated_at", "window_minutes", "totals", "categories", "workers", "dead_letters_open",
+    }  # fmt: skip
+    assert stats["totals"] == {
+        "pending": 3, "claimed": 0, "processing": 1, "completed": 1090, "failed": 8, "dlq": 1,
+        "canceled": 2,
+    }  # fmt: skip
+    assert (stats["workers"], stats["dead_letters_open"], stats["window_minutes"]) == (1, 1, 60)
+    by_name = {row["category"]: row for row in stats["categories"]}
+    assert list(by_name) == [category.value for category in Category]
+    busy, idle = by_name["maintenance"], by_name["sync"]
+    assert busy.keys() == idle.keys() == CATEGORY
+    assert (busy["runnable"], busy["scheduled"], busy["waiting_lock"]) == (1, 1, 1)
+    assert 90 <= busy["oldest_wait_seconds"] < 600
+    assert busy["completed_per_minute"] == 1.5
+    assert busy["failure_rate"] == 0.1
+    assert (idle["pending"], idle["oldest_wait_seconds"], idle["failure_rate"]) == (0, None, None)
+    everyone = run("jobs", "stats", "--json").json
+    assert everyone["totals"]["pending"] == 4
+
+
+@pytest.mark.req("J-25")
+def test_why_names_what_stands_in_the_way(run: Runner, firm: Firm) -> None:
+    later = make_job(firm, scheduled_at=timezone.now() + timedelta(hours=3))
+    told = run("jobs", "why", str(later.pk), "--json").json
+    assert told["status"] == "pending"
+    assert [reason["code"] for reason in told["why_waiting"]] == ["scheduled", "no_worker"]
+    assert told["why_waiting"][0]["until"].endswith("Z")
+    done = make_job(firm, status="completed")
+    assert run("jobs", "why", str(done.pk), "--json").json["why_waiting"] == []
+
+
+@pytest.mark.req("J-06")
+def test_enqueue_stores_the_job_and_prints_its_row(run: Runner, firm: Firm) -> None:
+    arguments = ("--firm", "acme", "--priority", "1", "--idempotency-key", "k-1")
+    first = run("jobs", "enqueue", "noop", "--delay", "3600", *arguments, "--json")
+    assert first.code == 0
+    assert first.json.keys() == ROW | {"created"}
+    assert first.json["created"] is True
+    with all_firms("test"):
+        job = JobQueue.objects.get()
+    assert (str(job.pk), job.priority, job.firm_id) == (first.json["job_id"], 1, firm.pk)
+    assert job.scheduled_at - job.created_at > timedelta(minutes=59)
+    again = run("jobs", "enqueue", "noop", *arguments, "--json")
+    assert (again.json["job_id"], again.json["created"]) == (str(job.pk), False)
+
+
+@pytest.mark.req("J-03")
+def test_a_refused_payload_names_each_fault(run: Runner, firm: Firm) -> None:
+    payload = '{"surprise": 1, "password": "hunter2"}'
+    refused = run("jobs", "enqueue", "noop", "--firm", "acme", "--payload", payload, "--json")
+    assert refused.code == 1
+    assert refused.json["code"] == "payload_invalid"
+    assert {"field": "password", "code": "secret_key"}.items() <= refused.json["errors"][0].items()
+    assert "hunter2" not in refused.out + refused.err
+    unknown = run("jobs", "enqueue", "nope", "--firm", "acme")
+    assert unknown.code == 1
+    assert "job_type" in unknown.err
+    with all_firms("test"):
+        assert not JobQueue.objects.exists()
+
+
+def test_people_get_tables_without_terminal_codes(
+    run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    job = make_job(firm, last_error="[red]boom[/red] \x1b[31mred\nsecond line")
+    listed = run("jobs", "list").out
+    assert str(job.pk) in listed
+    assert "[red]boom[/red]" in listed
+    assert "\x1b" not in listed
+    assert "second line" not in listed
+    assert str(job.pk) in run("jobs", "show", str(job.pk)).out
+    assert "maintenance" in run("jobs", "stats").out
+    assert "start manage.py runworker" in run("jobs", "why", str(job.pk)).out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert all(len(line) <= 80 for line in run("jobs", "list").out.splitlines())

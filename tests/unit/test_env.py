@@ -1,0 +1,125 @@
+"""The environment, read once and loudly."""
+
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import config.env
+from config.env import Env, EnvironmentInvalid, read_env
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """Give the test an environment with nothing of ours in it, and a project folder of its own."""
+    for name in list(os.environ):
+        if name not in ("PATH", "HOME", "LANG"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(config.env, "BASE_DIR", tmp_path)
+    return monkeypatch
+
+
+@pytest.mark.req("E-01")
+def test_nothing_needs_to_be_configured(environment, tmp_path):
+    env = read_env()
+    assert env.debug is False
+    assert env.database["ENGINE"] == "django.db.backends.sqlite3"
+    assert Path(env.database["NAME"]) == tmp_path / "var" / "mailroom.sqlite3"
+    assert (env.job_lease_seconds, env.job_poll_seconds, env.job_retention_days) == (30, 1, 7)
+    assert env.job_unknown_type_grace_seconds == 3600
+    assert env.worker_concurrency == 3
+    assert env.gmail_backend == "simulator"
+    assert env.log_format == "console"
+    assert set(env.allowed_hosts) <= {"localhost", "127.0.0.1", "[::1]"}
+
+
+@pytest.mark.req("E-01")
+def test_each_variable_is_read(environment, tmp_path):
+    for name, value in {
+        "DATABASE_URL": "postgres://app:pw@db.example:5433/mail",
+        "LISTEN_DATABASE_URL": "off",
+        "SECRET_KEY": "x" * 60,
+        "DEBUG": "1",
+        "ALLOWED_HOSTS": "mail.example.org,localhost",
+        "VAR_DIR": str(tmp_path / "elsewhere"),
+        "LOG_FORMAT": "json",
+        "LOG_LEVEL": "DEBUG",
+        "JOB_LEASE_SECONDS": "1.5",
+        "JOB_RETENTION_DAYS": "30",
+        "WORKER_CONCURRENCY": "8",
+    }.items():
+        environment.setenv(name, value)
+    env = read_env()
+    assert env.database["ENGINE"] == "django.db.backends.postgresql"
+    assert (env.database["HOST"], env.database["PORT"], env.database["NAME"]) == (
+        "db.example", 5433, "mail",
+    )  # fmt: skip
+    assert env.listen_database_url == "off"
+    assert env.secret_key == "x" * 60
+    assert env.debug is True
+    assert env.allowed_hosts == ["mail.example.org", "localhost"]
+    assert env.var_dir == tmp_path / "elsewhere"
+    assert env.var_dir.is_dir()
+    assert (env.log_format, env.log_level) == ("json", "DEBUG")
+    assert (env.job_lease_seconds, env.job_retention_days, env.worker_concurrency) == (1.5, 30, 8)
+
+
+WRONG = [
+    ("DATABASE_URL", "mysql://localhost/app"),
+    ("DATABASE_URL", "not a database"),
+    ("DEBUG", "perhaps"),
+    ("LOG_FORMAT", "xml"),
+    ("LOG_LEVEL", "LOUD"),
+    ("JOB_LEASE_SECONDS", "soon"),
+    ("JOB_LEASE_SECONDS", "0"),
+    ("JOB_LEASE_SECONDS", "-1"),
+    ("JOB_LEASE_SECONDS", "inf"),
+    ("JOB_LEASE_SECONDS", "nan"),
+    ("JOB_POLL_SECONDS", "x"),
+    ("JOB_RETENTION_DAYS", "-7"),
+    ("JOB_RETENTION_DAYS", "0.5"),
+    ("JOB_UNKNOWN_TYPE_GRACE_SECONDS", "x"),
+    ("WORKER_CONCURRENCY", "0"),
+    ("WORKER_CONCURRENCY", "2.5"),
+    ("GMAIL_BACKEND", "yahoo"),
+    ("SYNC_FULL_DAYS", "x"),
+]
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_wrong_value_stops_the_process_with_the_variables_name(environment, name, value):
+    environment.setenv(name, value)
+    with pytest.raises(EnvironmentInvalid, match=f"environment variable {name}:") as caught:
+        read_env()
+    assert caught.value.name == name
+
+
+@pytest.mark.req("E-01")
+def test_a_service_open_to_others_must_bring_its_own_secret(environment, tmp_path):
+    environment.setenv("ALLOWED_HOSTS", "mail.example.org")
+    with pytest.raises(EnvironmentInvalid, match="SECRET_KEY"):
+        read_env()
+    assert not (tmp_path / "var" / "secret_key").exists()
+
+
+@pytest.mark.req("E-01")
+def test_a_local_service_makes_a_key_once_that_only_its_owner_can_read(environment, tmp_path):
+    with ThreadPoolExecutor(8) as threads:
+        keys = {env.secret_key for env in threads.map(lambda _: read_env(), range(8))}
+    assert len(keys) == 1
+    assert len(keys.pop()) >= 50
+    (kept,) = (tmp_path / "var").iterdir()
+    assert kept.name == "secret_key"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+@pytest.mark.req("E-01")
+def test_a_printed_env_shows_no_secret(environment):
+    environment.setenv("SECRET_KEY", "do-not-show-this")
+    assert "do-not-show-this" not in repr(read_env())
+    assert Env.__dataclass_params__.frozen  # type: ignore[attr-defined]  # not in typeshed

@@ -1,0 +1,74 @@
+"""Every log line, whoever wrote it: correlated, and without what must not be in it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import logging.config
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from config.logging import FORBIDDEN_KEYS, configure_structlog, logging_config
+from jobs.events import PROBLEMS, Event, emit
+from tenants.context import correlation
+
+Lines = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    """Log as in production, into memory."""
+    config = logging_config("json", "INFO")
+    stream = io.StringIO()
+    config["handlers"]["stderr"]["stream"] = stream
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    logging.config.dictConfig(config)
+    configure_structlog()
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+@pytest.mark.req("O-05", "W-07")
+def test_both_kinds_of_loggers_write_the_same_json_with_the_correlation_id(lines: Lines):
+    with correlation("abc-123"):
+        structlog.get_logger("jobs").info("job.attempt_finished", job_type="noop")
+        logging.getLogger("django.request").warning("slow request", extra={"seconds": 3})
+    logging.getLogger("django").info("outside")
+    ours, djangos, outside = lines()
+    assert ours["event"] == "job.attempt_finished"
+    assert (ours["job_type"], ours["level"], ours["logger"]) == ("noop", "info", "jobs")
+    assert (djangos["event"], djangos["seconds"]) == ("slow request", 3)
+    assert ours["correlation_id"] == djangos["correlation_id"] == "abc-123"
+    assert "correlation_id" not in outside
+    assert all("timestamp" in line for line in (ours, djangos, outside))
+
+
+@pytest.mark.req("O-05")
+@pytest.mark.parametrize("key", sorted(FORBIDDEN_KEYS))
+def test_keys_that_may_carry_mail_or_secrets_are_dropped(lines: Lines, key: str):
+    structlog.get_logger("jobs").info("ours", **{key: "hunter2", "kept": 1})
+    logging.getLogger("theirs").info("theirs", extra={key: "hunter2", "kept": 1})
+    assert len(lines()) == 2
+    for line in lines():
+        assert key not in line
+        assert line["kept"] == 1
+
+
+@pytest.mark.req("O-05")
+def test_what_must_not_be_logged():
+    assert FORBIDDEN_KEYS >= {"payload", "body", "token", "secret", "password", "authorization"}
+
+
+@pytest.mark.req("W-07")
+@pytest.mark.parametrize("event", list(Event))
+def test_each_event_is_one_line_and_problems_are_warnings(lines: Lines, event: Event):
+    emit(event, job_id="7")
+    (line,) = lines()
+    assert (line["event"], line["job_id"]) == (event.value, "7")
+    assert line["level"] == ("warning" if event in PROBLEMS else "info")

@@ -1,0 +1,32 @@
+"""Whatever a handler raises ends its attempt and never its worker."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.states import AttemptEnd, Status
+from tests.support.scenario import Scenario
+from tests.support.workers import Fleet
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.req("W-04", "J-13")
+def test_the_worker_outlives_errors_exits_and_interrupts_of_its_handlers(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    worker = fleet.start("--concurrency", "2")
+    failing = [queue.add_failing(how, times=2) for how in ("error", "exit", "interrupt")]
+
+    queue.wait_until_settled()
+    (afterwards,) = queue.add()
+    queue.wait_until_settled([afterwards])
+
+    assert worker.alive
+    fleet.stop()
+    for job_id in failing:
+        job = queue.row(job_id)
+        assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 3, 0)
+        assert [one.end for one in queue.attempts(job_id)] == [AttemptEnd.RETRIED] * 2
+    assert {start.session for start in queue.journal.starts()} == {worker.session}
+    queue.check()
