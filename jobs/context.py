@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Event
 from typing import Any, TypeVar
@@ -12,21 +13,30 @@ from jobs.engine.claim import Claim
 from jobs.engine.lease import still_held
 from jobs.engine.steps import find_step, save_progress, save_step
 from jobs.enqueue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
-from jobs.errors import LeaseLost
+from jobs.errors import Cancel, LeaseLost
 from tenants.models import Firm
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Signals:
+    """How the worker reaches a running handler."""
+
+    lease_lost: Event = field(default_factory=Event)
+    cancel_requested: Event = field(default_factory=Event)
+
+
 class JobContext:
     """The running job's view of the queue.
 
-    Every call is a checkpoint: it raises LeaseLost when the job is no longer this worker's.
+    Every call is a checkpoint: it raises LeaseLost when the job is no longer this worker's, and
+    Cancel when somebody asked the job to stop.
     """
 
-    def __init__(self, claim: Claim, lease_lost: Event) -> None:
+    def __init__(self, claim: Claim, signals: Signals) -> None:
         self._claim = claim
-        self._lease_lost = lease_lost
+        self._signals = signals
 
     @property
     def job_id(self) -> UUID:
@@ -62,6 +72,11 @@ class JobContext:
     def fence(self) -> int:
         """The lease token: grows with every claim. Hand it to whatever can refuse an older one."""
         return self._claim.lease_token
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody asked the job to stop; for handlers that want to tidy up first."""
+        return self._signals.cancel_requested.is_set()
 
     def heartbeat(self) -> None:
         """Make sure the job is still this worker's.
@@ -118,5 +133,7 @@ class JobContext:
         return enqueue_many(specs, firm=self.firm_id)
 
     def _check(self) -> None:
-        if self._lease_lost.is_set():
+        if self._signals.lease_lost.is_set():
             raise LeaseLost(f"the worker of job {self.job_id} lost its lease")
+        if self._signals.cancel_requested.is_set():
+            raise Cancel("canceled by request")

@@ -18,7 +18,7 @@ from jobs.engine.admit import admit
 from jobs.engine.insert import NewJob, insert
 from jobs.engine.lookup import read_job
 from jobs.engine.wakeup import wake
-from jobs.errors import Fault, PayloadInvalid
+from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, parse_payload
 from jobs.registry import JobType
@@ -161,7 +161,7 @@ def firm_in_scope(firm: Firm | int | None) -> int:
 
 def _new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     declared = registry.get(spec.job_type)
-    payload, correlation_id = _with_envelope(declared, spec, firm_id)
+    payload = _with_envelope(declared, spec, firm_id)
     text = encode_payload(declared, payload)
     model = parse_payload(declared, text, firm_id)
     lock_key = spec.lock_key
@@ -178,7 +178,7 @@ def _new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         job_type=declared.name,
         payload_version=str(payload["version"]),
         payload=text,
-        correlation_id=correlation_id,
+        correlation_id=model.correlation_id,
         priority=Priority.NORMAL if spec.priority is None else spec.priority,
         max_attempts=declared.retry.max_attempts
         if spec.max_attempts is None
@@ -199,25 +199,18 @@ def _new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     return job
 
 
-def _with_envelope(
-    declared: JobType, spec: EnqueueSpec, firm_id: int
-) -> tuple[dict[str, Any], str]:
-    """Fill in what the caller left out of the envelope; return the correlation id too."""
+def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[str, Any]:
+    """Fill in what the caller left out of the envelope; what the payload says itself stands."""
     given = {} if spec.payload is None else spec.payload
     if not isinstance(given, Mapping):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    correlation_id = (
-        spec.correlation_id
-        or given.get("correlation_id")
-        or current_correlation_id()
-        or new_correlation_id()
-    )
+    correlation_id = spec.correlation_id or current_correlation_id() or new_correlation_id()
     envelope = {
         "tenant_id": firm_id,
         "version": declared.version,
         "correlation_id": correlation_id,
     }
-    return {**envelope, **given}, str(correlation_id)
+    return {**envelope, **given}
 
 
 def _seconds(delay: timedelta | float | None) -> float:
@@ -235,8 +228,9 @@ def _argument_faults(job: NewJob) -> list[Fault]:
         faults.append(Fault("priority", "out_of_range", "must be from 0 to 3"))
     if not 1 <= job.max_attempts <= MAX_ATTEMPTS:
         faults.append(Fault("max_attempts", "out_of_range", f"must be from 1 to {MAX_ATTEMPTS}"))
-    if not 0 <= job.delay < float("inf"):
-        faults.append(Fault("delay", "out_of_range", "must be zero or more seconds"))
+    if not 0 <= job.delay <= LONGEST_WAIT_SECONDS:
+        message = f"must be from 0 to {LONGEST_WAIT_SECONDS:,} seconds"
+        faults.append(Fault("delay", "out_of_range", message))
     if job.run_at is not None and job.delay:
         faults.append(Fault("delay", "conflict", "give either at or delay"))
     for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):

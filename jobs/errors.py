@@ -9,6 +9,7 @@ JobError
     Fatal                never try again: dead letter at once
     Snooze               run again later without using an attempt
     Cancel               stop; the job ends canceled
+  JobTimeout             raised inside a handler that outlived its type's timeout
   LeaseLost              the job is no longer this worker's: the write was refused
   WrongState             an operator's act does not fit the job's status
     KeyHeld              a live job holds the same idempotency key
@@ -134,6 +135,10 @@ class Cancel(HandlerError):
     """Stop here; the job ends canceled."""
 
     code = "cancel"
+
+
+class JobTimeout(BaseException):  # so that a handler's `except Exception` lets it through
+    """The handler ran longer than its type's timeout."""
 
 
 class LeaseLost(JobError):

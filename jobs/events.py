@@ -13,6 +13,7 @@ class Event(StrEnum):
 
     ATTEMPT_FINISHED = "job.attempt_finished"
     ATTEMPT_STALE = "job.attempt_stale"
+    HANDLER_STUCK = "job.handler_stuck"
     JOBS_RESCUED = "jobs.rescued"
     JOBS_RELEASED = "jobs.released"
     WORKER_STARTED = "worker.started"
@@ -27,6 +28,7 @@ class Event(StrEnum):
 PROBLEMS = frozenset(
     {
         Event.ATTEMPT_STALE,
+        Event.HANDLER_STUCK,
         Event.WORKER_MARKED_DEAD,
         Event.DATABASE_AWAY,
         Event.MAINTENANCE_FAILED,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from random import Random
-from threading import Event
 from typing import Any
 
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
-from jobs.context import JobContext
+from jobs.context import JobContext, Signals
 from jobs.engine.claim import Claim
 from jobs.engine.jsontext import NotStorable, to_json
 from jobs.engine.unknown import Parking, parked
 from jobs.errors import (
     Cancel,
     Fatal,
+    JobTimeout,
     LeaseLost,
     PayloadInvalid,
     Retryable,
@@ -43,7 +43,7 @@ UNKNOWN_FIRST_DELAY_SECONDS = 5.0
 UNKNOWN_MAX_DELAY_SECONDS = 300.0
 
 
-def execute(claim: Claim, *, rng: Random, lease_lost: Event) -> Outcome:
+def execute(claim: Claim, *, rng: Random, signals: Signals) -> Outcome:
     """Run the claimed job's handler and say how the attempt ended."""
     declared = registry.find(claim.job_type)
     with (
@@ -55,9 +55,20 @@ def execute(claim: Claim, *, rng: Random, lease_lost: Event) -> Outcome:
                 return _unknown(claim, declared)
             if claim.cancel_requested:
                 return Canceled("canceled before it started")
-            return _run(claim, declared, JobContext(claim, lease_lost))
+            return _run(claim, declared, JobContext(claim, signals))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             return _outcome_of(error, claim, declared, rng)
+
+
+def timed_out(claim: Claim, *, rng: Random) -> Outcome:
+    """Say how the attempt ended when its handler could not be made to."""
+    return _outcome_of(_timeout(claim), claim, registry.find(claim.job_type), rng)
+
+
+def _timeout(claim: Claim) -> JobTimeout:
+    declared = registry.find(claim.job_type)
+    seconds = f" after {declared.timeout_seconds:g} seconds" if declared else ""
+    return JobTimeout(f"timed out{seconds}")
 
 
 def _run(claim: Claim, declared: JobType, ctx: JobContext) -> Outcome:
@@ -89,6 +100,9 @@ def _outcome_of(
             return Released("lease lost")
         case Fatal():
             return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
+    if isinstance(error, JobTimeout):
+        # Raised from outside, by class alone: say what happened, keep where it was.
+        error = _timeout(claim).with_traceback(error.__traceback__)
     failure = failure_of(error, claim.job_type)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)

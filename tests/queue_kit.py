@@ -111,7 +111,7 @@ def finish(held: Claim, outcome: Outcome, ran_seconds: float | None = 0.5) -> Se
 
 def perform(held: Claim) -> Outcome:
     """Run the claimed job's handler."""
-    return execute(held, rng=Random(1), lease_lost=Event())
+    return execute(held, rng=Random(1), signals=Signals())
 
 
 def work_off() -> Outcome:

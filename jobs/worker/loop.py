@@ -15,13 +15,14 @@ from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.release import release
 from jobs.engine.settle import Settlement
 from jobs.events import Event, emit
+from jobs.executor import timed_out
 from jobs.outcomes import Released
 from jobs.worker.completer import Completer
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.options import WorkerOptions
-from jobs.worker.pool import Pool
+from jobs.worker.pool import Pool, Running
 from jobs.worker.pulse import Pulse, WorkerDescription
 from jobs.worker.state import WorkerState
 
@@ -40,7 +41,7 @@ class WorkerLoop:
         self._outage = Outage(self.state.rng, self.state.stopping)
         self._pool = Pool(self.state, options.concurrency)
         self._completer = Completer(self.state, self._pool.forget)
-        self._pulse = Pulse(self.state, self._pool, self._description())
+        self._pulse = Pulse(self.state, self._pool, self._description(), self.stop)
         self._maintenance = Maintenance(self.state)
         self._listener = Listener(self.state)
 
@@ -137,10 +138,7 @@ class WorkerLoop:
         if not self._enough():
             self._give_back(self._pool.take_back())
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
-            unfinished = [one.claim for one in self._pool.running()]
-            self._completer.submit(
-                [Settlement(claim, Released("worker stopped"), None) for claim in unfinished]
-            )
+            self._completer.submit([self._unfinished(one) for one in self._pool.running()])
         drained = self._completer.drain(DRAIN_SECONDS)
         self.state.halt.set()
         self._listener.stop()
@@ -148,6 +146,13 @@ class WorkerLoop:
             self._leave()
         emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
         connection.close()
+
+    def _unfinished(self, one: Running) -> Settlement:
+        """Say what becomes of a handler that outlives the worker."""
+        if one.interrupted:
+            ran = time.monotonic() - one.since
+            return Settlement(one.claim, timed_out(one.claim, rng=self.state.rng), ran)
+        return Settlement(one.claim, Released("worker stopped"), None)
 
     def _give_back(self, claims: list[Claim]) -> None:
         try:

@@ -7,6 +7,7 @@ one. Before a chunk starts, its ids are written to the worker's row.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections import deque
@@ -16,11 +17,14 @@ from uuid import UUID
 
 from django.db import connection
 
+from jobs import registry
+from jobs.context import Signals
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
 from jobs.engine.settle import Settlement
-from jobs.executor import execute
-from jobs.outcomes import Released
+from jobs.errors import JobTimeout
+from jobs.executor import execute, timed_out
+from jobs.outcomes import Outcome, Released
 from jobs.worker.completer import Completer
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.state import WorkerState
@@ -31,16 +35,22 @@ CHUNK_SECONDS = 0.01
 # Jobs slower than this are not claimed ahead: they would wait here while another worker is idle.
 PREFETCH_BELOW_SECONDS = 0.05
 SMOOTHING = 0.2
+# A handler that still runs this long after JobTimeout was raised in it can only be ended with its
+# process.
+INTERRUPT_SECONDS = 10.0
 
 
 @dataclass
 class Running:
-    """A started handler."""
+    """A started handler; times are of the monotonic clock."""
 
     claim: Claim
     since: float
+    deadline: float
     thread_id: int
+    signals: Signals
     marked: bool = False
+    interrupted: bool = False
 
 
 class Pool:
@@ -181,21 +191,55 @@ class Pool:
     def _run_one(self, claim: Claim) -> None:
         if self._completer is None:
             raise RuntimeError("the pool was not started")
-        lease = self._state.lease
         begun = time.monotonic()
-        with self._changed:
-            self._running[claim.job_id] = Running(claim, begun, threading.get_ident())
+        signals = Signals(lease_lost=self._state.lease.lost)
+        outcome: Outcome | None = None
         try:
-            outcome = execute(claim, rng=self._state.rng, lease_lost=lease.lost)
-        finally:
             with self._changed:
-                self._running.pop(claim.job_id, None)
+                self._running[claim.job_id] = self._entry(claim, begun, signals)
+            outcome = execute(claim, rng=self._state.rng, signals=signals)
+            self._end(claim)
+        except JobTimeout:
+            # It came between the handler's end and ours.
+            self._end(claim)
+        if outcome is None:
+            outcome = timed_out(claim, rng=self._state.rng)
         ran = time.monotonic() - begun
         self._learn(ran)
         settlement = Settlement(claim, outcome, None if isinstance(outcome, Released) else ran)
         self._completer.submit([settlement])
 
+    def _entry(self, claim: Claim, begun: float, signals: Signals) -> Running:
+        declared = registry.find(claim.job_type)
+        seconds = declared.timeout_seconds if declared else float("inf")
+        return Running(claim, begun, begun + seconds, threading.get_ident(), signals)
+
+    def _end(self, claim: Claim) -> None:
+        with self._changed:
+            self._running.pop(claim.job_id, None)
+
+    def interrupt_overdue(self) -> list[Running]:
+        """Raise JobTimeout in handlers past their deadline; return those that ignore it."""
+        now = time.monotonic()
+        with self._changed:
+            for one in self._running.values():
+                if now >= one.deadline and not one.interrupted:
+                    one.interrupted = True
+                    _raise_in_thread(one.thread_id)
+            return [
+                one
+                for one in self._running.values()
+                if one.interrupted and now >= one.deadline + INTERRUPT_SECONDS
+            ]
+
     def _learn(self, ran: float) -> None:
         with self._changed:
             known = self._average_seconds
             self._average_seconds = ran if known is None else known + SMOOTHING * (ran - known)
+
+
+def _raise_in_thread(thread_id: int) -> None:
+    """Raise JobTimeout in a thread, at its next step of Python code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread_id), ctypes.py_object(JobTimeout)
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import resource
 import threading
 import time
+from collections.abc import Callable
 
 from django.db import connection
 
 from jobs.conf import lease_seconds
+from jobs.engine.cancel import requested_among
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, register
 from jobs.events import Event, emit
 from jobs.worker.database import AWAY, Outage, refresh_connection
@@ -19,6 +21,7 @@ TICK_SECONDS = 0.05
 # Shorter jobs go from claimed to completed directly: one write less.
 PROCESSING_AFTER_SECONDS = 0.05
 BEATS_PER_LEASE = 4
+CANCEL_LOOK_SECONDS = 1.0
 # The lease is trusted until this share of it is gone since the request that got it began.
 TRUSTED_SHARE = 0.8
 
@@ -26,10 +29,18 @@ TRUSTED_SHARE = 0.8
 class Pulse:
     """Keeps the lease alive, from a thread that no handler can block."""
 
-    def __init__(self, state: WorkerState, pool: Pool, describe: WorkerDescription) -> None:
+    def __init__(
+        self,
+        state: WorkerState,
+        pool: Pool,
+        describe: WorkerDescription,
+        stop: Callable[[], None],
+    ) -> None:
         self._state = state
         self._pool = pool
         self._describe = describe
+        self._stop = stop
+        self._next_cancel_look = 0.0
         self._trusted_until = 0.0
         self._thread = threading.Thread(target=self._loop, name="pulse", daemon=True)
 
@@ -58,6 +69,8 @@ class Pulse:
                     next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE
                     self._beat()
                 self._mark_processing()
+                self._pass_on_cancel_requests()
+                self._end_overdue()
                 outage.over()
             except AWAY as error:
                 outage.failed(error)
@@ -89,6 +102,31 @@ class Pulse:
         mark_processing([one.claim for one in due])
         for one in due:
             one.marked = True
+
+    def _pass_on_cancel_requests(self) -> None:
+        """Ask the database now and then whether a running job should stop."""
+        running = self._pool.running()
+        if not running or time.monotonic() < self._next_cancel_look:
+            return
+        self._next_cancel_look = time.monotonic() + CANCEL_LOOK_SECONDS
+        requested = requested_among([one.claim.job_id for one in running])
+        for one in running:
+            if one.claim.job_id in requested:
+                one.signals.cancel_requested.set()
+
+    def _end_overdue(self) -> None:
+        """Interrupt handlers past their timeout; one that ignores it ends this process."""
+        stuck = self._pool.interrupt_overdue()
+        if stuck and not self._state.stuck.is_set():
+            for one in stuck:
+                emit(
+                    Event.HANDLER_STUCK,
+                    job_id=str(one.claim.job_id),
+                    job_type=one.claim.job_type,
+                    tenant_id=one.claim.firm_id,
+                )
+            self._state.stuck.set()
+            self._stop()
 
 
 class WorkerDescription:

@@ -27,6 +27,8 @@ class WorkerState:
         # Set: claim nothing more. `halt` set: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()
+        # A handler cannot be ended: the process has to.
+        self.stuck = threading.Event()
         self._lease = Lease()
         self._lock = threading.Lock()
 

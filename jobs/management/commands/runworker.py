@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from jobs import conf
+from jobs import VERSION, conf
 from jobs.states import Category
 from jobs.worker.loop import WorkerLoop
 from jobs.worker.options import WorkerOptions
+from jobs.worker.parent import end_with_parent
+from jobs.worker.supervisor import WATCHED, Supervisor
 
 DEFAULT_GRACE_SECONDS = 25.0
+EXIT_STUCK = 75
 
 
 def _positive(text: str) -> int:
@@ -33,7 +37,9 @@ def _seconds(text: str) -> float:
 
 
 class Command(BaseCommand):
-    """Runs one worker until it is told to stop."""
+    """Runs workers until they are told to stop."""
+
+    _argv: list[str] | None = None
 
     help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; twice: at once)."
 
@@ -79,32 +85,71 @@ class Command(BaseCommand):
             help="running handlers get this long to finish (default: %(default)s)",
         )
 
-    def handle(self, *_: Any, **options: Any) -> None:
-        """Run the loop; the first signal ends it in order, the second at once."""
-        loop = WorkerLoop(
-            WorkerOptions(
-                concurrency=options["concurrency"],
-                poll_seconds=options["poll_interval"],
-                grace_seconds=options["grace"],
-                categories=tuple(options["category"]),
-                job_types=tuple(options["job_type"]),
-                burst=options["burst"],
-                max_jobs=options["max_jobs"],
-            )
+        parser.add_argument(
+            "--processes",
+            type=_positive,
+            default=1,
+            metavar="N",
+            help="worker processes (default: %(default)s)",
         )
+        parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
 
-        def stop(_: int, __: FrameType | None) -> None:
-            if loop.state.stopping.is_set():
-                os._exit(1)
-            loop.stop()
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Remember the command line: the children are started with the same one."""
+        self._argv = argv
+        super().run_from_argv(argv)
 
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
-        self.stderr.write(_greeting(loop.options))
-        loop.run()
+    def handle(self, *_: Any, **options: Any) -> None:
+        """Supervise the processes, or be one of them; from Python code, work in this process."""
+        worker = _worker_options(options)
+        if options["child"]:
+            sys.exit(_serve(worker))
+        if self._argv is None:
+            WorkerLoop(worker).run()
+            return
+        self.stderr.write(_greeting(worker, options["processes"]))
+        command = [sys.executable, *self._argv, "--child"]
+        sys.exit(Supervisor([command] * options["processes"]).run())
 
 
-def _greeting(options: WorkerOptions) -> str:
+def _worker_options(options: dict[str, Any]) -> WorkerOptions:
+    return WorkerOptions(
+        concurrency=options["concurrency"],
+        poll_seconds=options["poll_interval"],
+        grace_seconds=options["grace"],
+        categories=tuple(options["category"]),
+        job_types=tuple(options["job_type"]),
+        burst=options["burst"],
+        max_jobs=options["max_jobs"],
+    )
+
+
+def _serve(options: WorkerOptions) -> int:
+    """Run one worker; the first signal ends it in order, the second at once."""
+    end_with_parent()
+    loop = WorkerLoop(options)
+
+    def stop(_: int, __: FrameType | None) -> None:
+        if loop.state.stopping.is_set():
+            os._exit(1)
+        loop.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+    loop.run()
+    if loop.state.stuck.is_set():
+        # Only the end of the process ends the handler that would not stop.
+        os._exit(EXIT_STUCK)
+    return 0
+
+
+def _greeting(options: WorkerOptions, processes: int) -> str:
     served = ", ".join((*options.categories, *options.job_types)) or "all jobs"
-    mode = " until nothing is runnable" if options.burst else ""
-    return f"Worker {os.getpid()} serves {served}{mode}, {options.concurrency} at a time."
+    ending = " until nothing is runnable" if options.burst else ""
+    times = "1 process" if processes == 1 else f"{processes} processes"
+    return (
+        f"Mailroom {VERSION} worker {os.getpid()} serves {served}{ending}: "
+        f"{times}, {options.concurrency} at a time."
+    )

@@ -1,0 +1,89 @@
+"""The parent of the worker processes: starts them, passes signals on, replaces the fallen.
+
+It has no threads and no database connection, so nothing a handler does can hurt it.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+TICK_SECONDS = 0.5
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 10.0
+# A child that lived this long did not fail at its start: the next pause begins anew.
+HEALTHY_SECONDS = 30.0
+
+
+@dataclass
+class Child:
+    """One worker process and when it may be started again (monotonic seconds)."""
+
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    failures: int = 0
+    start_at: float = 0.0
+    exit_code: int | None = None
+
+
+class Supervisor:
+    """Keeps `count` processes of one command running."""
+
+    def __init__(self, commands: Sequence[Sequence[str]]) -> None:
+        self._commands = commands
+        self._children = [Child() for _ in commands]
+        self._stopping = False
+
+    def run(self) -> int:
+        """Run until every child has ended of its own accord or on request; return the exit code."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+        while True:
+            self._reap()
+            self._start_due()
+            if all(
+                child.process is None and child.exit_code is not None for child in self._children
+            ):
+                return max(child.exit_code or 0 for child in self._children)
+            self._heed(signal.sigtimedwait(WATCHED, TICK_SECONDS))
+
+    def _start_due(self) -> None:
+        for child, command in zip(self._children, self._commands, strict=True):
+            if child.process is not None or child.exit_code is not None:
+                continue
+            if self._stopping:
+                child.exit_code = 0
+            elif time.monotonic() >= child.start_at:
+                child.process = subprocess.Popen(command)  # noqa: S603 - our own command line
+                child.started_at = time.monotonic()
+
+    def _reap(self) -> None:
+        for child in self._children:
+            if child.process is None:
+                continue
+            code = child.process.poll()
+            if code is None:
+                continue
+            child.process = None
+            if code == 0 or self._stopping:
+                child.exit_code = max(code, 0) if code >= 0 else 1
+            else:
+                self._schedule_restart(child)
+
+    def _schedule_restart(self, child: Child) -> None:
+        lived = time.monotonic() - child.started_at
+        child.failures = 1 if lived > HEALTHY_SECONDS else child.failures + 1
+        pause = FIRST_PAUSE_SECONDS * 2 ** (child.failures - 1)
+        child.start_at = time.monotonic() + min(pause, LONGEST_PAUSE_SECONDS)
+
+    def _heed(self, received: signal.struct_siginfo | None) -> None:
+        """Pass the first request to stop on; at the second, end the children at once."""
+        if received is None or received.si_signo == signal.SIGCHLD:
+            return
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(signal.SIGKILL if self._stopping else signal.SIGTERM)
+        self._stopping = True
