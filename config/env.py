@@ -41,6 +41,7 @@ class Env:
     allowed_hosts: list[str]
     database: dict[str, Any]
     listen_database_url: str
+    require_rls: bool
     var_dir: Path
     log_format: str
     log_level: str
@@ -71,6 +72,7 @@ def read_env() -> Env:
         allowed_hosts=allowed_hosts,
         database=_database(source, var_dir),
         listen_database_url=_read("LISTEN_DATABASE_URL", lambda name: source.str(name, default="")),
+        require_rls=_read("REQUIRE_RLS", lambda name: source.bool(name, default=False)),
         var_dir=var_dir,
         log_format=_choice(source, "LOG_FORMAT", ("console", "json"), "console"),
         log_level=_choice(

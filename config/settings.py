@@ -103,6 +103,7 @@ JOB_LEASE_SECONDS = ENV.job_lease_seconds
 JOB_POLL_SECONDS = ENV.job_poll_seconds
 JOB_RETENTION_DAYS = ENV.job_retention_days
 JOB_UNKNOWN_TYPE_GRACE_SECONDS = ENV.job_unknown_type_grace_seconds
+REQUIRE_RLS = ENV.require_rls
 LISTEN_DATABASE_URL = ENV.listen_database_url
 WORKER_CONCURRENCY = ENV.worker_concurrency
 GMAIL_BACKEND = ENV.gmail_backend

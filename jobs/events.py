@@ -39,3 +39,7 @@ PROBLEMS = frozenset(
 def emit(event: Event, **fields: Any) -> None:
     """Tell every subscriber. Fields are ids, names, counts and seconds: never payload or text."""
     telemetry.log(event.value, fields, problem=event in PROBLEMS)
+    if event is Event.ATTEMPT_FINISHED:
+        telemetry.measure_attempt(fields)
+    elif event is Event.JOBS_RESCUED:
+        telemetry.measure_rescue(fields)

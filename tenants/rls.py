@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import structlog
 from django.apps import apps
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, migrations
 
 from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
+
+_log = structlog.get_logger("tenants")
 
 # The scalar subqueries are evaluated once a statement, so that indexes on firm_id stay usable.
 FIRM_POLICY = f"""
@@ -77,6 +82,19 @@ def holes() -> Iterator[str]:
         forced = {row[0] for row in cursor.fetchall()}
     for table in sorted(firm_owned_tables() - forced):
         yield f"table {table} has no forced row level security"
+
+
+def check_at_start() -> None:
+    """Warn of every hole; where REQUIRE_RLS is set, refuse to start.
+
+    Raises:
+        ImproperlyConfigured: there is a hole and REQUIRE_RLS is set.
+    """
+    found = list(holes())
+    for hole in found:
+        _log.warning("tenants.wall_has_a_hole", hole=hole)
+    if found and getattr(settings, "REQUIRE_RLS", False):
+        raise ImproperlyConfigured(f"REQUIRE_RLS is set, but {found[0]}")
 
 
 def firm_owned_tables() -> set[str]:

@@ -91,10 +91,12 @@ _NO_FAILURE = Failure("", "")
 def settle(settlements: Sequence[Settlement]) -> SettleReport:
     """Write these outcomes; what belongs to them (dead letters, history, locks) in one transaction.
 
-    Stale claims change nothing and are named in the report. A row the database refuses is settled
-    alone, as a dead letter when it is refused again. The caller admits `freed_locks` afterwards.
+    Stale claims change nothing and are named in the report. Of two outcomes of one claim the first
+    counts. A row the database refuses is settled alone, as a dead letter when it is refused again.
+    The caller admits `freed_locks` afterwards.
     """
-    ordered = sorted(settlements, key=lambda settlement: settlement.claim.job_id)
+    once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
+    ordered = sorted(once.values(), key=lambda settlement: settlement.claim.job_id)
     try:
         return in_transaction(lambda: _settle(ordered))
     except (DataError, IntegrityError):
@@ -116,23 +118,26 @@ def _settle_alone(settlement: Settlement) -> SettleReport:
 
 
 def _settle(settlements: Sequence[Settlement]) -> SettleReport:
-    endings = {one.claim.job_id: _ending(one.outcome) for one in settlements}
+    # By token, not by job: a batch may hold an old claim of a job beside the one in force.
+    endings = {one.claim.lease_token: _ending(one.outcome) for one in settlements}
     statuses = _update(settlements, endings)
-    settled = [one for one in settlements if one.claim.job_id in statuses]
+    settled = [one for one in settlements if one.claim.lease_token in statuses]
+    missed = [one.claim for one in settlements if one.claim.lease_token not in statuses]
     _write_consequences(settled, endings, statuses)
-    report = SettleReport(statuses=statuses)
-    report.stale = _stale([one.claim for one in settlements if one.claim.job_id not in statuses])
+    report = SettleReport(stale=_stale(missed))
+    report.statuses = {one.claim.job_id: statuses[one.claim.lease_token] for one in settled}
     keyed = [one.claim for one in settled if one.claim.lock_key is not None]
     free_job_locks([claim.job_id for claim in keyed])
     report.freed_locks = {(claim.firm_id, str(claim.lock_key)) for claim in keyed}
     return report
 
 
-def _update(settlements: Sequence[Settlement], endings: dict[UUID, _Ending]) -> dict[UUID, Status]:
+def _update(settlements: Sequence[Settlement], endings: dict[int, _Ending]) -> dict[int, Status]:
+    """Write the rows; return the new status of each that was still held, by token."""
     dialect = dialects.current()
     now = dialect.now_sql()
     rows, params = dialect.rows_sql(
-        "r", COLUMNS, [_row(one, endings[one.claim.job_id]) for one in settlements]
+        "r", COLUMNS, [_row(one, endings[one.claim.lease_token]) for one in settlements]
     )
     # Somebody asked for the end of a job that would otherwise go round again.
     status = (
@@ -161,11 +166,11 @@ def _update(settlements: Sequence[Settlement], endings: dict[UUID, _Ending]) -> 
             updated_at = {now}
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
-        RETURNING job_id, status
+        RETURNING -lease_token, status
         """,
         params,
     )
-    return {dialect.read_uuid(job_id): Status(status) for job_id, status in updated}
+    return {token: Status(status) for token, status in updated}
 
 
 def _row(settlement: Settlement, ending: _Ending) -> tuple[object, ...]:
@@ -213,13 +218,13 @@ def _ending(outcome: Outcome) -> _Ending:
 
 def _write_consequences(
     settled: Sequence[Settlement],
-    endings: dict[UUID, _Ending],
-    statuses: dict[UUID, Status],
+    endings: dict[int, _Ending],
+    statuses: dict[int, Status],
 ) -> None:
     attempts, deaths, counted = [], [], []
     for one in settled:
-        claim, ending = one.claim, endings[one.claim.job_id]
-        status = statuses[claim.job_id]
+        claim, ending = one.claim, endings[one.claim.lease_token]
+        status = statuses[claim.lease_token]
         counted.append(_counted(one, status))
         if status is Status.COMPLETED:
             continue

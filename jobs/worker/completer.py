@@ -1,7 +1,8 @@
 """Writes outcomes in batches, from a thread of its own.
 
 It writes at once when idle; while a write is under way the next batch gathers by itself. A full
-buffer blocks the handlers' threads: the database sets the pace.
+buffer blocks the handlers' threads: the database sets the pace. Of several outcomes of one claim
+the first counts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Completer:
     def __init__(self, state: WorkerState, settled: Callable[[Sequence[Claim]], None]) -> None:
         self._state = state
         self._settled = settled
-        self._buffer: list[Settlement] = []
+        # By lease token, of which every claim has its own.
+        self._buffer: dict[int, Settlement] = {}
         self._in_flight = 0
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._loop, name="completer", daemon=True)
@@ -42,7 +44,8 @@ class Completer:
         with self._changed:
             while len(self._buffer) >= CAPACITY:
                 self._changed.wait()
-            self._buffer.extend(settlements)
+            for one in settlements:
+                self._buffer.setdefault(one.claim.lease_token, one)
             self._changed.notify_all()
 
     @property
@@ -64,7 +67,7 @@ class Completer:
                     self._changed.wait(1.0)
                 if not self._buffer:
                     break
-                batch, self._buffer = self._buffer, []
+                batch, self._buffer = list(self._buffer.values()), {}
                 self._in_flight = len(batch)
                 self._changed.notify_all()
             self._write(batch, outage)

@@ -7,11 +7,14 @@ from random import Random
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
+from jobs.conf import lease_seconds
 from jobs.events import Event, emit
 
 AWAY = (OperationalError, InterfaceError)
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 3.0
+# Whoever is back after an outage has to report before the others may take its lease to be over.
+LONGEST_PAUSE_PER_LEASE = 0.25
 
 
 class Outage:
@@ -32,7 +35,11 @@ class Outage:
         if self._failures == 0:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
         connection.close()
-        pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 6), LONGEST_PAUSE_SECONDS)
+        pause = min(
+            FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 6),
+            LONGEST_PAUSE_SECONDS,
+            LONGEST_PAUSE_PER_LEASE * lease_seconds(),
+        )
         self._failures += 1
         self._stop.wait(pause * self._rng.uniform(0.5, 1.5))
 

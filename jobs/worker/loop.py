@@ -22,12 +22,15 @@ from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.options import WorkerOptions
-from jobs.worker.pool import Pool, Running
+from jobs.worker.pool import Pool
 from jobs.worker.pulse import Pulse, WorkerDescription
 from jobs.worker.state import WorkerState
+from tenants.rls import check_at_start
 
 LARGEST_CLAIM = 500
 DRAIN_SECONDS = 30.0
+# A signal that comes while all threads are busy is seen within this time.
+BUSY_LOOK_SECONDS = 0.2
 
 
 class WorkerLoop:
@@ -50,14 +53,17 @@ class WorkerLoop:
         self.state.stopping.set()
         self._listener.wake()
 
+    def is_ready(self) -> bool:
+        """Say whether the worker holds its lease and takes work."""
+        return self._pulse.trusted and not self.state.stopping.is_set()
+
     def run(self) -> None:
         """Work until stopped, or until there is nothing left to do (`burst`, `max_jobs`)."""
         if not self._start():
             return
         try:
-            while not self.state.stopping.is_set() and not self._enough():
-                if not self._turn():
-                    break
+            while not self.state.stopping.is_set() and self._turn():
+                pass
         finally:
             self._shut_down()
 
@@ -66,6 +72,7 @@ class WorkerLoop:
         while not self.state.stopping.is_set():
             try:
                 refresh_connection()
+                check_at_start()
                 self._pulse.start()
             except AWAY as error:
                 self._outage.failed(error)
@@ -87,12 +94,14 @@ class WorkerLoop:
         return self.options.max_jobs is not None and self._claimed >= self.options.max_jobs
 
     def _turn(self) -> bool:
-        """Claim what there is room for, or wait. False: a burst has nothing left to do."""
+        """Claim what there is room for, or wait. False: there is nothing left to do."""
+        if self._enough():
+            return not self._pool.wait_until_idle(BUSY_LOOK_SECONDS)
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
             wanted = min(wanted, self.options.max_jobs - self._claimed)
         if wanted <= 0 or not self._pulse.trusted:
-            self._pool.wait_for_room(self.options.poll_seconds)
+            self._pool.wait_for_room(BUSY_LOOK_SECONDS)
             return True
         try:
             refresh_connection()
@@ -135,10 +144,9 @@ class WorkerLoop:
         emit(Event.WORKER_STOPPING, worker_id=str(self.state.worker_id))
         deadline = time.monotonic() + self.options.grace_seconds
         self.state.stopping.set()
-        if not self._enough():
-            self._give_back(self._pool.take_back())
+        self._give_back(self._pool.take_back())
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
-            self._completer.submit([self._unfinished(one) for one in self._pool.running()])
+            self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
         self.state.halt.set()
         self._listener.stop()
@@ -147,12 +155,17 @@ class WorkerLoop:
         emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
         connection.close()
 
-    def _unfinished(self, one: Running) -> Settlement:
-        """Say what becomes of a handler that outlives the worker."""
-        if one.interrupted:
-            ran = time.monotonic() - one.since
-            return Settlement(one.claim, timed_out(one.claim, rng=self.state.rng), ran)
-        return Settlement(one.claim, Released("worker stopped"), None)
+    def _unfinished(self) -> list[Settlement]:
+        """Say what becomes of handlers that outlive the worker, and of jobs next in their turn."""
+        now = time.monotonic()
+        overdue = [
+            Settlement(one.claim, timed_out(one.claim, rng=self.state.rng), now - one.since)
+            for one in self._pool.running()
+            if one.interrupted
+        ]
+        return overdue + [
+            Settlement(claim, Released("worker stopped"), None) for claim in self._pool.abandon()
+        ]
 
     def _give_back(self, claims: list[Claim]) -> None:
         try:

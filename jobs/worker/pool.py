@@ -64,6 +64,7 @@ class Pool:
         # Started and not yet settled: what the worker's row names.
         self._started: dict[UUID, Claim] = {}
         self._busy = 0
+        self._abandoned = False
         self._average_seconds: float | None = None
         self._changed = threading.Condition()
         self._noting = threading.Lock()
@@ -103,6 +104,12 @@ class Pool:
         """Return the handlers that run now."""
         with self._changed:
             return list(self._running.values())
+
+    def abandon(self) -> list[Claim]:
+        """Start nothing more; return the started claims that are not settled."""
+        with self._changed:
+            self._abandoned = True
+            return list(self._started.values())
 
     @property
     def idle(self) -> bool:
@@ -161,7 +168,7 @@ class Pool:
                 for claim in chunk:
                     self._run_one(claim)
             else:
-                self.forget(chunk)
+                self._give_back(chunk)
         finally:
             refresh_connection()
             with self._changed:
@@ -188,11 +195,24 @@ class Pool:
                 return noted
         return False
 
-    def _run_one(self, claim: Claim) -> None:
+    def _give_back(self, claims: Sequence[Claim]) -> None:
+        """Release claims of a lease that is over, unless they were rescued already."""
+        self._submit([Settlement(claim, Released("lease lost"), None) for claim in claims])
+
+    def _submit(self, settlements: Sequence[Settlement]) -> None:
         if self._completer is None:
             raise RuntimeError("the pool was not started")
+        self._completer.submit(settlements)
+
+    def _run_one(self, claim: Claim) -> None:
+        if self._abandoned:
+            return
+        lease = self._state.lease
+        if claim.worker_id != lease.worker_id:
+            self._give_back([claim])
+            return
         begun = time.monotonic()
-        signals = Signals(lease_lost=self._state.lease.lost)
+        signals = Signals(lease_lost=lease.lost)
         outcome: Outcome | None = None
         try:
             with self._changed:
@@ -206,8 +226,7 @@ class Pool:
             outcome = timed_out(claim, rng=self._state.rng)
         ran = time.monotonic() - begun
         self._learn(ran)
-        settlement = Settlement(claim, outcome, None if isinstance(outcome, Released) else ran)
-        self._completer.submit([settlement])
+        self._submit([Settlement(claim, outcome, None if isinstance(outcome, Released) else ran)])
 
     def _entry(self, claim: Claim, begun: float, signals: Signals) -> Running:
         declared = registry.find(claim.job_type)

@@ -13,6 +13,7 @@ from mail.llm.vocabulary.concepts import Concept
 from mail.text.language import detect_language
 from mail.text.quotes import newest_text
 
+_TEXT_CHARS: Final = 100_000
 _BODY_CHARS: Final = 20_000
 _HIDDEN_CHARS: Final = 20_000
 _SUBJECT_CHARS: Final = 500
@@ -82,7 +83,7 @@ def read(mail: MailContext) -> Reading:
     subject, orders_in_subject = _obedience_free(
         _REPLY_PREFIX.sub("", mail.subject[:_SUBJECT_CHARS])
     )
-    body, orders_in_body = _obedience_free(newest_text(mail.text)[:_BODY_CHARS])
+    body, orders_in_body = _obedience_free(newest_text(mail.text[:_TEXT_CHARS])[:_BODY_CHARS])
     _, orders_hidden = _obedience_free(mail.hidden_text[:_HIDDEN_CHARS])
     words = [word for sentence in body for word in words_of(sentence)]
     text = " ".join(subject + body)

@@ -38,6 +38,8 @@ _MOBILE: Final = (
     "envoyé depuis ", "envoyé à partir de ", "enviado desde ", "inviato da ", "wysłane z ",
 )  # fmt: skip
 _MOBILE_CHARS: Final = 80
+_INTRODUCTION_LINES: Final = 3
+_LOOK_AHEAD_LINES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +55,27 @@ def split_reply(text: str) -> SplitReply:
     """Part the newest text of a reply from the quoted history and the signature.
 
     Knows the marks of Gmail, Apple Mail, Outlook and Thunderbird in the commoner European
-    languages. Answers written between quoted lines all count as reply.
+    languages. Answers written between quoted lines all count as reply. A line of two dashes
+    starts a signature only if there is no other, as some people part their paragraphs so.
     """
     lines = text.split("\n")
-    end = _history_start(lines)
+    marks = [line.strip().lower()[:_LINE_CHARS] for line in lines]
+    end = _history_start(marks)
+    dashes_sign = marks[:end].count("--") == 1
     reply: list[str] = []
     quoted: list[str] = []
     signature: list[str] = []
     target = reply
     skip_until = 0
-    for number, line in enumerate(lines[:end]):
-        mark = line.strip().lower()[:_LINE_CHARS]
-        introduction = 0 if number < skip_until else _introduction_lines(lines, number, end)
-        if introduction:
-            skip_until = number + introduction
+    for number, mark in enumerate(marks[:end]):
+        if number >= skip_until:
+            skip_until = number + _introduction_lines(marks, number, end)
         if number < skip_until or mark.startswith(">"):
-            quoted.append(line)
+            quoted.append(lines[number])
             continue
-        if line.rstrip() == "--" or _is_mobile_signature(mark):
+        if (mark == "--" and dashes_sign) or _is_mobile_signature(mark):
             target = signature
-        target.append(line)
+        target.append(lines[number])
     quoted += lines[end:]
     return SplitReply(*("\n".join(part).strip() for part in (reply, quoted, signature)))
 
@@ -82,33 +85,29 @@ def newest_text(text: str) -> str:
     return split_reply(text).reply or text
 
 
-def _history_start(lines: list[str]) -> int:
+def _history_start(marks: list[str]) -> int:
     """Return the first line after which everything is history, else the number of lines."""
-    for number, line in enumerate(lines):
-        mark = line.strip().lower()[:_LINE_CHARS]
+    for number, mark in enumerate(marks):
         if not mark:
             continue
-        if _DIVIDER.match(mark) or _is_header_block(lines, number):
+        if _DIVIDER.match(mark) or _is_header_block(marks, number):
             return number
-        if _RULE.match(mark) and _is_header_block(lines, number + 1):
+        if _RULE.match(mark) and _is_header_block(marks, number + 1):
             return number
-        introduction = _introduction_lines(lines, number, len(lines))
-        if introduction and not _quote_follows(lines, number + introduction):
+        introduction = _introduction_lines(marks, number, len(marks))
+        if introduction and not _quote_follows(marks, number + introduction):
             return number
-    return len(lines)
+    return len(marks)
 
 
-def _introduction_lines(lines: list[str], number: int, end: int) -> int:
+def _introduction_lines(marks: list[str], number: int, end: int) -> int:
     """Return how many lines from here say "on … somebody wrote:", 0 when they do not."""
-    first = lines[number].strip().lower()[:_LINE_CHARS]
+    first = marks[number]
     if first.endswith(_WROTE_ENDS) and "@" in first:
         return 1
     if not first.startswith(_WROTE_STARTS):
         return 0
-    for count in (1, 2, 3):
-        if number + count > end:
-            return 0
-        last = lines[number + count - 1].strip().lower()[:_LINE_CHARS]
+    for count, last in enumerate(marks[number : min(number + _INTRODUCTION_LINES, end)], start=1):
         if not last:
             return 0
         if last.endswith(_WROTE_ENDS) or _wrote_in_the_middle(first, last):
@@ -118,26 +117,27 @@ def _introduction_lines(lines: list[str], number: int, end: int) -> int:
 
 def _wrote_in_the_middle(first: str, last: str) -> bool:
     """Tell "am 2. 11. schrieb Anna:" from an ordinary sentence that announces something."""
-    with_number = any(char.isdigit() for char in first)
-    return last.endswith(":") and with_number and any(verb in first for verb in _MIDDLE_VERBS)
-
-
-def _quote_follows(lines: list[str], number: int) -> bool:
-    following = (line.strip() for line in lines[number : number + 5])
-    return next((line for line in following if line), "").startswith(">")
-
-
-def _is_header_block(lines: list[str], number: int) -> bool:
-    """Tell whether a quoted mail's header starts here: its From and at least two fields more."""
-    if number >= len(lines) or _field_name(lines[number]) not in _FROM:
+    if not last.endswith(":") or not any(verb in first for verb in _MIDDLE_VERBS):
         return False
-    following = lines[number + 1 : number + 6]
-    return sum(_field_name(line) in _SENT for line in following) >= 2
+    return any(char.isdigit() for char in first)
 
 
-def _field_name(line: str) -> str:
-    name, colon, _ = line.strip().strip("*").partition(":")
-    return name.strip(" *\xa0").lower() if colon else ""
+def _quote_follows(marks: list[str], number: int) -> bool:
+    following = marks[number : number + _LOOK_AHEAD_LINES]
+    return next((mark for mark in following if mark), "").startswith(">")
+
+
+def _is_header_block(marks: list[str], number: int) -> bool:
+    """Tell whether a quoted mail's header starts here: its From and at least two fields more."""
+    if number >= len(marks) or _field_name(marks[number]) not in _FROM:
+        return False
+    following = marks[number + 1 : number + 1 + _LOOK_AHEAD_LINES]
+    return sum(_field_name(mark) in _SENT for mark in following) >= 2
+
+
+def _field_name(mark: str) -> str:
+    name, colon, _ = mark.strip("*").partition(":")
+    return name.strip(" *\xa0") if colon else ""
 
 
 def _is_mobile_signature(mark: str) -> bool:

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from jobs import VERSION, conf
 from jobs.states import Category
+from jobs.worker.health import serve_health
 from jobs.worker.loop import WorkerLoop
 from jobs.worker.options import WorkerOptions
 from jobs.worker.parent import end_with_parent
@@ -33,6 +34,13 @@ def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError("must be zero or more seconds")
+    return value
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 65_535:
+        raise argparse.ArgumentTypeError("must be from 1 to 65535")
     return value
 
 
@@ -92,6 +100,18 @@ class Command(BaseCommand):
             metavar="N",
             help="worker processes (default: %(default)s)",
         )
+        parser.add_argument(
+            "--health-port",
+            type=_port,
+            metavar="PORT",
+            help="serve /healthz, /readyz and /metrics here (the second process on the next port)",
+        )
+        parser.add_argument(
+            "--health-host",
+            default="127.0.0.1",
+            metavar="ADDRESS",
+            help="address of the health port (default: %(default)s)",
+        )
         parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
 
     def run_from_argv(self, argv: list[str]) -> None:
@@ -103,13 +123,22 @@ class Command(BaseCommand):
         """Supervise the processes, or be one of them; from Python code, work in this process."""
         worker = _worker_options(options)
         if options["child"]:
-            sys.exit(_serve(worker))
+            sys.exit(_serve(worker, options["health_host"], options["health_port"]))
         if self._argv is None:
             WorkerLoop(worker).run()
             return
         self.stderr.write(_greeting(worker, options["processes"]))
-        command = [sys.executable, *self._argv, "--child"]
-        sys.exit(Supervisor([command] * options["processes"]).run())
+        sys.exit(Supervisor(self._commands(options)).run())
+
+    def _commands(self, options: dict[str, Any]) -> list[list[str]]:
+        """Return each child's command line: this one's, with a health port of its own."""
+        commands = []
+        for number in range(options["processes"]):
+            command = [sys.executable, *(self._argv or []), "--child"]
+            if options["health_port"]:
+                command += ["--health-port", str(options["health_port"] + number)]
+            commands.append(command)
+        return commands
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:
@@ -124,7 +153,7 @@ def _worker_options(options: dict[str, Any]) -> WorkerOptions:
     )
 
 
-def _serve(options: WorkerOptions) -> int:
+def _serve(options: WorkerOptions, health_host: str, health_port: int | None) -> int:
     """Run one worker; the first signal ends it in order, the second at once."""
     end_with_parent()
     loop = WorkerLoop(options)
@@ -138,6 +167,8 @@ def _serve(options: WorkerOptions) -> int:
     # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+    if health_port:
+        serve_health(health_host, health_port, loop.is_ready)
     loop.run()
     if loop.state.stuck.is_set():
         # Only the end of the process ends the handler that would not stop.

@@ -127,7 +127,9 @@ def test_trash_and_restore_note_the_labels_they_cost(mailbox: Mailbox) -> None:
 def test_a_label_is_made_when_it_is_missing(mailbox: Mailbox) -> None:
     first, second = received(mailbox, "INBOX"), received(mailbox, "UNREAD")
     for arrived in (first, second):
-        perform(mailbox, ask(mailbox, arrived, ActionType.APPLY_LABEL, {"label": "Projekty/Hřiště"}))
+        perform(
+            mailbox, ask(mailbox, arrived, ActionType.APPLY_LABEL, {"label": "Projekty/Hřiště"})
+        )
         assert "Projekty/Hřiště" in mailbox.labels(arrived)
     assert [label.name for label in stored(MailLabel)] == ["Projekty/Hřiště"]
 

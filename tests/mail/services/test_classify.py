@@ -164,9 +164,7 @@ def test_a_newer_message_reopens_the_thread_and_takes_the_label_over(mailbox: Ma
     result = judge(mailbox, second, Category.ACTION_REQUIRED)
     act(mailbox)
     assert result["message_id"] == str(mailbox.message(second).pk)
-    assert category_labels(mailbox, first, second) == [
-        LABEL_NAMES[Category.ACTION_REQUIRED.label]
-    ]
+    assert category_labels(mailbox, first, second) == [LABEL_NAMES[Category.ACTION_REQUIRED.label]]
     assert category_labels(mailbox, first) == []
 
 
@@ -276,7 +274,5 @@ def test_a_message_of_another_thread_or_mailbox_is_refused(mailbox: Mailbox) -> 
     arrived = first_letter(mailbox)
     message = mailbox.message(arrived)
     with pytest.raises(RowGone):
-        classify_thread(
-            mailbox.account, uuid4(), message.pk, FixedClassifier(), job_id=uuid4()
-        )
+        classify_thread(mailbox.account, uuid4(), message.pk, FixedClassifier(), job_id=uuid4())
     assert stored(Decision) == []

@@ -24,7 +24,9 @@ def ingest(mailbox: Mailbox, gmail_message_id: str) -> dict[str, object]:
 @pytest.mark.req("M-06")
 def test_a_message_is_stored_as_it_reads(mailbox: Mailbox) -> None:
     at = datetime(2026, 3, 5, 9, 30, tzinfo=UTC)
-    raw = letter("Ceník č. 5", "Dobrý den,\nprosím o ceník.", message_id="<a@customer.example>", at=at)
+    raw = letter(
+        "Ceník č. 5", "Dobrý den,\nprosím o ceník.", message_id="<a@customer.example>", at=at
+    )
     arrived = mailbox.receive(raw)
     result = ingest(mailbox, arrived)
     message = mailbox.message(arrived)

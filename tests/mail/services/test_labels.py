@@ -38,7 +38,7 @@ def test_a_label_somebody_else_makes_meanwhile_is_taken(mailbox: Mailbox) -> Non
         create(name)
         return create(name)
 
-    gmail.create_label = create_second  # type: ignore[assignment,method-assign]  # another was faster
+    gmail.create_label = create_second
     label_id = ensure_label(mailbox.account, gmail, "Projects")
     assert label_id in {label["id"] for label in gmail.list_labels()}
 

@@ -63,6 +63,7 @@ def test_answers_between_quoted_lines_all_count():
         "On Monday we can start.\nAll the rest is said.",
         "From: here to there it is far.\nWe walk.",
         "And here is -- not a signature -- more.",
+        "First.\n--\nSecond.\n--\nThird.",
     ],
 )
 def test_ordinary_text_is_left_whole(text):

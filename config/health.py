@@ -1,0 +1,24 @@
+"""`/healthz` and `/readyz` of the web process."""
+
+from __future__ import annotations
+
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, JsonResponse
+
+
+def healthz(_: HttpRequest) -> JsonResponse:
+    """Answer while the process lives."""
+    return JsonResponse({"status": "ok"})
+
+
+def readyz(_: HttpRequest) -> JsonResponse:
+    """Answer 200 when the database is there and fully migrated, else 503 with the reason."""
+    try:
+        executor = MigrationExecutor(connection)
+        behind = bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    except DatabaseError:
+        return JsonResponse({"status": "unready", "reason": "database unavailable"}, status=503)
+    if behind:
+        return JsonResponse({"status": "unready", "reason": "migrations pending"}, status=503)
+    return JsonResponse({"status": "ready"})

@@ -1,0 +1,36 @@
+"""`manage.py check_jobs`: can this code still read every job that waits? Run it before a deploy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.engine.unreadable import Unreadable, unreadable_jobs
+from tenants.cli import JsonCommand, Refused
+
+
+class Command(JsonCommand):
+    """Exits 1 when a live or dead-lettered job could not be run by this code."""
+
+    help = "Check that this code can read every live and dead-lettered payload."
+
+    def handle(self, *_: Any, json: bool, **__: Any) -> None:
+        """Look at every such job and name those that cannot be read."""
+        checked, found = unreadable_jobs()
+        if json:
+            self.emit({"checked": checked, "unreadable": [_row(one) for one in found]})
+        elif found:
+            columns = ("Job", "Type", "Version", "Why")
+            self.table("", columns, [(o.job_id, o.job_type, o.version, o.why) for o in found])
+        if found:
+            raise Refused(f"{len(found)} of {checked} jobs cannot be read by this code")
+        if not json:
+            self.stdout.write(f"All {checked} live and dead-lettered jobs can be read.")
+
+
+def _row(one: Unreadable) -> dict[str, str]:
+    return {
+        "job_id": str(one.job_id),
+        "job_type": one.job_type,
+        "payload_version": one.version,
+        "why": one.why,
+    }

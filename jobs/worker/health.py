@@ -1,0 +1,51 @@
+"""A worker's own `/healthz`, `/readyz` and `/metrics` over HTTP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+Ready = Callable[[], bool]
+
+
+def serve_health(host: str, port: int, ready: Ready) -> ThreadingHTTPServer:
+    """Serve on a thread of its own and return the server; `port` 0 takes a free one.
+
+    `/healthz` answers while the process lives; `/readyz` answers 503 while `ready()` is False.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = _answer(self.path, ready)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: probes come every few seconds."""
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return server
+
+
+def _answer(path: str, ready: Ready) -> tuple[HTTPStatus, str, bytes]:
+    text = "text/plain; charset=utf-8"
+    if path == "/healthz":
+        return HTTPStatus.OK, text, b"ok\n"
+    if path == "/readyz":
+        if ready():
+            return HTTPStatus.OK, text, b"ready\n"
+        return HTTPStatus.SERVICE_UNAVAILABLE, text, b"the lease is not held\n"
+    if path == "/metrics":
+        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest()
+    return HTTPStatus.NOT_FOUND, text, b"not found\n"
