@@ -7,7 +7,6 @@ deep it lies, and rows that arrive meanwhile shift nothing.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,15 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from jobs.models import DeadLetterQueue, JobQueue
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.states import LIVE, Category, DeadReason, Resolution, Status
 
-T = TypeVar("T", JobQueue, DeadLetterQueue)
+T = TypeVar("T", JobQueue, DeadLetterQueue, ConcurrencyLock, Worker)
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
+# How a filter names what waits for a decision; the escalated ones do too.
+OPEN = "open"
 OPEN_RESOLUTIONS = ("", Resolution.ESCALATED.value)
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 
@@ -49,6 +50,9 @@ class JobFilter:
     job_type: str | None = None
     correlation_id: str | None = None
     since: datetime | None = None
+    before: datetime | None = None
+    error: str | None = None
+    search: str | None = None
 
     def apply(self, jobs: QuerySet[JobQueue]) -> QuerySet[JobQueue]:
         """Narrow `jobs` to what is asked for."""
@@ -64,23 +68,29 @@ class JobFilter:
             jobs = jobs.filter(
                 job_id__gte=id_at(self.since - CLOCK_MARGIN), created_at__gte=self.since
             )
-        return jobs
+        if self.before is not None:
+            jobs = jobs.filter(
+                job_id__lt=id_at(self.before + CLOCK_MARGIN), created_at__lt=self.before
+            )
+        if self.error is not None:
+            jobs = jobs.filter(last_error__icontains=self.error)
+        return jobs if self.search is None else search_jobs(jobs, self.search)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetterFilter:
     """Which dead letters to list; what is None does not matter."""
 
-    # "open" takes in the escalated ones: they wait for a decision too.
     resolution: str | None = None
     reason: DeadReason | None = None
     category: Category | None = None
     job_type: str | None = None
+    fingerprint: str | None = None
     since: datetime | None = None
 
     def apply(self, rows: QuerySet[DeadLetterQueue]) -> QuerySet[DeadLetterQueue]:
         """Narrow `rows` to what is asked for."""
-        if self.resolution == "open":
+        if self.resolution == OPEN:
             rows = rows.filter(resolution__in=OPEN_RESOLUTIONS)
         elif self.resolution is not None:
             rows = rows.filter(resolution=self.resolution)
@@ -90,6 +100,8 @@ class DeadLetterFilter:
             rows = rows.filter(original_job__category=self.category)
         if self.job_type is not None:
             rows = rows.filter(original_job__job_type=self.job_type)
+        if self.fingerprint is not None:
+            rows = rows.filter(fingerprint=self.fingerprint)
         if self.since is not None:
             rows = rows.filter(moved_at__gte=self.since)
         return rows
@@ -104,6 +116,19 @@ def with_status(jobs: QuerySet[JobQueue], status: Status) -> QuerySet[JobQueue]:
         dead = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
         return jobs.filter(job_id__in=dead.values("original_job_id"))
     return jobs
+
+
+def search_jobs(jobs: QuerySet[JobQueue], term: str) -> QuerySet[JobQueue]:
+    """Narrow `jobs` to what an operator has at hand.
+
+    That is a job id or its beginning, a correlation id, or the beginning of an idempotency key.
+    """
+    span = id_range(term)
+    if span is not None:
+        by_id = jobs.filter(job_id__range=span)
+        if by_id.exists():
+            return by_id
+    return jobs.filter(Q(correlation_id=term) | Q(idempotency_key__startswith=term))
 
 
 def list_jobs(wanted: JobFilter, *, limit: int, cursor: str | None = None) -> Page[JobQueue]:
@@ -132,6 +157,32 @@ def list_dead_letters(
         moved_at, last = _decode(cursor, _aware, UUID)
         rows = rows.filter(Q(moved_at__lt=moved_at) | Q(moved_at=moved_at, id__lt=last))
     return _page(rows, limit, lambda row: _encode(row.moved_at.isoformat(), row.id))
+
+
+def list_locks(*, limit: int, cursor: str | None = None) -> Page[ConcurrencyLock]:
+    """Return a page of the held locks in scope, the latest taken first.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    locks = ConcurrencyLock.objects.select_related("firm").order_by("-id")
+    if cursor is not None:
+        (last,) = _decode(cursor, UUID)
+        locks = locks.filter(id__lt=last)
+    return _page(locks, limit, lambda lock: _encode(lock.pk))
+
+
+def list_workers(*, limit: int, cursor: str | None = None) -> Page[Worker]:
+    """Return a page of the workers, the latest started first; they serve every firm.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    workers = Worker.objects.order_by("-id")
+    if cursor is not None:
+        (last,) = _decode(cursor, UUID)
+        workers = workers.filter(id__lt=last)
+    return _page(workers, limit, lambda worker: _encode(worker.pk))
 
 
 def dead_letters() -> QuerySet[DeadLetterQueue]:
@@ -171,10 +222,10 @@ def _decode(cursor: str, *readers: Callable[[str], object]) -> list[object]:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
         parts = text.split(" ")
         return [read(part) for read, part in zip(readers, parts, strict=True)]
-    except (ValueError, binascii.Error) as error:
+    except (ValueError, OverflowError) as error:
         raise CursorInvalid("this is not a cursor of this list") from error
 
 
 def _aware(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -5,17 +5,18 @@ Times are ISO 8601 with Z, ids are strings, what is unknown is None, secrets are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
 from jobs.details import JobDetails
-from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
+from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobQueue, JobStep, Worker
 from jobs.payload_validator import SECRET_KEYS
 from jobs.waiting import WaitReason
 
 MASK = "••••••"
+Mask = Callable[[object], object]
 
 
 class JobRow(TypedDict):
@@ -102,6 +103,37 @@ class DeadLetterRow(TypedDict):
     assigned_to: str | None
 
 
+class LockRow(TypedDict):
+    """A held lock."""
+
+    id: str
+    firm: str
+    lock_key: str
+    slot: int
+    holder_id: str
+    acquired_at: str | None
+    expires_at: str | None
+    fencing_token: int
+
+
+class WorkerRow(TypedDict):
+    """A worker process; `running` names those of its running jobs that are in sight."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    categories: list[str]
+    job_types: list[str]
+    concurrency: int
+    running: list[str]
+    rss_bytes: int
+    started_at: str | None
+    heartbeat_at: str | None
+    lease_expires_at: str | None
+    dead_at: str | None
+
+
 def iso(moment: datetime | None) -> str | None:
     """Return the time in UTC, ISO 8601 with Z."""
     if moment is None:
@@ -119,6 +151,15 @@ def mask_secrets(value: object) -> object:
     if isinstance(value, list):
         return [mask_secrets(item) for item in value]
     return value
+
+
+def mask_values(value: object) -> object:
+    """Return JSON data with its form alone to be seen: every value in it is replaced."""
+    if isinstance(value, Mapping):
+        return {key: mask_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [mask_values(item) for item in value]
+    return None if value is None else MASK
 
 
 def job_row(job: JobQueue) -> JobRow:
@@ -144,15 +185,15 @@ def job_row(job: JobQueue) -> JobRow:
     )
 
 
-def job_detail(details: JobDetails) -> JobDetail:
-    """Return the job with everything that belongs to it."""
+def job_detail(details: JobDetails, mask: Mask = mask_secrets) -> JobDetail:
+    """Return the job with everything that belongs to it; `mask` goes over what it carries."""
     job, dead_letter = details.job, details.dead_letter
     return JobDetail(
         **job_row(job),
-        payload=mask_secrets(job.payload),
-        result=mask_secrets(job.result),
+        payload=mask(job.payload),
+        result=mask(job.result),
         attempts_log=[attempt_row(attempt) for attempt in details.attempts],
-        steps=[step_row(step) for step in details.steps],
+        steps=[step_row(step, mask) for step in details.steps],
         children=[job_row(child) for child in details.children],
         dead_letter_id=None if dead_letter is None else str(dead_letter.pk),
         why_waiting=[wait_row(reason) for reason in details.reasons],
@@ -174,11 +215,9 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
     )
 
 
-def step_row(step: JobStep) -> StepRow:
+def step_row(step: JobStep, mask: Mask = mask_secrets) -> StepRow:
     """Return one finished step."""
-    return StepRow(
-        name=step.name, result=mask_secrets(step.result), finished_at=iso(step.finished_at)
-    )
+    return StepRow(name=step.name, result=mask(step.result), finished_at=iso(step.finished_at))
 
 
 def wait_row(reason: WaitReason) -> WaitRow:
@@ -204,6 +243,39 @@ def dead_letter_row(row: DeadLetterQueue) -> DeadLetterRow:
         reviewed_by=None if row.reviewed_by is None else row.reviewed_by.get_username(),
         reviewed_at=iso(row.reviewed_at),
         assigned_to=None if row.assigned_to is None else row.assigned_to.get_username(),
+    )
+
+
+def lock_row(lock: ConcurrencyLock) -> LockRow:
+    """Return a held lock; select its firm along with it."""
+    return LockRow(
+        id=str(lock.pk),
+        firm=lock.firm.slug,
+        lock_key=lock.lock_key,
+        slot=lock.slot,
+        holder_id=lock.holder_id,
+        acquired_at=iso(lock.acquired_at),
+        expires_at=iso(lock.expires_at),
+        fencing_token=lock.fencing_token,
+    )
+
+
+def worker_row(worker: Worker, in_sight: Collection[str]) -> WorkerRow:
+    """Return a worker; of its running jobs only those whose ids are `in_sight`."""
+    return WorkerRow(
+        id=str(worker.pk),
+        host=worker.host,
+        pid=worker.pid,
+        version=worker.version,
+        categories=worker.categories,
+        job_types=worker.job_types,
+        concurrency=worker.concurrency,
+        running=[job_id for job_id in worker.running if job_id in in_sight],
+        rss_bytes=worker.rss_bytes,
+        started_at=iso(worker.started_at),
+        heartbeat_at=iso(worker.heartbeat_at),
+        lease_expires_at=iso(worker.lease_expires_at),
+        dead_at=iso(worker.dead_at),
     )
 
 

@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tenants.models import Membership
-from tenants.scope import all_firms
+from tenants.models import Membership, Role
+from tenants.scope import all_firms, firms_scope
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 
-def firm_ids_of(user: AbstractBaseUser | AnonymousUser) -> frozenset[int] | None:
-    """Return the ids of the user's firms; None for platform staff, who see every firm."""
+@dataclass(frozen=True)
+class Access:
+    """A role in each of some firms; `roles` None stands for platform staff: all firms, all acts."""
+
+    roles: Mapping[int, Role] | None
+
+    @property
+    def firm_ids(self) -> frozenset[int] | None:
+        """The firms in sight, None for every firm."""
+        return None if self.roles is None else frozenset(self.roles)
+
+    @property
+    def only_firm_id(self) -> int | None:
+        """The one firm in sight, None where there are several."""
+        return next(iter(self.roles)) if self.roles is not None and len(self.roles) == 1 else None
+
+    def sees(self, firm_id: int) -> bool:
+        """Say whether the firm's rows may be read."""
+        return self.roles is None or firm_id in self.roles
+
+    def may(self, needed: Role, firm_id: int) -> bool:
+        """Say whether this is the role `needed` in the firm, or a higher one."""
+        if self.roles is None:
+            return True
+        role = self.roles.get(firm_id)
+        return role is not None and role.includes(needed)
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Return the tenant scope of these firms."""
+        firm_ids = self.firm_ids
+        return all_firms("platform staff") if firm_ids is None else firms_scope(firm_ids)
+
+
+def access_of(user: AbstractBaseUser | AnonymousUser) -> Access:
+    """Return what the user may see and do: its memberships of active firms."""
     if getattr(user, "is_superuser", False):
-        return None
+        return Access(None)
     with all_firms("find out which firms a user belongs to"):
         members = Membership.objects.filter(user_id=user.pk, firm__active=True)
-        return frozenset(members.values_list("firm_id", flat=True))
+        return Access({firm: Role(role) for firm, role in members.values_list("firm_id", "role")})

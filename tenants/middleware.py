@@ -7,9 +7,9 @@ from collections.abc import Callable
 from django.db import transaction
 from django.http import HttpRequest, HttpResponseBase
 
-from tenants.access import firm_ids_of
+from tenants.access import access_of
+from tenants.api import API_PREFIX
 from tenants.context import MAX_CORRELATION_ID_LENGTH, correlation, new_correlation_id
-from tenants.scope import all_firms, firms_scope
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
@@ -33,18 +33,19 @@ class CorrelationMiddleware:
 
 
 class FirmScopeMiddleware:
-    """Runs a signed-in user's request in one transaction that sees the user's firms alone."""
+    """Runs a signed-in user's request in one transaction that sees the user's firms alone.
+
+    The API is left to itself: it opens the scope once it knows whose key or session it is.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer the request in the scope of its user; an error rolls everything back."""
-        if not request.user.is_authenticated:
+        if request.path_info.startswith(API_PREFIX) or not request.user.is_authenticated:
             return self.get_response(request)
-        firm_ids = firm_ids_of(request.user)
-        scope = all_firms("platform staff") if firm_ids is None else firms_scope(firm_ids)
-        with scope:
+        with access_of(request.user).scope():
             response = self.get_response(request)
             if response.status_code >= 500:
                 transaction.set_rollback(True)

@@ -1,5 +1,6 @@
 """Firms, memberships, and the base of every model a firm owns."""
 
+from tenants.models.api_key import ApiKey
 from tenants.models.audit import AuditEntry
 from tenants.models.base import FirmOwned, TenantManager, TenantModel
 from tenants.models.firm import SYSTEM_SLUG, Firm
@@ -7,6 +8,7 @@ from tenants.models.membership import Membership, Role
 
 __all__ = [
     "SYSTEM_SLUG",
+    "ApiKey",
     "AuditEntry",
     "Firm",
     "FirmOwned",

@@ -17,6 +17,11 @@ class Role(models.TextChoices):
     DEVELOPER = "developer", "Developer"
     ADMIN = "admin", "Admin"
 
+    def includes(self, other: Role) -> bool:
+        """Say whether this role may do all that `other` may."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
 
 class Membership(TenantModel):
     """One user's place in one firm."""

@@ -12,7 +12,7 @@ from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
 
-__all__ = ["fleet", "queue"]
+__all__ = ["fleet", "own_server", "queue"]
 
 
 @pytest.fixture
@@ -31,3 +31,8 @@ def fleet(queue: Scenario, tmp_path: Path) -> Iterator[Fleet]:
     finally:
         fleet.kill()
     fleet.assert_no_traceback()
+
+
+@pytest.fixture
+def own_server() -> None:
+    pass

@@ -78,6 +78,11 @@ class WorkerProcess:
         self.wait_for("worker.started", timeout=30.0)
         return self
 
+    def wait_for_all(self, event: str) -> list[dict[str, Any]]:
+        """Wait until it has logged an event; return all there are by then."""
+        self.wait_for(event)
+        return self.events(event)
+
     def wait_for_exit(self, timeout: float) -> int:
         """Wait until it ends; return its exit code.
 

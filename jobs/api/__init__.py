@@ -1,0 +1,1 @@
+"""The queue over REST: what an operator may see and do."""

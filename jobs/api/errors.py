@@ -1,0 +1,31 @@
+"""What the queue's errors are in HTTP."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from jobs.errors import JobError, PayloadInvalid, ReasonMissing, UnknownJob, WrongState
+from tenants.api.problems import Fault, Refusal
+
+_STATUS: dict[type[JobError], HTTPStatus] = {
+    PayloadInvalid: HTTPStatus.BAD_REQUEST,
+    ReasonMissing: HTTPStatus.BAD_REQUEST,
+    UnknownJob: HTTPStatus.NOT_FOUND,
+    WrongState: HTTPStatus.CONFLICT,
+}
+
+
+def refusal_of(error: JobError) -> Refusal | None:
+    """Return how the API refuses; None for an error no request should lead to."""
+    for kind, status in _STATUS.items():
+        if isinstance(error, kind):
+            return Refusal(status, error.code, str(error), _faults(error))
+    return None
+
+
+def _faults(error: JobError) -> list[Fault]:
+    if isinstance(error, PayloadInvalid):
+        return [Fault(fault.field, fault.code, fault.message) for fault in error.faults]
+    if isinstance(error, ReasonMissing):
+        return [Fault("reason", error.code, str(error))]
+    return []

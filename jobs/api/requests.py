@@ -1,0 +1,139 @@
+"""What may be asked: query parameters and bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.enqueue import MAX_KEY_LENGTH
+from jobs.lists import OPEN
+from jobs.states import Category, DeadReason, Priority, Resolution, Status
+from tenants.api.serializers import (
+    MomentField,
+    QuerySerializer,
+    StrictSerializer,
+    TextField,
+    WholeNumberField,
+)
+from tenants.context import MAX_CORRELATION_ID_LENGTH
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+MAX_TEXT_LENGTH = 2000
+
+
+def _word(words: type[Status | Category | DeadReason], help_text: str) -> Any:
+    return serializers.ChoiceField([word.value for word in words], required=False, help_text=help_text)
+
+
+class FirmQuery(QuerySerializer):
+    """Narrows to one of the caller's firms."""
+
+    firm = serializers.CharField(
+        required=False, max_length=50, help_text="The slug of a firm; else all of the caller's."
+    )
+
+
+class PageQuery(QuerySerializer):
+    """Which page of a list."""
+
+    limit = serializers.IntegerField(
+        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows on a page."
+    )
+    cursor = serializers.CharField(
+        required=False, max_length=200, help_text="Where to go on: `next` of the page before."
+    )
+
+
+class LockQuery(PageQuery, FirmQuery):
+    """Which locks."""
+
+
+class JobQuery(PageQuery, FirmQuery):
+    """Which jobs."""
+
+    status = _word(Status, "Where the job is in its life.")
+    category = _word(Category, "The kind of work.")
+    job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
+    correlation_id = serializers.CharField(
+        required=False,
+        max_length=MAX_CORRELATION_ID_LENGTH,
+        help_text="All jobs of one request or event.",
+    )
+    created_after = MomentField(required=False, help_text="Created then or later.")
+    created_before = MomentField(required=False, help_text="Created before then.")
+    error = serializers.CharField(
+        required=False, max_length=200, help_text="Text in the job's last error, in any case."
+    )
+    search = serializers.CharField(
+        required=False,
+        max_length=MAX_KEY_LENGTH,
+        help_text="A job id or its beginning, a correlation id, or the beginning of an "
+        "idempotency key.",
+    )
+
+
+class DeadLetterQuery(PageQuery, FirmQuery):
+    """Which dead letters."""
+
+    resolution = serializers.ChoiceField(
+        [OPEN, *(word.value for word in Resolution)],
+        required=False,
+        help_text="What was decided; `open` is what waits for a decision, escalated ones too.",
+    )
+    reason = _word(DeadReason, "Why the job was dead-lettered.")
+    category = _word(Category, "The kind of work.")
+    job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
+    fingerprint = serializers.CharField(
+        required=False, max_length=32, help_text="The same failure has the same fingerprint."
+    )
+
+
+class OptionalReason(StrictSerializer):
+    """An act that may say why."""
+
+    reason = TextField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=MAX_TEXT_LENGTH,
+        help_text="Why; kept in the audit log.",
+    )
+
+
+class ObligatoryReason(StrictSerializer):
+    """An act that must say why."""
+
+    reason = TextField(max_length=MAX_TEXT_LENGTH, help_text="Why; kept in the audit log.")
+
+
+class EscalateBody(ObligatoryReason):
+    """Whom to ask to look, and why."""
+
+    assigned_to = serializers.EmailField(
+        required=False,
+        max_length=254,
+        help_text="A member of the firm; else its admins are asked.",
+    )
+
+
+class ReprocessBody(StrictSerializer):
+    """What to change on the way; without a field, what is there stays."""
+
+    payload = serializers.DictField(
+        required=False, help_text="The whole edited payload; it is checked as at enqueue."
+    )
+    priority = WholeNumberField(
+        required=False,
+        min_value=min(Priority),
+        max_value=max(Priority),
+        help_text="0 critical, 1 high, 2 normal, 3 low.",
+    )
+    note = TextField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=MAX_TEXT_LENGTH,
+        help_text="Kept with the dead letter and in the audit log.",
+    )

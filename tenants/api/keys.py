@@ -1,0 +1,122 @@
+"""API keys: how they are made, found and withdrawn.
+
+A key reads `mrk_PREFIX_SECRET`. The prefix finds the row, the SHA-256 of the whole proves the
+secret; 256 random bits need no slower hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db.models import OuterRef, Q, Subquery
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from tenants.access import Access
+from tenants.audit import Actor, record_act
+from tenants.models import ApiKey, Firm, Membership, Role
+from tenants.scope import all_firms, firm_scope
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+PREFIX_BYTES = 6
+SECRET_BYTES = 32
+LAST_USED_STEP = timedelta(minutes=1)
+
+_FORM = re.compile(r"mrk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}\Z")
+
+
+class RoleTooHigh(Exception):
+    """The key would be allowed more than its user is."""
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A key that was found good: whose it is, and what it may do."""
+
+    key_id: UUID
+    user: Any
+    access: Access
+
+
+def issue(
+    user: AbstractBaseUser, firm: Firm, role: Role, *, lifetime: timedelta | None, by: Actor
+) -> tuple[str, ApiKey]:
+    """Make a key and return its text, which is kept nowhere, with its row.
+
+    Raises:
+        RoleTooHigh: the user is no member of the firm, or one with a lower role.
+    """
+    prefix = secrets.token_hex(PREFIX_BYTES)
+    text = f"mrk_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    with firm_scope(firm):
+        member = Membership.objects.filter(firm=firm, user_id=user.pk).first()
+        if member is None:
+            raise RoleTooHigh(f"{user.get_username()} is not a member of {firm.slug}")
+        if not Role(member.role).includes(role):
+            raise RoleTooHigh(f"{user.get_username()} is only {member.role} of {firm.slug}")
+        row: ApiKey = ApiKey.objects.create(
+            firm=firm,
+            user=user,
+            role=role,
+            prefix=prefix,
+            key_hash=_digest(text),
+            expires_at=None if lifetime is None else timezone.now() + lifetime,
+        )
+        after = {"user": user.get_username(), "role": role.value}
+        record_act(by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after)
+    return text, row
+
+
+def find(text: str) -> Credential | None:
+    """Return whose key this is and what it may do; None unless it is good for anything now."""
+    form = _FORM.match(text)
+    if form is None:
+        return None
+    with all_firms("an API key tells its firm only once it is found"):
+        role_now = Membership.objects.filter(firm=OuterRef("firm"), user=OuterRef("user"))
+        keys = (
+            ApiKey.objects.select_related("user")
+            .filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
+            .filter(prefix=form[1], revoked_at__isnull=True)
+            .filter(user__is_active=True, firm__active=True)
+            .annotate(member_role=Subquery(role_now.values("role")[:1]))
+        )
+        digest = _digest(text)
+        key = next((row for row in keys if hmac.compare_digest(row.key_hash, digest)), None)
+        if key is None or key.member_role is None:
+            return None
+        _note_use(key)
+    granted, held = Role(key.role), Role(key.member_role)
+    # Somebody demoted since does not keep the old role through the key.
+    role = granted if held.includes(granted) else held
+    return Credential(key.pk, key.user, Access({key.firm_id: role}))
+
+
+def revoke(prefix: str, *, by: Actor) -> int:
+    """Withdraw the keys with this prefix, for good; return how many were still valid."""
+    with all_firms("an API key is withdrawn by its prefix"):
+        keys = list(ApiKey.objects.filter(prefix=prefix, revoked_at__isnull=True))
+        for key in keys:
+            ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
+            record_act(by, "api_key.revoke", firm_id=key.firm_id, target=("api_key", key.pk))
+    return len(keys)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _note_use(key: ApiKey) -> None:
+    """Remember the use, to the minute: a write per request would be dear."""
+    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=timezone.now() - LAST_USED_STEP)
+    if key.last_used_at is None or key.last_used_at < timezone.now() - LAST_USED_STEP:
+        ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=Now())

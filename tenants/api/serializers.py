@@ -1,0 +1,102 @@
+"""The base of what requests are read with: nothing unknown, nothing of another type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.http import QueryDict
+from rest_framework import serializers
+
+# Outside these, time zones and margins lead out of the calendars of Python and the databases.
+FIRST_YEAR = 1970
+LAST_YEAR = 9000
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """Refuses fields it does not know, by name."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Return the validated values.
+
+        Raises:
+            ValidationError: naming each unknown or wrong field.
+        """
+        values = None
+        errors: dict[str, Any] = {}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(data, Mapping):
+                raise
+            errors.update(error.detail)
+        for name in data.keys() - self.fields.keys():
+            fault = serializers.ErrorDetail("This is not known here.", "unknown_field")
+            errors[str(name)] = [fault]
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
+
+    def create(self, validated_data: Any) -> Any:
+        """Refuse: requests are read with this, rows are written by the verbs."""
+        raise NotImplementedError
+
+    update = create  # type: ignore[assignment]  # refused alike, whatever it is called with
+
+
+class QuerySerializer(StrictSerializer):
+    """Reads query parameters, each given once."""
+
+    @classmethod
+    def read(cls, parameters: QueryDict) -> dict[str, Any]:
+        """Return the validated parameters, those with a default among them.
+
+        Raises:
+            ValidationError: naming each parameter that is unknown, repeated or wrong.
+        """
+        repeated = [name for name, values in parameters.lists() if len(values) > 1]
+        if repeated:
+            fault = serializers.ErrorDetail("Give this once.", "repeated")
+            raise serializers.ValidationError({name: [fault] for name in repeated})
+        # A plain dict: DRF would take an empty value in a QueryDict for a missing one.
+        serializer = cls(data=parameters.dict())
+        serializer.is_valid(raise_exception=True)
+        return dict(serializer.validated_data)
+
+
+class NoQuery(QuerySerializer):
+    """No query parameters."""
+
+
+class TextField(serializers.CharField):
+    """A string and nothing that merely can be spelled as one."""
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the text."""
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class WholeNumberField(serializers.IntegerField):
+    """A JSON integer, not a string or a float that looks like one."""
+
+    def to_internal_value(self, data: Any) -> int:
+        """Return the number."""
+        if not isinstance(data, int) or isinstance(data, bool):
+            self.fail("invalid")
+        return data
+
+
+class MomentField(serializers.DateTimeField):
+    """A time, ISO 8601; without a zone it is UTC."""
+
+    default_error_messages = {"out_of_range": f"Give a year from {FIRST_YEAR} to {LAST_YEAR}."}
+
+    def to_internal_value(self, value: Any) -> datetime:
+        """Return the aware time."""
+        moment: datetime = super().to_internal_value(value)
+        if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+            self.fail("out_of_range")
+        return moment

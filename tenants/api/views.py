@@ -1,0 +1,97 @@
+"""The base of every resource of firms: one transaction, in the scope of whoever asks."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, ClassVar, TypeVar
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework.exceptions import NotFound, PermissionDenied
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from tenants.access import Access, access_of
+from tenants.api.keys import Credential
+from tenants.api.permissions import IsMember
+from tenants.api.serializers import NoQuery, QuerySerializer, StrictSerializer
+from tenants.api.throttles import CallerThrottle, FirmThrottle
+from tenants.models import Firm, FirmOwned, Role
+
+M = TypeVar("M", bound=FirmOwned)
+
+
+class FirmView(APIView):
+    """Answers about rows of the caller's firms.
+
+    Who asks, and whether too often, is settled first, in transactions of their own. From then to
+    the answer everything is one transaction in the caller's tenant scope, narrowed by
+    `?firm=slug` where the view takes it, and rolled back whatever the error.
+    """
+
+    permission_classes = (IsMember,)
+    throttle_classes = (CallerThrottle, FirmThrottle)
+    query_class: ClassVar[type[QuerySerializer]] = NoQuery
+
+    access: Access
+    query: dict[str, Any]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer the request."""
+        with ExitStack() as self._stack:
+            self._in_scope = False
+            response = super().dispatch(request, *args, **kwargs)
+            if self._in_scope and response.status_code >= 400:
+                transaction.set_rollback(True)
+        return response
+
+    def perform_authentication(self, request: Request) -> None:
+        """Find out who asks, and what they may see and do."""
+        user, auth = request.user, request.auth
+        if isinstance(auth, Credential):
+            self.access = auth.access
+        else:
+            self.access = access_of(user) if user.is_authenticated else Access({})
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Check the caller and the query parameters, then enter the caller's scope."""
+        super().initial(request, *args, **kwargs)
+        self.query = self.query_class.read(request.query_params)
+        slug = self.query.pop("firm", None)
+        seen = self.access if slug is None else self._narrowed_to(slug)
+        self._stack.enter_context(seen.scope())
+        self._in_scope = True
+
+    def get_row(self, rows: QuerySet[M], pk: UUID, needed: Role = Role.VIEWER) -> M:
+        """Return the row, for somebody who has the role `needed` in its firm.
+
+        Raises:
+            NotFound: there is none in sight.
+            PermissionDenied: it is in sight, and the caller's role is too low.
+        """
+        row = rows.filter(pk=pk).first()
+        if row is None:
+            raise NotFound
+        if not self.access.may(needed, row.firm_id):
+            raise PermissionDenied(f"This needs the role {needed.value} in the firm.")
+        return row
+
+    def get_body(self, body: type[StrictSerializer]) -> dict[str, Any]:
+        """Return the request's validated body.
+
+        Raises:
+            ValidationError: naming each field that is unknown or wrong.
+        """
+        serializer = body(data=self.request.data)
+        serializer.is_valid(raise_exception=True)
+        return dict(serializer.validated_data)
+
+    def _narrowed_to(self, slug: str) -> Access:
+        firm = Firm.objects.filter(slug=slug).first()
+        if firm is None or not self.access.sees(firm.pk):
+            raise NotFound("There is no such firm.")
+        role = Role.ADMIN if self.access.roles is None else self.access.roles[firm.pk]
+        return Access({firm.pk: role})

@@ -1,0 +1,7 @@
+"""What tests of faults ask for."""
+
+from __future__ import annotations
+
+from tests.support.fixtures import fleet, own_server, queue
+
+__all__ = ["fleet", "own_server", "queue"]

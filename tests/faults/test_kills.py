@@ -1,0 +1,102 @@
+"""Workers that are killed without a warning lose no job and strand none."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from jobs.models import Worker
+from jobs.states import IN_FLIGHT, AttemptEnd, Status
+from tests.support.invariants import NOT_STARTED
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
+
+pytestmark = pytest.mark.processes
+
+KILLS = 20
+JOBS = 1_000
+WORKERS = 3
+JOB_SECONDS = 0.02
+CONCURRENCY = 4
+
+
+@pytest.mark.req("J-09", "J-12", "J-13", "J-14")
+def test_killing_workers_again_and_again_loses_nothing(queue: Scenario, fleet: Fleet) -> None:
+    rng = Random(7)
+    arguments = ("--concurrency", str(CONCURRENCY))
+    workers = [fleet.start(*arguments, lease_seconds=SHORT_LEASE_SECONDS) for _ in range(WORKERS)]
+
+    for _ in range(KILLS):
+        queue.add(JOBS // KILLS, seconds=JOB_SECONDS)
+        victim = workers.pop(0).wait_until_started()
+        seen = len(queue.journal.starts(session=victim.session))
+        more = rng.randint(1, 2 * CONCURRENCY)
+        wait_until(
+            lambda: len(queue.journal.starts(session=victim.session)) >= seen + more,  # noqa: B023 - waited for at once
+            "jobs started by the next victim",
+        )
+        victim.kill()
+        workers.append(fleet.start(*arguments, lease_seconds=SHORT_LEASE_SECONDS))
+    queue.wait_until_settled(timeout=60)
+    fleet.kill()
+
+    assert queue.statuses() == {Status.COMPLETED: JOBS}
+    jobs = [queue.row(job_id) for job_id in queue.accepted]
+    assert all(job.attempts == 1 + job.deaths for job in jobs)
+    assert sum(job.deaths for job in jobs) > 0
+    queue.check()
+
+
+@pytest.mark.req("J-14")
+def test_a_kill_costs_an_attempt_only_to_jobs_whose_turn_had_begun(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    queue.add(20)
+    doomed = fleet.start("--concurrency", "1", lease_seconds=SHORT_LEASE_SECONDS)
+    queue.wait_until_settled()
+    blocking = queue.add(gate=gate, priority=0)[0]
+    behind = queue.add(150, priority=0)
+    queue.wait_until_started(blocking)
+    wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")
+    doomed.kill()
+    begun = {*Worker.objects.get().running}
+    claimed = [job for job in map(queue.row, [blocking, *behind]) if job.status in IN_FLIGHT]
+    innocent = [job.job_id for job in claimed if str(job.job_id) not in begun]
+
+    gate.open()
+    fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    queue.wait_until_settled()
+    fleet.stop()
+
+    assert str(blocking) in begun
+    assert (queue.row(blocking).attempts, queue.row(blocking).deaths) == (2, 1)
+    assert innocent
+    for job_id in innocent:
+        job = queue.row(job_id)
+        assert (job.attempts, job.deaths) == (1, 0)
+        (returned,) = queue.attempts(job_id)
+        assert (returned.end, returned.error_class) == (AttemptEnd.RESCUED, NOT_STARTED)
+    queue.check()
+
+
+@pytest.mark.req("J-12", "J-14")
+def test_the_last_attempt_lost_with_its_worker_is_a_dead_letter(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    (job_id,) = queue.add(gate=gate, max_attempts=1)
+    doomed = fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    queue.wait_until_started(job_id)
+    doomed.kill()
+
+    fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    wait_until(lambda: queue.row(job_id).status == Status.DLQ, "a dead letter")
+    fleet.stop()
+
+    job = queue.row(job_id)
+    assert (job.attempts, job.deaths) == (1, 1)
+    assert job.last_error == "Job timed out (stale claim)"
+    queue.check(expected_dead=[job_id])

@@ -1,0 +1,88 @@
+"""The whole path as people run it: commands and worker processes, nothing configured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mail.llm.base import Category
+from tests.mail.mail_kit import letter
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+CONFIGURED = ("DATABASE_URL", "GMAIL_BACKEND", "SYNC_FULL_DAYS")
+
+
+def manage(var_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of a service that keeps everything in `var_dir`."""
+    environment = {key: value for key, value in os.environ.items() if key not in CONFIGURED}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**environment, "VAR_DIR": str(var_dir), "DJANGO_SETTINGS_MODULE": "config.settings"},
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+
+
+@pytest.fixture(scope="module")
+def var_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a service whose tables exist."""
+    folder = tmp_path_factory.mktemp("service")
+    migrated = manage(folder, "migrate", "--verbosity", "0")
+    assert migrated.returncode == 0, migrated.stderr
+    return folder
+
+
+def demo(var_dir: Path, *arguments: str) -> dict[str, Any]:
+    """Run the demo and return what it found."""
+    finished = manage(var_dir, "demo", "--json", *arguments)
+    assert finished.returncode == 0, finished.stderr
+    result: dict[str, Any] = json.loads(finished.stdout)
+    return result
+
+
+@pytest.mark.req("E-01", "M-03")
+def test_the_demo_shows_every_category_and_repeats_nothing(var_dir: Path) -> None:
+    first = demo(var_dir)
+    assert first["messages"] == first["imported"] >= 55
+    assert set(first["decisions"]) == set(Category)
+    decided = sum(first["decisions"].values())
+    assert first["actions"] == {"apply_label": {"completed": decided}}
+    assert set(first["jobs"]) == {"completed"}
+    assert first["dead_letters"] == 0
+
+    second = demo(var_dir)
+    assert (second["imported"], second["already_there"]) == (0, first["imported"])
+    for what in ("messages", "threads", "decisions", "actions", "dead_letters"):
+        assert second[what] == first[what]
+    # One backfill and one sync, which find nothing to do.
+    assert second["jobs"]["completed"] == first["jobs"]["completed"] + 2
+
+
+@pytest.mark.req("E-01", "M-03")
+def test_the_demo_reads_ones_own_mail(var_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mail"
+    folder.mkdir()
+    (folder / "good.eml").write_bytes(letter())
+    (folder / "bad.txt").write_text("no mail")
+    finished = manage(var_dir, "demo", "--mail", str(folder))
+    assert finished.returncode == 0, finished.stderr
+    assert "my.mail@demo.example" in finished.stdout
+    assert "bad.txt" in finished.stderr
+    assert "Where to look next" in finished.stdout
+
+
+@pytest.mark.req("E-01")
+def test_the_demo_names_mail_that_is_not_there(var_dir: Path) -> None:
+    finished = manage(var_dir, "demo", "--mail", "/no/such/mail")
+    assert finished.returncode == 3
+    assert "/no/such/mail does not exist" in finished.stderr
