@@ -4,6 +4,7 @@ TenantError
   MissingTenant    no firm in scope where one is needed
   TenantMismatch   a row or payload of another firm than the one in scope
   UnknownFirm      no firm has this slug or id
+  AppendOnly       the audit log takes new entries and nothing else
 """
 
 from __future__ import annotations
@@ -34,3 +35,12 @@ class UnknownFirm(TenantError):
     """No firm has this slug or id."""
 
     code = "unknown_firm"
+
+
+class AppendOnly(TenantError):
+    """The audit log takes new entries and nothing else."""
+
+    code = "append_only"
+
+    def __init__(self) -> None:
+        super().__init__(self.__doc__)

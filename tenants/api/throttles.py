@@ -36,7 +36,12 @@ class FirmThrottle(SimpleRateThrottle):
     def get_cache_key(self, request: Request, view: FirmView) -> str | None:
         """Name the counter of the firm."""
         firm_id = view.access.only_firm_id
-        return None if firm_id is None else self.cache_format % {
-            "scope": self.scope,
-            "ident": firm_id,
-        }
+        return (
+            None
+            if firm_id is None
+            else self.cache_format
+            % {
+                "scope": self.scope,
+                "ident": firm_id,
+            }
+        )

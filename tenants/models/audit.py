@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
+from tenants.errors import AppendOnly
 from tenants.models.base import TenantModel
 
 
@@ -41,3 +44,21 @@ class AuditEntry(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.act} {self.target_id}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Append the entry.
+
+        Raises:
+            AppendOnly: it stands in the log already.
+        """
+        if not self._state.adding:
+            raise AppendOnly
+        super().save(*args, **kwargs)
+
+    def delete(self, *_: Any, **__: Any) -> tuple[int, dict[str, int]]:
+        """Refuse.
+
+        Raises:
+            AppendOnly: always.
+        """
+        raise AppendOnly
