@@ -33,7 +33,12 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
     renderer: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=False)]
+        else [
+            # The default formatter prints local variables: payloads and mail text among them.
+            structlog.dev.ConsoleRenderer(
+                colors=False, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
     )
     return {
         "version": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from config.api import OPENAPI_SETTINGS, REST_FRAMEWORK_SETTINGS
 from config.env import BASE_DIR, read_env
 from config.logging import configure_structlog, logging_config
 from config.unfold import UNFOLD_SETTINGS
@@ -22,6 +23,9 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "tenants",
     "jobs",
     "mail",
@@ -73,6 +77,15 @@ else:
     DATABASES["default"]["CONN_MAX_AGE"] = None
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
 
+# In the database, so that all processes count the same requests.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "tenants_cache",
+        "OPTIONS": {"MAX_ENTRIES": 10_000},
+    }
+}
+
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -111,3 +124,5 @@ GMAIL_SIMULATOR_STORE = ENV.var_dir / "gmail.sqlite3"
 SYNC_FULL_DAYS = ENV.sync_full_days
 
 UNFOLD = UNFOLD_SETTINGS
+REST_FRAMEWORK = REST_FRAMEWORK_SETTINGS
+SPECTACULAR_SETTINGS = OPENAPI_SETTINGS

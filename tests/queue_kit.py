@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from random import Random
-from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from jobs.clock import database_now
+from jobs.context import JobContext, Signals
 from jobs.engine.claim import Claim, Turns, claim
 from jobs.engine.clock import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
@@ -107,6 +107,11 @@ def take_started(worker_id: UUID) -> Claim:
 def finish(held: Claim, outcome: Outcome, ran_seconds: float | None = 0.5) -> SettleReport:
     """Settle one attempt."""
     return settle([Settlement(held, outcome, ran_seconds)])
+
+
+def context(held: Claim, signals: Signals | None = None) -> JobContext:
+    """Return what the handler of this claim works with."""
+    return JobContext(held, signals or Signals())
 
 
 def perform(held: Claim) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from unfold.decorators import display
@@ -17,7 +17,6 @@ from jobs.admin.base import (
     age,
     error_line,
     exact,
-    id_begins,
     job_url,
     known,
     pretty_json,
@@ -34,6 +33,7 @@ from jobs.admin.timeline import headline, timeline
 from jobs.ages import in_words
 from jobs.clock import database_now
 from jobs.details import details_of
+from jobs.lists import search_jobs
 from jobs.models import JobQueue
 from jobs.states import Priority
 
@@ -65,13 +65,7 @@ class JobAdmin(QueueAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         """Find by what an operator has at hand."""
         term = search_term.strip()
-        if not term:
-            return queryset, False
-        by_id = id_begins("job_id", term)
-        if by_id is not None and queryset.filter(by_id).exists():
-            return queryset.filter(by_id), False
-        keys = Q(correlation_id=term) | Q(idempotency_key__startswith=term)
-        return queryset.filter(keys), False
+        return (search_jobs(queryset, term) if term else queryset), False
 
     def change_view(
         self,

@@ -24,7 +24,9 @@ MAX_TEXT_LENGTH = 2000
 
 
 def _word(words: type[Status | Category | DeadReason], help_text: str) -> Any:
-    return serializers.ChoiceField([word.value for word in words], required=False, help_text=help_text)
+    return serializers.ChoiceField(
+        [word.value for word in words], required=False, help_text=help_text
+    )
 
 
 class FirmQuery(QuerySerializer):

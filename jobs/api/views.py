@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import cast
 
-
+from django.contrib.auth.models import AbstractBaseUser
 from rest_framework.response import Response
 
 from jobs.api.errors import refusal_of
@@ -30,4 +31,4 @@ class QueueView(FirmView):
     @property
     def actor(self) -> Actor:
         """The caller, as the audit log names them."""
-        return Actor("api", self.request.user)
+        return Actor("api", cast("AbstractBaseUser", self.request.user))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from django.core.management.base import CommandParser
 
 from jobs.cli.arguments import json_object, moment, seconds
+from jobs.cli.refusals import refusals
 from jobs.cli.verbs import Options, Verb
-from jobs.errors import EnqueueError, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.queue import enqueue
 from jobs.shapes import job_row
 from jobs.states import Priority
-from tenants.cli import JsonCommand, Refused, command_scope
-from tenants.errors import TenantError
+from tenants.cli import JsonCommand, command_scope
 
 
 class EnqueueJob(Verb):
@@ -41,7 +40,7 @@ class EnqueueJob(Verb):
     def run(self, command: JsonCommand, options: Options) -> None:
         """Enqueue the job and print it."""
         with command_scope(options["firm"]) as firm:
-            try:
+            with refusals():
                 result = enqueue(
                     options["type"],
                     options["payload"],
@@ -51,10 +50,6 @@ class EnqueueJob(Verb):
                     priority=options["priority"],
                     idempotency_key=options["idempotency_key"],
                 )
-            except PayloadInvalid as error:
-                raise _refused(error) from error
-            except (EnqueueError, TenantError) as error:
-                raise Refused(str(error), code=error.code) from error
             job = JobQueue.objects.select_related("firm").get(pk=result.job_id)
             row = job_row(job)
         if options["json"]:
@@ -63,9 +58,3 @@ class EnqueueJob(Verb):
             command.stdout.write(f"Enqueued {job.job_type} {job.job_id}.")
         else:
             command.stdout.write(f"{job.job_type} {job.job_id} has this key already: {job.status}.")
-
-
-def _refused(error: PayloadInvalid) -> Refused:
-    lines = [f"  {fault.field}: {fault.message} ({fault.code})" for fault in error.faults]
-    message = "\n".join([f"payload of {error.job_type} refused:", *lines])
-    return Refused(message, code=error.code, errors=error.errors)

@@ -105,8 +105,12 @@ def _mark_dead() -> int:
     return run(
         f"""
         UPDATE jobs_worker SET dead_at = {now}
-        WHERE dead_at IS NULL AND lease_expires_at < {now}
-          AND {dialect.database_is_settled_sql(lease_seconds())}
+        WHERE id IN (
+            SELECT id FROM jobs_worker
+            WHERE dead_at IS NULL AND lease_expires_at < {now}
+              AND {dialect.database_is_settled_sql(lease_seconds())}
+            {dialect.skip_locked}
+        )
         """,
         [],
     )

@@ -55,7 +55,7 @@ class WorkerLoop:
 
     def is_ready(self) -> bool:
         """Say whether the worker holds its lease and takes work."""
-        return self._pulse.trusted and not self.state.stopping.is_set()
+        return self.state.lease.trusted and not self.state.stopping.is_set()
 
     def run(self) -> None:
         """Work until stopped, or until there is nothing left to do (`burst`, `max_jobs`)."""
@@ -100,7 +100,7 @@ class WorkerLoop:
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
             wanted = min(wanted, self.options.max_jobs - self._claimed)
-        if wanted <= 0 or not self._pulse.trusted:
+        if wanted <= 0 or not self.state.lease.trusted:
             self._pool.wait_for_room(BUSY_LOOK_SECONDS)
             return True
         try:

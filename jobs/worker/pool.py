@@ -196,7 +196,7 @@ class Pool:
         return False
 
     def _give_back(self, claims: Sequence[Claim]) -> None:
-        """Release claims of a lease that is over, unless they were rescued already."""
+        """Release claims of a lease that may be over, unless they were rescued already."""
         self._submit([Settlement(claim, Released("lease lost"), None) for claim in claims])
 
     def _submit(self, settlements: Sequence[Settlement]) -> None:
@@ -208,7 +208,7 @@ class Pool:
         if self._abandoned:
             return
         lease = self._state.lease
-        if claim.worker_id != lease.worker_id:
+        if claim.worker_id != lease.worker_id or not lease.trusted:
             self._give_back([claim])
             return
         begun = time.monotonic()

@@ -22,8 +22,6 @@ TICK_SECONDS = 0.05
 PROCESSING_AFTER_SECONDS = 0.05
 BEATS_PER_LEASE = 4
 CANCEL_LOOK_SECONDS = 1.0
-# The lease is trusted until this share of it is gone since the request that got it began.
-TRUSTED_SHARE = 0.8
 
 
 class Pulse:
@@ -41,7 +39,6 @@ class Pulse:
         self._describe = describe
         self._stop = stop
         self._next_cancel_look = 0.0
-        self._trusted_until = 0.0
         self._thread = threading.Thread(target=self._loop, name="pulse", daemon=True)
 
     def start(self) -> None:
@@ -50,15 +47,13 @@ class Pulse:
         Raises:
             DatabaseError: the worker could not be registered.
         """
-        begun = time.monotonic()
-        register(self._describe(self._state.lease))
-        self._trusted_until = begun + lease_seconds() * TRUSTED_SHARE
+        self._register(self._state.lease)
         self._thread.start()
 
-    @property
-    def trusted(self) -> bool:
-        """Whether the lease surely still holds, going by this machine's monotonic clock."""
-        return time.monotonic() < self._trusted_until
+    def _register(self, lease: Lease) -> None:
+        begun = time.monotonic()
+        register(self._describe(lease))
+        lease.extended(begun)
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -81,7 +76,7 @@ class Pulse:
         lease = self._state.lease
         begun = time.monotonic()
         if heartbeat(lease.worker_id, _resident_bytes()):
-            self._trusted_until = begun + lease_seconds() * TRUSTED_SHARE
+            lease.extended(begun)
         else:
             self._start_over(lease)
 
@@ -92,9 +87,7 @@ class Pulse:
         if fresh is None:
             return
         self._pool.take_back()
-        begun = time.monotonic()
-        register(self._describe(fresh))
-        self._trusted_until = begun + lease_seconds() * TRUSTED_SHARE
+        self._register(fresh)
 
     def _mark_processing(self) -> None:
         horizon = time.monotonic() - PROCESSING_AFTER_SECONDS

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from random import Random, SystemRandom
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from jobs.conf import lease_seconds
 from jobs.engine.claim import Claim
+
+# The lease is trusted until this share of it is gone since the request that got it began.
+TRUSTED_SHARE = 0.8
 
 
 class Lease:
@@ -17,6 +22,16 @@ class Lease:
     def __init__(self) -> None:
         self.worker_id: UUID = uuid7()
         self.lost = threading.Event()
+        self._trusted_until = 0.0
+
+    def extended(self, requested_at: float) -> None:
+        """Note that the database extended it, asked at this moment of the monotonic clock."""
+        self._trusted_until = requested_at + lease_seconds() * TRUSTED_SHARE
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it surely still holds, going by this machine's monotonic clock."""
+        return time.monotonic() < self._trusted_until
 
 
 class WorkerState:

@@ -11,12 +11,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+REQUESTS = (signal.SIGTERM, signal.SIGINT)
+WATCHED = (*REQUESTS, signal.SIGCHLD)
 TICK_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 # A child that lived this long did not fail at its start: the next pause begins anew.
 HEALTHY_SECONDS = 30.0
+BURST_FAILURES = 3
 
 
 @dataclass
@@ -31,10 +33,14 @@ class Child:
 
 
 class Supervisor:
-    """Keeps `count` processes of one command running."""
+    """Keeps one process per command running.
 
-    def __init__(self, commands: Sequence[Sequence[str]]) -> None:
+    Where the work is not `lasting` (a burst), a child that keeps falling at its start is given up.
+    """
+
+    def __init__(self, commands: Sequence[Sequence[str]], *, lasting: bool) -> None:
         self._commands = commands
+        self._lasting = lasting
         self._children = [Child() for _ in commands]
         self._stopping = False
 
@@ -76,12 +82,16 @@ class Supervisor:
     def _schedule_restart(self, child: Child) -> None:
         lived = time.monotonic() - child.started_at
         child.failures = 1 if lived > HEALTHY_SECONDS else child.failures + 1
+        if not self._lasting and child.failures >= BURST_FAILURES:
+            child.exit_code = 1
+            return
         pause = FIRST_PAUSE_SECONDS * 2 ** (child.failures - 1)
         child.start_at = time.monotonic() + min(pause, LONGEST_PAUSE_SECONDS)
 
     def _heed(self, received: signal.struct_siginfo | None) -> None:
         """Pass the first request to stop on; at the second, end the children at once."""
-        if received is None or received.si_signo == signal.SIGCHLD:
+        # After a stop (Ctrl-Z) Python may return the number of no signal at all.
+        if received is None or received.si_signo not in REQUESTS:
             return
         for child in self._children:
             if child.process is not None:

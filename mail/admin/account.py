@@ -33,12 +33,11 @@ class MailAccountAdmin(MailAdmin):
         "provider",
         "firm",
         "active",
-        "state",
+        "sync_status",
         "history_cursor",
         "last_sync_at",
         "created_at",
     )
-    readonly_fields = ("state",)
 
     @display(description="Sync", label=SYNC_STATUS_LABELS)
     def state(self, account: MailAccount) -> tuple[str, str]:

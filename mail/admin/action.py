@@ -31,8 +31,9 @@ class ActionAdmin(MailAdmin):
     search_fields = ("message__subject",)
     ordering = ("-id",)
     fields = (
-        "what",
-        "state",
+        "action_type",
+        "label",
+        "status",
         "on",
         "reason",
         "error",
@@ -43,12 +44,17 @@ class ActionAdmin(MailAdmin):
         "created_at",
         "executed_at",
     )
-    readonly_fields = ("what", "state", "on", "reason", "before", "undo", "job")
+    readonly_fields = ("label", "on", "reason", "before", "undo", "job")
 
     @display(description="Action", header=True)
     def what(self, action: Action) -> list[str]:
         """Name the action, and the label where it is about one."""
-        return [action.get_action_type_display(), str(action.parameters.get("label", ""))]
+        return [action.get_action_type_display(), self.label(action)]
+
+    @display(description="Label")
+    def label(self, action: Action) -> str:
+        """Name the label a label action is about."""
+        return str(action.parameters.get("label", ""))
 
     @display(description="Status", label=ACTION_STATUS_LABELS)
     def state(self, action: Action) -> tuple[str, str]:

@@ -31,7 +31,7 @@ class DecisionAdmin(MailAdmin):
     ordering = ("-id",)
     fields = (
         "on",
-        "verdict",
+        "category",
         "certainty",
         "source",
         "rationale",
@@ -40,7 +40,7 @@ class DecisionAdmin(MailAdmin):
         "job",
         "created_at",
     )
-    readonly_fields = ("on", "verdict", "certainty", "why", "job")
+    readonly_fields = ("on", "certainty", "why", "job")
 
     @display(description="Message")
     def about(self, decision: Decision) -> str:

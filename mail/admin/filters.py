@@ -9,8 +9,14 @@ from django.db.models import QuerySet
 
 from jobs.admin.filters import ChoiceFilter, Choices
 from jobs.clock import database_now
-from mail.llm.base import Category
-from mail.models import ActionStatus, ActionType, DecisionSource, EventType, ThreadStatus
+from mail.models import (
+    CATEGORY_CHOICES,
+    ActionStatus,
+    ActionType,
+    DecisionSource,
+    EventType,
+    ThreadStatus,
+)
 
 _SPANS = {
     "24h": ("Last 24 hours", timedelta(hours=24)),
@@ -38,7 +44,7 @@ class CategoryFilter(FieldFilter):
 
     def offered(self) -> Choices:
         """Offer every category."""
-        return [(category.value, category.value.replace("_", " ")) for category in Category]
+        return list(CATEGORY_CHOICES)
 
 
 class ThreadCategoryFilter(CategoryFilter):
@@ -159,4 +165,4 @@ class LastMessageFilter(CreatedFilter):
 def _labels(
     words: type[ThreadStatus | DecisionSource | ActionType | ActionStatus | EventType],
 ) -> Choices:
-    return [(word.value, str(word.label).lower()) for word in words]
+    return [(word.value, str(word.label)) for word in words]

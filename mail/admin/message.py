@@ -68,7 +68,7 @@ class MessageAdmin(MailAdmin):
         context = {
             "title": subject_line(message.subject),
             "message": message,
-            "category": thread.get_classification_display() or "not yet classified",
+            "category": thread.get_classification_display() or "not classified",
             "category_label": CATEGORY_LABELS[thread.classification],
             "recipients": [("To", message.to), ("Cc", message.cc)],
             "labels": _label_names(message),
@@ -99,7 +99,7 @@ class MessageAdmin(MailAdmin):
     def category(self, message: Message) -> tuple[str, str]:
         """Say what its thread wants from the person."""
         thread = message.thread
-        return thread.classification, thread.get_classification_display() or "not yet"
+        return thread.classification, thread.get_classification_display() or "not classified"
 
     @display(description="Received")
     def received(self, message: Message) -> str:

@@ -33,16 +33,16 @@ class MailThreadAdmin(MailAdmin):
     search_fields = ("subject", "gmail_thread_id__exact")
     ordering = ("-last_message_at", "-id")
     fields = (
-        "line",
-        "category",
-        "state",
+        "subject",
+        "classification",
+        "status",
         "account",
         "gmail_thread_id",
         "message_count",
         "last_message_at",
         "messages",
     )
-    readonly_fields = ("line", "category", "state", "messages")
+    readonly_fields = ("messages",)
 
     @display(description="Subject")
     def line(self, thread: MailThread) -> str:
@@ -52,7 +52,7 @@ class MailThreadAdmin(MailAdmin):
     @display(description="Category", label=CATEGORY_LABELS)
     def category(self, thread: MailThread) -> tuple[str, str]:
         """Say what it wants from the person."""
-        return thread.classification, thread.get_classification_display() or "not yet"
+        return thread.classification, thread.get_classification_display() or "not classified"
 
     @display(description="Status", label=THREAD_STATUS_LABELS)
     def state(self, thread: MailThread) -> tuple[str, str]:

@@ -12,9 +12,15 @@ from mail.models.message import (
     Attachment,
     Message,
 )
-from mail.models.thread import MAX_GMAIL_ID_LENGTH, MailThread, ThreadStatus
+from mail.models.thread import (
+    CATEGORY_CHOICES,
+    MAX_GMAIL_ID_LENGTH,
+    MailThread,
+    ThreadStatus,
+)
 
 __all__ = [
+    "CATEGORY_CHOICES",
     "MAX_ADDRESS_LENGTH",
     "MAX_CALENDAR_METHOD_LENGTH",
     "MAX_GMAIL_ID_LENGTH",

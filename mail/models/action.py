@@ -91,4 +91,4 @@ class Action(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.action_type} ({self.status})"
+        return f"{self.get_action_type_display()} ({self.get_status_display()})"

@@ -49,4 +49,4 @@ class Decision(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.category} ({self.confidence:.2f})"
+        return f"{self.get_category_display()} ({self.confidence:.0%})"

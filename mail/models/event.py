@@ -62,7 +62,7 @@ class MailEvent(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return self.event_type
+        return self.get_event_type_display()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Add the event.

@@ -23,7 +23,11 @@ class ThreadStatus(models.TextChoices):
 
 
 CATEGORY_CHOICES = [
-    (category.value, category.value.replace("_", " ").capitalize()) for category in Category
+    (Category.NEEDS_RESPONSE.value, "Needs response"),
+    (Category.ACTION_REQUIRED.value, "Action required"),
+    (Category.PAYMENT_REQUEST.value, "Payment request"),
+    (Category.FYI.value, "FYI"),
+    (Category.WAITING.value, "Waiting"),
 ]
 
 

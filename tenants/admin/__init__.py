@@ -1,7 +1,8 @@
-"""Firms, members and users in the admin."""
+"""Firms, members, their API keys and users in the admin."""
 
+from tenants.admin.api_key import ApiKeyAdmin
 from tenants.admin.firm import FirmAdmin
 from tenants.admin.membership import MembershipAdmin
 from tenants.admin.user import UserAdmin
 
-__all__ = ["FirmAdmin", "MembershipAdmin", "UserAdmin"]
+__all__ = ["ApiKeyAdmin", "FirmAdmin", "MembershipAdmin", "UserAdmin"]

@@ -1,4 +1,4 @@
-"""Who asks: the holder of an API key. (A browser's session is DRF's own affair.)"""
+"""Who asks by API key; a browser's session is DRF's own affair."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         return f'{SCHEME} realm="mailroom"'
 
 
-class ApiKeyScheme(OpenApiAuthenticationExtension):
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its registration is untyped
     """Describes the key in the OpenAPI schema."""
 
     target_class = ApiKeyAuthentication

@@ -9,24 +9,45 @@ from typing import Any, TypeVar
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
-from tenants.api.problems import PROBLEM_TYPE
-from tenants.api.serializers import NoQuery, QuerySerializer, StrictSerializer
+from tenants.api.problems import PROBLEM_TYPE, Fault, problem
+from tenants.api.serializers import QuerySerializer, StrictSerializer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# The code and the meaning of a refusal.
+_Meaning = tuple[str, str]
+
 # Every operation may answer with these, whatever it does.
-_ALWAYS: dict[HTTPStatus, str] = {
-    HTTPStatus.BAD_REQUEST: "A parameter or field is unknown, missing or wrong; errors names it.",
-    HTTPStatus.UNAUTHORIZED: "No API key or session, or one that is not valid.",
-    HTTPStatus.FORBIDDEN: "The caller's role in the firm does not allow this.",
-    HTTPStatus.NOT_FOUND: "There is no such thing in the caller's firms.",
-    HTTPStatus.NOT_ACCEPTABLE: "The answer is JSON; Accept asks for something else.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; Retry-After says when to go on, in seconds.",
+_ALWAYS: dict[HTTPStatus, _Meaning] = {
+    HTTPStatus.BAD_REQUEST: (
+        "invalid",
+        "A parameter or field is unknown, missing or wrong: errors names it.",
+    ),
+    HTTPStatus.UNAUTHORIZED: (
+        "not_authenticated",
+        "There is no API key and no session, or not a valid one.",
+    ),
+    HTTPStatus.FORBIDDEN: (
+        "permission_denied",
+        "The caller's role in the firm does not allow this.",
+    ),
+    HTTPStatus.NOT_FOUND: ("not_found", "There is no such thing in the caller's firms."),
+    HTTPStatus.NOT_ACCEPTABLE: (
+        "not_acceptable",
+        "The answer is JSON, and Accept asks for something else.",
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: (
+        "throttled",
+        "There were too many requests: Retry-After says for how many seconds to wait.",
+    ),
 }
-_ACTS: dict[HTTPStatus, str] = {
-    HTTPStatus.CONFLICT: "Its state does not allow this; nothing was changed.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not application/json.",
+_ACTS: dict[HTTPStatus, _Meaning] = {
+    HTTPStatus.CONFLICT: ("wrong_state", "Its state does not allow this; nothing was changed."),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("body_too_large", "The body is too large."),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
+        "unsupported_media_type",
+        "The body is not application/json.",
+    ),
 }
 
 
@@ -49,7 +70,9 @@ class ProblemSerializer(serializers.Serializer[Any]):
     detail = serializers.CharField(help_text="What happened, for people.")
     code = serializers.CharField(help_text="What happened, for programs.")
     correlation_id = serializers.CharField(help_text="Finds the request in the logs.")
-    errors = FaultSerializer(many=True, help_text="Each fault of the request.")
+    errors = FaultSerializer(  # type: ignore[assignment]  # DRF collects fields: no clash
+        many=True, help_text="Each fault of the request."
+    )
 
 
 def operation(
@@ -59,7 +82,7 @@ def operation(
     summary: str,
     description: str,
     answers: Mapping[HTTPStatus, OpenApiResponse],
-    query: type[QuerySerializer] = NoQuery,
+    query: type[QuerySerializer] | None = None,
     body: type[StrictSerializer] | None = None,
     examples: Sequence[OpenApiExample] = (),
 ) -> Callable[[F], F]:
@@ -68,13 +91,13 @@ def operation(
     refusals = _ALWAYS | (_ACTS if acts else {})
     responses: dict[Any, Any] = {status.value: answer for status, answer in answers.items()}
     for status, meaning in refusals.items():
-        responses[status.value, PROBLEM_TYPE] = _refusal(status, meaning)
+        responses[status.value, PROBLEM_TYPE] = _refusal(status, *meaning)
     return extend_schema(
         operation_id=operation_id,
         tags=[tag],
         summary=summary,
         description=description,
-        parameters=[query],
+        parameters=[] if query is None else [query],
         request=body,
         responses=responses,
         examples=list(examples),
@@ -94,5 +117,14 @@ def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializ
     return type(name, (serializers.Serializer,), fields)
 
 
-def _refusal(status: HTTPStatus, meaning: str) -> OpenApiResponse:
-    return OpenApiResponse(ProblemSerializer, description=meaning)
+def _refusal(status: HTTPStatus, code: str, meaning: str) -> OpenApiResponse:
+    fault = Fault("colour", "unknown_field", "This is not known here.")
+    faults = [fault] if status == HTTPStatus.BAD_REQUEST else []
+    example = OpenApiExample(
+        status.phrase,
+        response_only=True,
+        status_codes=[str(status.value)],
+        media_type=PROBLEM_TYPE,
+        value=problem(status, code, meaning, faults),
+    )
+    return OpenApiResponse(ProblemSerializer, description=meaning, examples=[example])

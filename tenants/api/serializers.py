@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django.http import QueryDict
 from rest_framework import serializers
@@ -23,26 +23,17 @@ class StrictSerializer(serializers.Serializer[Any]):
         Raises:
             ValidationError: naming each unknown or wrong field.
         """
+        unknown = data.keys() - self.fields.keys() if isinstance(data, Mapping) else set()
+        fault = serializers.ErrorDetail("This is not known here.", "unknown_field")
+        faults: dict[str, Any] = {str(name): [fault] for name in sorted(unknown)}
         values = None
-        errors: dict[str, Any] = {}
         try:
             values = super().to_internal_value(data)
         except serializers.ValidationError as error:
-            if not isinstance(data, Mapping):
-                raise
-            errors.update(error.detail)
-        for name in data.keys() - self.fields.keys():
-            fault = serializers.ErrorDetail("This is not known here.", "unknown_field")
-            errors[str(name)] = [fault]
-        if errors:
-            raise serializers.ValidationError(errors)
+            faults |= cast("dict[str, Any]", error.detail)
+        if faults:
+            raise serializers.ValidationError(faults)
         return values
-
-    def create(self, validated_data: Any) -> Any:
-        """Refuse: requests are read with this, rows are written by the verbs."""
-        raise NotImplementedError
-
-    update = create  # type: ignore[assignment]  # refused alike, whatever it is called with
 
 
 class QuerySerializer(StrictSerializer):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
 from tenants.api.keys import Credential
-
-if TYPE_CHECKING:
-    from tenants.api.views import FirmView
 
 
 class CallerThrottle(SimpleRateThrottle):
@@ -18,7 +15,7 @@ class CallerThrottle(SimpleRateThrottle):
 
     scope = "caller"
 
-    def get_cache_key(self, request: Request, view: FirmView) -> str:
+    def get_cache_key(self, request: Request, view: Any) -> str:
         """Name the counter of the key or user."""
         auth = request.auth
         ident = f"key:{auth.key_id}" if isinstance(auth, Credential) else f"user:{request.user.pk}"
@@ -33,15 +30,9 @@ class FirmThrottle(SimpleRateThrottle):
 
     scope = "firm"
 
-    def get_cache_key(self, request: Request, view: FirmView) -> str | None:
+    def get_cache_key(self, request: Request, view: Any) -> str | None:
         """Name the counter of the firm."""
-        firm_id = view.access.only_firm_id
-        return (
-            None
-            if firm_id is None
-            else self.cache_format
-            % {
-                "scope": self.scope,
-                "ident": firm_id,
-            }
-        )
+        firm_id: int | None = view.access.only_firm_id
+        if firm_id is None:
+            return None
+        return self.cache_format % {"scope": self.scope, "ident": firm_id}

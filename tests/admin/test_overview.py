@@ -116,3 +116,9 @@ def test_an_error_shows_the_houses_page_and_no_details(
     assert response.status_code == 500
     assert "Something went wrong on our side" in response.content.decode()
     assert "hunter2" not in response.content.decode()
+
+
+def test_what_is_not_allowed_shows_the_houses_page(member: Client, acme: FirmRows) -> None:
+    response = member.get(reverse("admin:jobs_jobqueue_add"))
+    assert response.status_code == 403
+    assert "This is not for you to do" in response.content.decode()

@@ -328,9 +328,10 @@ def test_a_break_in_the_middle_leaves_nothing_behind(monkeypatch, add, verb):
         written(*args)
         raise Torn
 
-    with monkeypatch.context() as patch, pytest.raises(Torn):
+    with monkeypatch.context() as patch:
         patch.setattr(settle_module, verb, tear)
-        finish(held, FATAL)
+        with pytest.raises(Torn):
+            finish(held, FATAL)
     assert row(job_id).status == "claimed"
     assert attempts() == dead_letters() == rows(JobMinute) == []
     assert len(locks()) == 1

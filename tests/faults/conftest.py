@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures import fleet, own_server, queue
+from tests.support.fixtures import fleet, own_server, queue, queue_on_own_server
 
-__all__ = ["fleet", "own_server", "queue"]
+__all__ = ["fleet", "own_server", "queue", "queue_on_own_server"]

@@ -20,7 +20,7 @@ def test_late_writes_of_a_frozen_worker_change_nothing_and_it_works_on_under_a_n
 ) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
-    frozen = fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    frozen = fleet.start(supervised=True, lease_seconds=SHORT_LEASE_SECONDS)
     queue.wait_until_started(job_id)
     old_id = Worker.objects.get().pk
     frozen.freeze()

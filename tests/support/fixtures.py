@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
+from pytest_django import DjangoDbBlocker
 
 from tenants.models import Firm
+from tests.postgres import Server, postgres_server
+from tests.support.databases import default_database
 from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
 
-__all__ = ["fleet", "own_server", "queue"]
+__all__ = ["fleet", "own_server", "queue", "queue_on_own_server"]
 
 
 @pytest.fixture
@@ -23,8 +27,11 @@ def queue(transactional_db: None, firm: Firm, tmp_path: Path) -> Iterator[Scenar
 
 
 @pytest.fixture
-def fleet(queue: Scenario, tmp_path: Path) -> Iterator[Fleet]:
-    """Return a fleet without workers; none that the test starts survives it."""
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Return a fleet without workers; none that the test starts survives it.
+
+    A test asks for its queue first: that one is emptied when the workers are gone.
+    """
     fleet = Fleet(tmp_path)
     try:
         yield fleet
@@ -33,6 +40,20 @@ def fleet(queue: Scenario, tmp_path: Path) -> Iterator[Fleet]:
     fleet.assert_no_traceback()
 
 
+@pytest.fixture(scope="session")
+def own_server() -> Iterator[Server]:
+    """Return a PostgreSQL that nobody else uses, so that it may crash."""
+    with postgres_server() as server:
+        yield server
+
+
 @pytest.fixture
-def own_server() -> None:
-    pass
+def queue_on_own_server(
+    own_server: Server, django_db_blocker: DjangoDbBlocker, tmp_path: Path
+) -> Iterator[Scenario]:
+    """Return an empty queue on that server, which is the default database meanwhile."""
+    with django_db_blocker.unblock(), default_database(own_server.url):
+        call_command("migrate", verbosity=0)
+        with recorded_history():
+            yield Scenario(Firm.objects.create(name="Acme", slug="acme"), tmp_path)
+        call_command("flush", verbosity=0, interactive=False)

@@ -6,6 +6,7 @@ accounted for, the fence, keyed exclusion, nothing stuck, no innocent dead lette
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -61,13 +62,15 @@ def check_exclusion(journal: Journal, deaths: Collection[float] = ()) -> None:
     first of them after its start.
     """
     by_label: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    ends = {(entry.job_id, entry.fence): entry.at for entry in journal.entries() if entry.what == "end"}
+    ends = {
+        (entry.job_id, entry.fence): entry.at for entry in journal.entries() if entry.what == "end"
+    }
     for entry in journal.starts():
         cut = min((moment for moment in deaths if moment > entry.at), default=float("inf"))
         by_label[entry.label].append((entry.at, ends.get((entry.job_id, entry.fence), cut)))
     for label, intervals in by_label.items():
         intervals.sort()
-        for (_, ended), (started, _) in zip(intervals, intervals[1:], strict=False):
+        for (_, ended), (started, _) in itertools.pairwise(intervals):
             assert started >= ended, f"two handlers of {label} at once"
 
 

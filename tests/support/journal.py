@@ -20,7 +20,7 @@ APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 class Entry:
     """A handler started or ended.
 
-    `session` is that of the worker's processes; `at` is the machine's monotonic clock, which all
+    `pid` is the worker process's, `session` that of the process and its parent; `at` is the machine's monotonic clock, which all
     processes share.
     """
 
@@ -28,6 +28,7 @@ class Entry:
     job_id: str
     attempt: int
     fence: int
+    pid: int
     session: int
     label: str
     at: float
@@ -63,7 +64,14 @@ class Journal:
 
     def _append(self, what: Literal["start", "end"], ctx: JobContext, label: str) -> None:
         entry = Entry(
-            what, str(ctx.job_id), ctx.attempt, ctx.fence, os.getsid(0), label, time.monotonic()
+            what=what,
+            job_id=str(ctx.job_id),
+            attempt=ctx.attempt,
+            fence=ctx.fence,
+            pid=os.getpid(),
+            session=os.getsid(0),
+            label=label,
+            at=time.monotonic(),
         )
         handle = os.open(self.path, APPEND, 0o600)
         try:

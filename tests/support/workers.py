@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from django.conf import settings
 from django.db import OperationalError, connection
 
+from tests.support.databases import database_url
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,7 +57,7 @@ class WorkerProcess:
 
     def said(self) -> str:
         """Return the end of what it has printed, without the line of each job: for messages."""
-        lines = [line for line in self.log().splitlines() if '"job.attempt_finished"' not in line]
+        lines = [line for line in self.log().splitlines() if '"job.attempt_' not in line]
         return "\n".join(lines)[-SAID_LENGTH:]
 
     def events(self, name: str) -> list[dict[str, Any]]:
@@ -92,7 +92,9 @@ class WorkerProcess:
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"no exit within {timeout:g} s; it has printed:\n{self.said()}") from None
+            raise AssertionError(
+                f"no exit within {timeout:g} s; it has printed:\n{self.said()}"
+            ) from None
 
     def tell(self, number: signal.Signals) -> None:
         """Send a signal as a supervisor does: to the process that was started."""
@@ -134,12 +136,20 @@ class Fleet:
         return iter(self._workers)
 
     def start(
-        self, *arguments: str, lease_seconds: float = LONG_LEASE_SECONDS, **environment: str
+        self,
+        *arguments: str,
+        supervised: bool = False,
+        lease_seconds: float = LONG_LEASE_SECONDS,
+        **environment: str,
     ) -> WorkerProcess:
-        """Start a worker; `environment` is added to that of this process."""
+        """Start a worker; `environment` is added to that of this process.
+
+        `supervised` starts it as people do, under its parent, which takes twice as long; without,
+        it is started as the parent starts it.
+        """
         log = self._folder / f"worker-{len(self._workers)}.log"
         worker = WorkerProcess(
-            list(arguments),
+            [*arguments] if supervised else [*arguments, "--child"],
             {
                 **os.environ,
                 "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
@@ -167,7 +177,8 @@ class Fleet:
         for worker in working:
             worker.tell(signal.SIGTERM)
         for worker in working:
-            assert worker.wait_for_exit(20) == 0, worker.said()
+            code = worker.wait_for_exit(20)
+            assert code == 0, f"exit code {code}; it has printed:\n{worker.said()}"
 
     def kill(self) -> None:
         """End whatever is left."""
@@ -178,20 +189,6 @@ class Fleet:
         """Check that none has printed one: whatever happens to a worker is foreseen."""
         for worker in self._workers:
             assert "Traceback" not in worker.log(), worker.said()
-
-
-def database_url() -> str:
-    """Return the address of the database that this process uses."""
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{Path(database['NAME']).resolve()}"
-    login = quote(database["USER"])
-    if database["PASSWORD"]:
-        login += f":{quote(database['PASSWORD'], safe='')}"
-    place = database["HOST"] + (f":{database['PORT']}" if database["PORT"] else "")
-    names = ("host", "port", "sslmode")
-    options = {name: database["OPTIONS"][name] for name in names if name in database["OPTIONS"]}
-    return f"postgres://{login}@{place}/{quote(database['NAME'])}?{urlencode(options)}"
 
 
 def _database_is_free() -> bool:

@@ -12,17 +12,15 @@ from jobs.outcomes import Failure
 
 
 def raised(error: Exception, job_type: str = "sync") -> Failure:
-    try:
+    with pytest.raises(type(error)) as caught:
         raise error
-    except Exception as caught:
-        return failure_of(caught, job_type)
+    return failure_of(caught.value, job_type)
 
 
 def raised_elsewhere(error: Exception, job_type: str = "sync") -> Failure:
-    try:
+    with pytest.raises(type(error)) as caught:
         raise error
-    except Exception as caught:
-        return failure_of(caught, job_type)
+    return failure_of(caught.value, job_type)
 
 
 @pytest.mark.req("J-13")

@@ -62,7 +62,7 @@ def test_keys_that_may_carry_mail_or_secrets_are_dropped(lines: Lines, key: str)
 
 @pytest.mark.req("O-05")
 def test_what_must_not_be_logged():
-    assert FORBIDDEN_KEYS >= {"payload", "body", "token", "secret", "password", "authorization"}
+    assert {"payload", "body", "token", "secret", "password", "authorization"} <= FORBIDDEN_KEYS
 
 
 @pytest.mark.req("W-07")

@@ -86,7 +86,11 @@ RULES: list[tuple[str, Any, set[tuple[str, str]]]] = [
     ("tenant as truth", {**ENVELOPE, "tenant_id": True}, {("tenant_id", "wrong_type")}),
     ("tenant null", {**ENVELOPE, "tenant_id": None}, {("tenant_id", "wrong_type")}),
     ("version as number", {**ENVELOPE, "version": 3.0}, {("version", "wrong_type")}),
-    ("correlation as number", {**ENVELOPE, "correlation_id": 1}, {("correlation_id", "wrong_type")}),
+    (
+        "correlation as number",
+        {**ENVELOPE, "correlation_id": 1},
+        {("correlation_id", "wrong_type")},
+    ),
     ("another firm", {**ENVELOPE, "tenant_id": 8}, {("tenant_id", "foreign_tenant")}),
     ("a newer version", {**ENVELOPE, "version": "4.0"}, {("version", "unknown_version")}),
     ("an unknown field", {**ENVELOPE, "nmae": "Ada"}, {("nmae", "unknown_field")}),
@@ -107,7 +111,9 @@ RULES: list[tuple[str, Any, set[tuple[str, str]]]] = [
 
 
 @pytest.mark.req("J-03")
-@pytest.mark.parametrize(("payload", "expected"), [rule[1:] for rule in RULES], ids=[r[0] for r in RULES])
+@pytest.mark.parametrize(
+    ("payload", "expected"), [rule[1:] for rule in RULES], ids=[r[0] for r in RULES]
+)
 def test_each_rule_names_the_field_and_a_code(order, payload: Any, expected: set[tuple[str, str]]):
     assert faults(payload) == expected
 
@@ -132,10 +138,10 @@ def test_secret_keys_are_refused_in_any_case_and_depth(order, name: str):
 
 @pytest.mark.req("J-03")
 def test_the_secret_keys_are_exactly_these():
-    assert SECRET_KEYS == {
+    assert {
         "password", "passwd", "secret", "client_secret", "token", "access_token", "refresh_token",
         "id_token", "api_key", "apikey", "authorization", "private_key", "cookie",
-    }  # fmt: skip
+    } == SECRET_KEYS  # fmt: skip
 
 
 @pytest.mark.req("J-03")

@@ -34,12 +34,11 @@ SECRETS = [
     ("ya29.a0AfH6SMBxxxxxxxx was refused", "a0AfH6SMB"),
     ("code 1//0gabcdefghijklmnopq", "abcdefghijklmnopq"),
     ("key AIzaSyA1234567890abcdefghijklmn", "SyA1234567890"),
-    ("key rk-" + "abcdefghijklmnop1234", "abcdefghijkl"),
+    ("key rk-abcdefghijklmnop1234", "abcdefghijkl"),
     ("could not connect to postgres://ada:hunter2x@db.example/app", "hunter2x"),
     ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----", "MIIEvQIBADAN"),
     (
-        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEvQIBADAN\n"
-        "-----END RSA PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEvQIBADAN\n-----END RSA PRIVATE KEY-----",
         "MIIEvQIBADAN",
     ),
     ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN and no end", "MIIEvQIBADAN"),

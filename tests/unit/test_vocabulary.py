@@ -30,14 +30,14 @@ def test_every_status_is_either_live_or_terminal():
     assert set(Status) == {
         "pending", "claimed", "processing", "completed", "failed", "dlq", "canceled",
     }  # fmt: skip
-    assert LIVE == {"pending", "claimed", "processing"}
-    assert IN_FLIGHT == {"claimed", "processing"}
-    assert TERMINAL == set(Status) - LIVE
+    assert {"pending", "claimed", "processing"} == LIVE
+    assert {"claimed", "processing"} == IN_FLIGHT
+    assert set(Status) - LIVE == TERMINAL
 
 
 @pytest.mark.req("J-17")
 def test_only_unsuccessful_ends_can_be_sent_round_again():
-    assert RETRYABLE == {"dlq", "failed", "canceled"}
+    assert {"dlq", "failed", "canceled"} == RETRYABLE
 
 
 @pytest.mark.req("J-02")

@@ -69,9 +69,7 @@ def test_max_jobs_takes_that_many_and_no_more(queue: Scenario, fleet: Fleet) -> 
     queue.check()
 
 
-def test_the_last_of_max_jobs_may_take_longer_than_the_grace(
-    queue: Scenario, fleet: Fleet
-) -> None:
+def test_the_last_of_max_jobs_may_take_longer_than_the_grace(queue: Scenario, fleet: Fleet) -> None:
     (job_id,) = queue.add(seconds=1.0)
 
     assert fleet.start("--max-jobs", "1", "--grace", "0.1").wait_for_exit(EXIT_SECONDS) == 0

@@ -30,7 +30,7 @@ def prefetch_behind(
     The quick ones before the gate teach the worker to claim ahead.
     """
     queue.add(20)
-    worker = fleet.start("--concurrency", "1", *arguments)
+    worker = fleet.start("--concurrency", "1", *arguments, supervised=True)
     queue.wait_until_settled()
     with_gate = queue.add(gate=gate, priority=0)
     behind = queue.add(QUICK_JOBS, priority=0)
@@ -86,7 +86,7 @@ def test_a_job_longer_than_the_grace_is_released_with_its_attempt(
 def test_a_second_signal_ends_the_worker_at_once(queue: Scenario, fleet: Fleet) -> None:
     gate = queue.gate()
     (job_id,) = queue.add(gate=gate)
-    worker = fleet.start("--grace", "60", lease_seconds=SHORT_LEASE_SECONDS)
+    worker = fleet.start("--grace", "60", supervised=True, lease_seconds=SHORT_LEASE_SECONDS)
     queue.wait_until_started(job_id)
     worker.tell(signal.SIGTERM)
     worker.wait_for("worker.stopping")
@@ -104,7 +104,7 @@ def test_a_second_signal_ends_the_worker_at_once(queue: Scenario, fleet: Fleet) 
 
 
 def test_an_idle_worker_leaves_at_once(queue: Scenario, fleet: Fleet) -> None:
-    worker = fleet.start("--poll-interval", "60").wait_until_started()
+    worker = fleet.start("--poll-interval", "60", supervised=True).wait_until_started()
 
     worker.tell(signal.SIGTERM)
 

@@ -16,6 +16,8 @@ TRANSIENT_STATES = frozenset({"40P01", "40001", "55P03"})
 # One statement, so that two workers can never hold the same row. `turns` steps over the firms of
 # one priority by the claim index, starting behind the firm served last; each gets an equal share.
 # The scalar subqueries keep the planner from turning a step into a scan of the backlog.
+# Each look is ordered as the claim index is, to the end: any other index would have to sort, so the
+# planner never walks a firm's history by one that holds finished jobs too.
 CLAIM_SQL = """
 WITH picked AS MATERIALIZED (
     SELECT chosen.job_id, level.priority, chosen.turn
@@ -26,21 +28,21 @@ WITH picked AS MATERIALIZED (
         WITH RECURSIVE ahead (firm_id) AS (
             SELECT (SELECT q.firm_id FROM jobs_jobqueue q
                     WHERE q.ready AND q.priority = level.priority AND q.firm_id > level.served
-                    ORDER BY q.firm_id LIMIT 1)
+                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
             UNION ALL
             SELECT (SELECT q.firm_id FROM jobs_jobqueue q
                     WHERE q.ready AND q.priority = level.priority AND q.firm_id > ahead.firm_id
-                    ORDER BY q.firm_id LIMIT 1)
+                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
             FROM ahead WHERE ahead.firm_id IS NOT NULL
         ), behind (firm_id) AS (
             SELECT (SELECT q.firm_id FROM jobs_jobqueue q
                     WHERE q.ready AND q.priority = level.priority AND q.firm_id <= level.served
-                    ORDER BY q.firm_id LIMIT 1)
+                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
             UNION ALL
             SELECT (SELECT q.firm_id FROM jobs_jobqueue q
                     WHERE q.ready AND q.priority = level.priority
                       AND q.firm_id > behind.firm_id AND q.firm_id <= level.served
-                    ORDER BY q.firm_id LIMIT 1)
+                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
             FROM behind WHERE behind.firm_id IS NOT NULL
         ), turns AS MATERIALIZED (
             SELECT row_number() OVER () AS turn, due.firm_id
@@ -51,7 +53,7 @@ WITH picked AS MATERIALIZED (
                   AND (SELECT 1 FROM jobs_jobqueue q
                        WHERE q.ready AND q.priority = level.priority
                          AND q.firm_id = walk.firm_id AND {claimable}
-                       LIMIT 1) IS NOT NULL
+                       ORDER BY q.scheduled_at, q.job_id LIMIT 1) IS NOT NULL
                 LIMIT %s
             ) AS due
         )

@@ -1,7 +1,8 @@
-"""`manage.py dlq VERB`: look at dead letters."""
+"""`manage.py dlq VERB`: look at dead letters, and decide about them."""
 
 from __future__ import annotations
 
+from jobs.cli.dead_letter_acts import Discard, Escalate, Reprocess
 from jobs.cli.dead_letter_list import ListDeadLetters
 from jobs.cli.dead_letter_show import ShowDeadLetter
 from jobs.cli.verbs import VerbCommand
@@ -10,5 +11,5 @@ from jobs.cli.verbs import VerbCommand
 class Command(VerbCommand):
     """The queue's dead letters."""
 
-    help = "Look at dead letters."
-    verbs = (ListDeadLetters(), ShowDeadLetter())
+    help = "Look at dead letters, and decide about them."
+    verbs = (ListDeadLetters(), ShowDeadLetter(), Reprocess(), Discard(), Escalate())

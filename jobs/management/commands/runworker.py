@@ -47,7 +47,7 @@ def _port(text: str) -> int:
 class Command(BaseCommand):
     """Runs workers until they are told to stop."""
 
-    _argv: list[str] | None = None
+    _from_command_line = False
 
     help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; twice: at once)."
 
@@ -115,8 +115,8 @@ class Command(BaseCommand):
         parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Remember the command line: the children are started with the same one."""
-        self._argv = argv
+        """Note that a command line started this: the children are started with the same one."""
+        self._from_command_line = True
         super().run_from_argv(argv)
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -124,17 +124,17 @@ class Command(BaseCommand):
         worker = _worker_options(options)
         if options["child"]:
             sys.exit(_serve(worker, options["health_host"], options["health_port"]))
-        if self._argv is None:
+        if not self._from_command_line:
             WorkerLoop(worker).run()
             return
         self.stderr.write(_greeting(worker, options["processes"]))
-        sys.exit(Supervisor(self._commands(options)).run())
+        sys.exit(Supervisor(self._commands(options), lasting=not worker.burst).run())
 
     def _commands(self, options: dict[str, Any]) -> list[list[str]]:
         """Return each child's command line: this one's, with a health port of its own."""
         commands = []
         for number in range(options["processes"]):
-            command = [sys.executable, *(self._argv or []), "--child"]
+            command = [sys.executable, *sys.orig_argv[1:], "--child"]
             if options["health_port"]:
                 command += ["--health-port", str(options["health_port"] + number)]
             commands.append(command)

@@ -28,7 +28,8 @@ def test_two_workers_bring_a_mailbox_to_rest(
     with firm_scope(mailbox.firm):
         request_backfill(mailbox.account)
         request_sync(mailbox.account)
-    workers = [fleet.start("--burst", VAR_DIR=str(tmp_path)) for _ in range(2)]
+    whole_service = {"DJANGO_SETTINGS_MODULE": "config.settings", "VAR_DIR": str(tmp_path)}
+    workers = [fleet.start("--burst", **whole_service) for _ in range(2)]
     assert [worker.wait_for_exit(120) for worker in workers] == [0, 0]
 
     assert {job.status for job in jobs(live=False)} == {"completed"}

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from jobs import registry
+from jobs.engine.admit import sweep
 from jobs.errors import PayloadInvalid
 from jobs.models import DeadLetterQueue
 from jobs.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.queue import enqueue
-from jobs.states import Category, DeadReason, Status
+from jobs.states import Category, DeadReason
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.job_handlers.base import GMAIL_RETRY
 from mail.labels import LABEL_NAMES, LabelKey
@@ -23,7 +24,7 @@ from mail.services.queueing import request_backfill, request_sync
 from tenants.models import Firm
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
-from tests.queue_kit import change, work_off
+from tests.queue_kit import change, later, work_off
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -154,14 +155,12 @@ def test_one_message_is_ingested_by_one_job(mailbox: Mailbox) -> None:
     assert first.job.idempotency_key == f"ingest.gmail:{mailbox.account.pk}:18c0ffee18c0ffee"
 
 
-def action_of(mailbox: Mailbox, action_type: ActionType = ActionType.ARCHIVE) -> Action:
-    mailbox.receive(labels=("INBOX", "UNREAD"))
+def action_of(mailbox: Mailbox) -> Action:
+    """Return an action that waits, on a message nobody has to judge."""
+    mailbox.receive(labels=("UNREAD",))
     (message,) = mailbox.store_all()
     with firm_scope(mailbox.firm):
-        action = request_action(message, action_type)
-    only(jobs("classify"))
-    change(jobs("classify")[0].job_id, status=Status.COMPLETED, ready=False, waiting=False)
-    return action
+        return request_action(message, ActionType.MARK_READ)
 
 
 @pytest.mark.req("M-15")
@@ -172,8 +171,10 @@ def test_an_action_is_failed_only_when_no_attempt_is_left(mailbox: Mailbox) -> N
     (action,) = stored(Action)
     assert action.status == "executing"
     (job,) = jobs("action.gmail")
-    change(job.job_id, attempts=job.max_attempts - 1, scheduled_at=datetime.now(UTC))
-    outcome = work_off()
+    change(job.job_id, attempts=job.max_attempts - 1)
+    with later(3600):
+        sweep()
+        outcome = work_off()
     assert isinstance(outcome, DeadLettered)
     assert outcome.reason == DeadReason.EXHAUSTED
     (action,) = stored(Action)

@@ -1,0 +1,62 @@
+"""The API's manners: Django REST framework and the OpenAPI schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        # First: its WWW-Authenticate is the one a 401 carries.
+        "tenants.api.authentication.ApiKeyAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["tenants.api.permissions.DenyAll"],
+    "DEFAULT_PARSER_CLASSES": ["tenants.api.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_THROTTLE_RATES": {"caller": "600/min", "firm": "3000/min"},
+    "EXCEPTION_HANDLER": "tenants.api.exception_handler.answer_with_problem",
+    "URL_FORMAT_OVERRIDE": None,
+}
+
+_DESCRIPTION = """
+What an operator may see and do, as in the admin and on the command line.
+
+**Who asks**: `Authorization: Bearer KEY` (made by `manage.py create_api_key`), or the session of
+the admin together with its CSRF token. A caller sees the firms they belong to; `?firm=slug`
+narrows a list to one of them. What belongs to another firm answers 404.
+
+**Errors** are problem details (RFC 9457): `code` is for programs, `errors` names each field.
+
+**Pages** carry `next`, the `cursor` of the page that follows. New rows shift nothing.
+
+**Correlation**: send `X-Correlation-ID` (at most 64 characters), or take the one that comes back.
+"""
+
+OPENAPI_SETTINGS: dict[str, Any] = {
+    "TITLE": "Mailroom",
+    "DESCRIPTION": _DESCRIPTION,
+    "VERSION": "1",
+    "TAGS": [
+        {"name": "queues", "description": "How the queue is doing."},
+        {"name": "jobs", "description": "What was, is and will be done."},
+        {"name": "dead letters", "description": "Jobs that wait for a person's decision."},
+        {"name": "workers", "description": "The processes that do it."},
+        {"name": "locks", "description": "What excludes what."},
+    ],
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    # From our own server: the documentation works without a network.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {
+        "JobStatus": "jobs.states.Status",
+        "JobCategory": "jobs.states.Category",
+        "DeadReason": "jobs.states.DeadReason",
+        "Resolution": "jobs.states.Resolution",
+        "AttemptEnd": "jobs.states.AttemptEnd",
+        "WaitCode": "jobs.waiting.WaitCode",
+    },
+}

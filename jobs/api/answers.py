@@ -1,0 +1,192 @@
+"""What answers look like, for the OpenAPI schema; `jobs.shapes` builds them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.states import AttemptEnd, Category, DeadReason, Priority, Resolution, Status
+from jobs.stats import WINDOW_MINUTES
+from jobs.waiting import WaitCode
+
+
+def _word(words: type[StrEnum], **options: Any) -> serializers.ChoiceField:
+    return serializers.ChoiceField([word.value for word in words], **options)
+
+
+def _moment(help_text: str = "") -> serializers.DateTimeField:
+    return serializers.DateTimeField(allow_null=True, help_text=help_text)
+
+
+def _text(help_text: str = "") -> serializers.CharField:
+    return serializers.CharField(allow_null=True, help_text=help_text)
+
+
+class JobRowSerializer(serializers.Serializer[Any]):
+    """A job in a list."""
+
+    job_id = serializers.UUIDField()
+    firm = serializers.CharField(help_text="The firm's slug.")
+    category = _word(Category)
+    job_type = serializers.CharField()
+    status = _word(Status)
+    priority = serializers.IntegerField(
+        min_value=min(Priority), max_value=max(Priority), help_text="Lower runs first."
+    )
+    attempts = serializers.IntegerField(help_text="Claims so far in this series.")
+    max_attempts = serializers.IntegerField()
+    correlation_id = serializers.CharField(help_text="Shared by all jobs of one request or event.")
+    parent_id = serializers.UUIDField(
+        allow_null=True, help_text="The job whose handler enqueued this one."
+    )
+    lock_key = _text("At most one job of the firm with this key runs at a time.")
+    idempotency_key = _text()
+    last_error = _text("Redacted.")
+    scheduled_at = _moment("Not before this time.")
+    created_at = _moment()
+    started_at = _moment()
+    completed_at = _moment()
+
+
+class AttemptSerializer(serializers.Serializer[Any]):
+    """An attempt that did not complete its job."""
+
+    series = serializers.IntegerField(help_text="Grows with every manual retry or reprocess.")
+    number = serializers.IntegerField(help_text="From 1, within its series.")
+    worker_id = serializers.UUIDField(allow_null=True)
+    started_at = _moment()
+    ended_at = _moment()
+    end = _word(AttemptEnd)
+    error_class = _text()
+    message = _text("Redacted.")
+    traceback = _text()
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    """A finished step of a job."""
+
+    name = serializers.CharField()
+    result = serializers.JSONField(allow_null=True)
+    finished_at = _moment()
+
+
+class WaitReasonSerializer(serializers.Serializer[Any]):
+    """One thing that stands in a job's way."""
+
+    code = _word(WaitCode)
+    detail = serializers.CharField()
+    until = _moment("When it ends, where that is known.")
+
+
+class JobDetailSerializer(JobRowSerializer):
+    """A job with everything that belongs to it."""
+
+    payload = serializers.JSONField(
+        allow_null=True, help_text="Secrets are masked; for a viewer every value is."
+    )
+    result = serializers.JSONField(
+        allow_null=True, help_text="Secrets are masked; for a viewer every value is."
+    )
+    attempts_log = AttemptSerializer(many=True)
+    steps = StepSerializer(many=True)
+    children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
+    dead_letter_id = serializers.UUIDField(allow_null=True)
+    why_waiting = WaitReasonSerializer(many=True)
+
+
+class DeadLetterSerializer(serializers.Serializer[Any]):
+    """A job that will not be tried again by itself."""
+
+    id = serializers.UUIDField()
+    job_id = serializers.UUIDField()
+    firm = serializers.CharField(help_text="The firm's slug.")
+    category = _word(Category)
+    job_type = serializers.CharField()
+    reason = _word(DeadReason)
+    error_class = _text()
+    error = _text("Redacted.")
+    fingerprint = _text("The same failure has the same fingerprint.")
+    moved_at = _moment("When the job was dead-lettered.")
+    resolution = _word(Resolution, allow_null=True, help_text="Null while nobody decided.")
+    resolution_note = _text()
+    reviewed_by = _text("Who decided.")
+    reviewed_at = _moment()
+    assigned_to = _text("Who was asked to look.")
+
+
+class LockSerializer(serializers.Serializer[Any]):
+    """A held lock."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(help_text="The firm's slug.")
+    lock_key = serializers.CharField()
+    slot = serializers.IntegerField(help_text="From 0 to the key's limit minus one.")
+    holder_id = serializers.CharField(help_text="job:ID for a job's own lock.")
+    acquired_at = _moment()
+    expires_at = _moment("Null for a job's own lock, which lives as long as the job holds it.")
+    fencing_token = serializers.IntegerField(help_text="Higher with each acquisition.")
+
+
+class WorkerSerializer(serializers.Serializer[Any]):
+    """A worker process. Workers serve every firm."""
+
+    id = serializers.UUIDField()
+    host = serializers.CharField()
+    pid = serializers.IntegerField()
+    version = serializers.CharField()
+    categories = serializers.ListField(child=serializers.CharField(), help_text="Empty means all.")
+    job_types = serializers.ListField(
+        child=serializers.CharField(), help_text="The types its code knows."
+    )
+    concurrency = serializers.IntegerField(help_text="Handlers it runs at a time.")
+    running = serializers.ListField(
+        child=serializers.UUIDField(), help_text="What it runs now of the caller's firms."
+    )
+    rss_bytes = serializers.IntegerField(help_text="Resident memory.")
+    started_at = _moment()
+    heartbeat_at = _moment()
+    lease_expires_at = _moment("Its jobs are rescued when this passes without a heartbeat.")
+    dead_at = _moment("When its lease was found to be over; null while it lives.")
+
+
+class StatusCountsSerializer(serializers.Serializer[Any]):
+    """Jobs by status: live ones and dead letters as of now, the rest from counters."""
+
+    pending = serializers.IntegerField()
+    claimed = serializers.IntegerField()
+    processing = serializers.IntegerField()
+    completed = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    dlq = serializers.IntegerField()
+    canceled = serializers.IntegerField()
+
+
+class CategoryStatsSerializer(StatusCountsSerializer):
+    """One category's figures."""
+
+    category = _word(Category)
+    runnable = serializers.IntegerField(help_text="Due, and nothing in their way.")
+    scheduled = serializers.IntegerField(help_text="Not due yet.")
+    waiting_lock = serializers.IntegerField(help_text="Due, and waiting for a lock.")
+    oldest_wait_seconds = serializers.FloatField(
+        allow_null=True, help_text="How long the oldest due job has waited."
+    )
+    completed_per_minute = serializers.FloatField(help_text="Over the window.")
+    failure_rate = serializers.FloatField(
+        allow_null=True, help_text="Failed of settled, 0 to 1; null where nothing settled."
+    )
+
+
+class QueueStatsSerializer(serializers.Serializer[Any]):
+    """What waits, what runs, what came of the rest, in the caller's firms."""
+
+    generated_at = serializers.DateTimeField()
+    window_minutes = serializers.IntegerField(
+        help_text=f"What the rates look back on: always {WINDOW_MINUTES}."
+    )
+    totals = StatusCountsSerializer()
+    categories = CategoryStatsSerializer(many=True)
+    workers = serializers.IntegerField(help_text="Live workers; they serve every firm.")
+    dead_letters_open = serializers.IntegerField()

@@ -1,0 +1,64 @@
+"""`locks/`: held locks, and freeing one that its holder will not free."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import operate
+from jobs.api import examples
+from jobs.api.answers import LockSerializer
+from jobs.api.requests import LockQuery, ObligatoryReason
+from jobs.api.views import QueueView
+from jobs.lists import list_locks
+from jobs.models import ConcurrencyLock
+from jobs.shapes import lock_row
+from tenants.api.schema import operation, page_of
+from tenants.models import Role
+
+_TAG = "locks"
+
+
+class LockList(QueueView):
+    """The held locks of the caller's firms."""
+
+    query_class = LockQuery
+
+    @operation(
+        "locks_list",
+        tag=_TAG,
+        summary="List held locks",
+        description="The latest taken first, jobs' and users' locks alike.",
+        answers={HTTPStatus.OK: OpenApiResponse(page_of(LockSerializer), "A page of locks.")},
+        query=LockQuery,
+    )
+    def get(self, request: Request) -> Response:
+        """Return a page of locks."""
+        page = list_locks(limit=self.query["limit"], cursor=self.query.get("cursor"))
+        return Response(
+            {"results": [lock_row(lock) for lock in page.rows], "next": page.next_cursor}
+        )
+
+
+class LockRelease(QueueView):
+    """Freeing a lock by force."""
+
+    @operation(
+        "locks_release",
+        tag=_TAG,
+        summary="Release a lock by force",
+        description="For a lock its holder will not free. The lock of a job in flight stays: "
+        "cancel the job instead. Needs the role admin.",
+        body=ObligatoryReason,
+        answers={HTTPStatus.OK: OpenApiResponse(LockSerializer, "The lock as it was held.")},
+        examples=[examples.RELEASE],
+    )
+    def post(self, request: Request, pk: UUID) -> Response:
+        """Release the lock."""
+        lock = self.get_row(ConcurrencyLock.objects.select_related("firm"), pk, Role.ADMIN)
+        operate.force_release(lock, self.get_body(ObligatoryReason)["reason"], by=self.actor)
+        return Response(lock_row(lock))

@@ -1,0 +1,23 @@
+"""The queue's addresses, below /api/v1/jobs/admin/."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from jobs.api import dead_letters, jobs, locks, queues, workers
+
+urlpatterns = [
+    path("queues/", queues.Queues.as_view(), name="queues"),
+    path("jobs/", jobs.JobList.as_view(), name="jobs"),
+    path("jobs/<uuid:job_id>/", jobs.Job.as_view(), name="job"),
+    path("jobs/<uuid:job_id>/retry/", jobs.JobRetry.as_view(), name="job-retry"),
+    path("jobs/<uuid:job_id>/cancel/", jobs.JobCancel.as_view(), name="job-cancel"),
+    path("dlq/", dead_letters.DeadLetterList.as_view(), name="dlq"),
+    path("dlq/<uuid:pk>/", dead_letters.DeadLetter.as_view(), name="dead-letter"),
+    path("dlq/<uuid:pk>/reprocess/", dead_letters.DeadLetterReprocess.as_view(), name="reprocess"),
+    path("dlq/<uuid:pk>/discard/", dead_letters.DeadLetterDiscard.as_view(), name="discard"),
+    path("dlq/<uuid:pk>/escalate/", dead_letters.DeadLetterEscalate.as_view(), name="escalate"),
+    path("workers/", workers.WorkerList.as_view(), name="workers"),
+    path("locks/", locks.LockList.as_view(), name="locks"),
+    path("locks/<uuid:pk>/release/", locks.LockRelease.as_view(), name="lock-release"),
+]

@@ -1,0 +1,45 @@
+"""`workers/`: who works."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.api.answers import WorkerSerializer
+from jobs.api.requests import PageQuery
+from jobs.api.views import QueueView
+from jobs.lists import list_workers
+from jobs.models import JobQueue
+from jobs.shapes import worker_row
+from tenants.api.schema import operation, page_of
+
+
+class WorkerList(QueueView):
+    """The workers. They serve every firm, so everybody sees them; not so what they run."""
+
+    query_class = PageQuery
+
+    @operation(
+        "workers_list",
+        tag="workers",
+        summary="List workers",
+        description="The latest started first. Of what a worker runs, only the jobs of the "
+        "caller's firms are named.",
+        answers={HTTPStatus.OK: OpenApiResponse(page_of(WorkerSerializer), "A page of workers.")},
+        query=PageQuery,
+    )
+    def get(self, request: Request) -> Response:
+        """Return a page of workers."""
+        page = list_workers(limit=self.query["limit"], cursor=self.query.get("cursor"))
+        running = {job_id for worker in page.rows for job_id in worker.running}
+        found = JobQueue.objects.filter(pk__in=running).values_list("pk", flat=True)
+        in_sight = {str(job_id) for job_id in found}
+        return Response(
+            {
+                "results": [worker_row(worker, in_sight) for worker in page.rows],
+                "next": page.next_cursor,
+            }
+        )

@@ -1,0 +1,70 @@
+"""`manage.py create_api_key EMAIL --firm S --role R`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandParser
+
+from tenants.api import keys
+from tenants.audit import Actor
+from tenants.cli import JsonCommand, NotFound, Refused
+from tenants.errors import UnknownFirm
+from tenants.models import Firm, Role
+
+MAX_DAYS = 3650
+
+
+class Command(JsonCommand):
+    """Makes an API key and shows it, this once."""
+
+    help = "Make an API key for a member of a firm. It is shown once and stored hashed."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take whose key it is, for which firm, and what it may do."""
+        parser.add_argument("email")
+        parser.add_argument("--firm", required=True, help="slug of the firm")
+        parser.add_argument("--role", required=True, choices=Role.values)
+        parser.add_argument(
+            "--expires-days",
+            type=int,
+            choices=range(1, MAX_DAYS + 1),
+            metavar="N",
+            help=f"days it is valid, at most {MAX_DAYS}; else until it is revoked",
+        )
+
+    def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
+        """Make the key; refuse more than the user's own role."""
+        users = get_user_model()
+        user = users.objects.filter(username=email.lower()).first()
+        if user is None:
+            raise NotFound(f"no user has the address {email!r}")
+        days = options["expires_days"]
+        try:
+            text, key = keys.issue(
+                user,
+                Firm.objects.get_by_slug(firm),
+                Role(role),
+                lifetime=None if days is None else timedelta(days=days),
+                by=Actor("cli"),
+            )
+        except UnknownFirm as error:
+            raise NotFound(str(error)) from error
+        except keys.RoleTooHigh as error:
+            raise Refused(str(error)) from error
+        if options["json"]:
+            self.emit(
+                {
+                    "key": text,
+                    "prefix": key.prefix,
+                    "email": user.get_username(),
+                    "firm": firm,
+                    "role": role,
+                    "expires_at": None if key.expires_at is None else key.expires_at.isoformat(),
+                }
+            )
+        else:
+            self.stdout.write(text)
+            self.stderr.write("Keep it now: it is not shown again.")

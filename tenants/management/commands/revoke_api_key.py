@@ -1,0 +1,31 @@
+"""`manage.py revoke_api_key PREFIX`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from tenants.api import keys
+from tenants.audit import Actor
+from tenants.cli import JsonCommand, NotFound
+
+
+class Command(JsonCommand):
+    """Withdraws an API key, for good."""
+
+    help = "Withdraw an API key."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the key's prefix, which is no secret."""
+        parser.add_argument("prefix", help="what stands between the first two underscores")
+
+    def handle(self, *_: Any, prefix: str, json: bool, **__: Any) -> None:
+        """Withdraw the key."""
+        revoked = keys.revoke(prefix, by=Actor("cli"))
+        if not revoked:
+            raise NotFound(f"no valid key has the prefix {prefix!r}")
+        if json:
+            self.emit({"prefix": prefix, "revoked": revoked})
+        else:
+            self.stdout.write(f"Revoked {prefix}.")

@@ -1,0 +1,213 @@
+"""Two firms with rows in every table of the queue, and a key for each role in the first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from jobs.models import (
+    Attempt,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobMinute,
+    JobQueue,
+    JobStep,
+    Worker,
+)
+from tenants.api import keys
+from tenants.audit import SERVICE
+from tenants.models import AuditEntry, Firm, Membership, Role
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+
+ROOT = "/api/v1/jobs/admin/"
+
+
+class Api:
+    """Somebody at the API: an API key, or a browser's session."""
+
+    def __init__(self, key: str = "", *, client: Client | None = None) -> None:
+        self.client = client or Client(raise_request_exception=False)
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None, **headers: str) -> Any:
+        return self.client.get(ROOT + path, query, headers={**self.headers, **headers})
+
+    def post(self, path: str, body: object = None, **headers: str) -> Any:
+        return self.post_raw(path, b"" if body is None else json.dumps(body).encode(), **headers)
+
+    def post_raw(self, path: str, body: bytes, **headers: str) -> Any:
+        return self.client.post(
+            ROOT + path,
+            body,
+            content_type=headers.pop("content_type", "application/json"),
+            headers={**self.headers, **headers},
+        )
+
+    def results(self, path: str, query: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of a list that must answer 200."""
+        answer = self.get(path, query)
+        assert answer.status_code == 200, answer.content
+        rows: list[dict[str, Any]] = answer.json()["results"]
+        return rows
+
+
+def problem(answer: HttpResponse, status: int) -> dict[str, Any]:
+    """Return the problem details of an answer that must have this status, form checked."""
+    assert answer.status_code == status, answer.content[:500]
+    assert answer["Content-Type"] == "application/problem+json"
+    found: dict[str, Any] = json.loads(answer.content)
+    assert found.keys() == {
+        "type", "title", "status", "detail", "code", "correlation_id", "errors",
+    }  # fmt: skip
+    assert found["status"] == status
+    assert found["correlation_id"] == answer["X-Correlation-ID"]
+    assert all(fault.keys() == {"field", "code", "message"} for fault in found["errors"])
+    return found
+
+
+def fields(answer: HttpResponse, status: int = 400) -> dict[str, str]:
+    """Return the code of each field that a problem names."""
+    return {fault["field"]: fault["code"] for fault in problem(answer, status)["errors"]}
+
+
+def audit_log() -> list[AuditEntry]:
+    """Return what operators did, oldest first."""
+    with all_firms("test"):
+        return list(AuditEntry.objects.exclude(act__startswith="api_key.").order_by("id"))
+
+
+def key_for(firm: Firm, role: Role, username: str = "") -> str:
+    """Return the API key of a new member of the firm."""
+    name = username or f"{role.value}@{firm.slug}.example"
+    user = get_user_model().objects.create_user(name, email=name, is_staff=True)
+    with all_firms("test"):
+        Membership.objects.create(firm=firm, user=user, role=role)
+    return keys.issue(user, firm, role, lifetime=None, by=SERVICE)[0]
+
+
+@dataclass(frozen=True)
+class FirmRows:
+    """What one firm has in the queue's tables; `canary` is a text in all of it."""
+
+    firm: Firm
+    canary: str
+    waiting: JobQueue
+    dead: JobQueue
+    dead_letter: DeadLetterQueue
+    lock: ConcurrencyLock
+
+
+def fill(firm: Firm) -> FirmRows:
+    """Give the firm a row in every table, its canary in every text."""
+    now = timezone.now()
+    canary = f"canary-{firm.slug}"
+    payload = {"tenant_id": firm.pk, "version": "1.0", "correlation_id": canary}
+    texts = {"correlation_id": canary, "payload": payload}
+    waiting = make_job(firm, idempotency_key=f"{canary}:welcome", **texts)
+    dead = make_job(
+        firm,
+        status="dlq",
+        category="export",
+        attempts=1,
+        last_error=f"{canary}: it broke",
+        completed_at=now,
+        result={"text": canary},
+        **texts,
+    )
+    make_job(firm, parent_id=dead.pk, status="completed", completed_at=now, **texts)
+    with all_firms("test"):
+        Attempt.objects.create(
+            firm=firm,
+            job=dead,
+            series=1,
+            number=1,
+            end="dead_lettered",
+            started_at=now - timedelta(seconds=2),
+            error_class="ValueError",
+            message=canary,
+            traceback=f"Traceback: {canary}",
+        )
+        JobStep.objects.create(firm=firm, job=dead, name=canary, result={"text": canary})
+        JobMinute.objects.create(
+            firm=firm,
+            category="maintenance",
+            minute=now.replace(second=0, microsecond=0),
+            completed=firm.pk * 1000 + 7,
+        )
+        return FirmRows(
+            firm=firm,
+            canary=canary,
+            waiting=waiting,
+            dead=dead,
+            dead_letter=DeadLetterQueue.objects.create(
+                firm=firm,
+                original_job=dead,
+                job_series=1,
+                reason="fatal",
+                error_class="ValueError",
+                error=f"{canary}: it broke",
+                fingerprint="abc123",
+            ),
+            lock=ConcurrencyLock.objects.create(
+                firm=firm, lock_key=f"{canary}:lock", holder_id=canary, fencing_token=firm.pk
+            ),
+        )
+
+
+@pytest.fixture
+def acme(firm: Firm) -> FirmRows:
+    """Return the first firm's rows."""
+    return fill(firm)
+
+
+@pytest.fixture
+def globex(other_firm: Firm) -> FirmRows:
+    """Return the second firm's rows."""
+    return fill(other_firm)
+
+
+@pytest.fixture
+def worker(acme: FirmRows, globex: FirmRows) -> Worker:
+    """Return a live worker that runs a job of each firm."""
+    return Worker.objects.create(
+        host="host-1",
+        pid=42,
+        version="1",
+        concurrency=3,
+        job_types=["noop"],
+        running=[str(acme.waiting.pk), str(globex.waiting.pk)],
+        lease_expires_at=timezone.now() + timedelta(hours=1),
+    )
+
+
+@pytest.fixture
+def viewer(acme: FirmRows) -> Api:
+    return Api(key_for(acme.firm, Role.VIEWER))
+
+
+@pytest.fixture
+def operator(acme: FirmRows) -> Api:
+    return Api(key_for(acme.firm, Role.OPERATOR))
+
+
+@pytest.fixture
+def admin(acme: FirmRows) -> Api:
+    return Api(key_for(acme.firm, Role.ADMIN))
+
+
+@pytest.fixture
+def staff(db: None) -> Api:
+    """Return platform staff in a browser; CSRF is not what their tests are about."""
+    client = Client(raise_request_exception=False)
+    client.force_login(get_user_model().objects.create_superuser("root"))
+    return Api(client=client)

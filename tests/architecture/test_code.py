@@ -1,0 +1,130 @@
+"""The shape of the code: sizes, imports, and what is done in one place only."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT, code_lines, functions, parsed, place, sources
+
+LONGEST_FILE = 300
+LONGEST_FUNCTION = 50
+
+# Who reads the environment, and why.
+READERS_OF_THE_ENVIRONMENT = {
+    "config/env.py": "the one reader",
+    "config/asgi.py": "names the settings module for Django",
+    "config/wsgi.py": "names the settings module for Django",
+    "tenants/management/commands/create_user.py": "the caller names the variable",
+}
+
+
+def test_imports_run_one_way():
+    checker = Path(sys.executable).with_name("lint-imports")
+    checked = subprocess.run(
+        [checker, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=110
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "0 broken" in checked.stdout
+
+
+def test_files_and_functions_stay_small():
+    assert len(sources()) > 100
+    files = {
+        place(path): lines
+        for path in sources()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+    }
+    assert files == {}
+    too_long = {
+        place(path, function): lines
+        for path in sources()
+        for function in functions(path)
+        if (lines := code_lines(function)) > LONGEST_FUNCTION
+    }
+    assert too_long == {}
+
+
+def test_one_module_reads_the_environment():
+    readers = {
+        place(path)
+        for path in sources(migrations=True)
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb"))
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and {"environ", "getenv"} & {name.name for name in node.names}
+        )
+    }
+    assert readers <= set(READERS_OF_THE_ENVIRONMENT), readers
+
+
+def test_imports_are_absolute():
+    relative = [
+        place(path, node)
+        for path in sources(migrations=True)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
+def test_nothing_is_printed():
+    printed = [
+        place(path, node)
+        for path in sources(migrations=True)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("print", "pprint", "breakpoint")
+    ]
+    assert printed == []
+
+
+def test_every_module_says_what_it_owns_and_promises_late_annotations():
+    silent = [
+        place(path)
+        for path in sources()
+        if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(parsed(path))
+    ]
+    assert silent == []
+    eager = [
+        place(path)
+        for path in sources()
+        if path.name != "__init__.py"
+        and not any(
+            isinstance(node, ast.ImportFrom) and node.module == "__future__"
+            for node in parsed(path).body
+        )
+    ]
+    assert eager == []
+
+
+# What operators, pages and commands may not do for themselves.
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize("door", ["jobs/admin", "jobs/cli", "jobs/api"])
+def test_doors_never_set_a_status(door: str):
+    writes = [
+        place(path, node)
+        for path in sources()
+        if place(path).startswith(door + "/")
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Assign) and _sets_status(node.targets))
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("update", "bulk_update")
+            and any(keyword.arg == "status" for keyword in node.keywords)
+        )
+    ]
+    assert (ROOT / door).is_dir()
+    assert writes == []
+
+
+def _sets_status(targets: list[ast.expr]) -> bool:
+    return any(isinstance(one, ast.Attribute) and one.attr == "status" for one in targets)

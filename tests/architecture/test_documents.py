@@ -1,0 +1,41 @@
+"""What is written down is what is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.architecture.tree import ROOT, parsed
+from tests.requirements import DOCUMENT, rendered
+
+READERS = ("_read", "_choice", "_positive", "_count", "_truth")
+
+
+def variables() -> set[str]:
+    """Return the name of every environment variable the service reads."""
+    return {
+        argument.value
+        for node in ast.walk(parsed(ROOT / "config" / "env.py"))
+        if isinstance(node, ast.Call)
+        for argument in node.args
+        if isinstance(argument, ast.Constant)
+        and isinstance(argument.value, str)
+        and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", argument.value)
+        and (isinstance(node.func, ast.Name) and node.func.id.startswith("_"))
+    } - {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} | {"DEBUG"}
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize("document", [".env.example", "docs/operations.md"])
+def test_every_environment_variable_is_documented(document: str):
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert "SECRET_KEY" in variables()
+    missing = {name for name in variables() if not re.search(rf"\b{name}\b", text)}
+    assert missing == set()
+
+
+def test_the_table_of_requirements_is_up_to_date():
+    written = DOCUMENT.read_text(encoding="utf-8")
+    assert written == rendered(), "run `python -m tests.requirements`"

@@ -1,0 +1,135 @@
+"""The database crashes, cuts connections, or is not there yet: workers wait, and go on."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from jobs.states import Status
+from tests.postgres import Server
+from tests.support.databases import postgresql_only, sqlite_only
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import Fleet, WorkerProcess
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("W-04", "J-14")]
+
+CRASHES = 2
+CUTS = 10
+JOBS = 600
+JOB_SECONDS = 0.02
+WORKERS = 2
+# Longer than a crash lasts, short enough that a false rescue would come within the test.
+LEASE_SECONDS = 2.0
+ARGUMENTS = ("--concurrency", "4")
+
+
+def wait_for_more_starts(queue: Scenario, count: int) -> None:
+    seen = len(queue.journal.starts())
+    wait_until(lambda: len(queue.journal.starts()) >= seen + count, f"{count} more starts")
+
+
+def assert_all_done_by(queue: Scenario, workers: list[WorkerProcess]) -> None:
+    """Check that the same processes did everything, and took none of them to be dead."""
+    queue.wait_until_settled(timeout=60)
+    assert all(worker.alive for worker in workers)
+    assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+    assert {queue.row(job_id).deaths for job_id in queue.accepted} == {0}
+    assert not any(worker.events("jobs.rescued") for worker in workers)
+
+
+@postgresql_only
+def test_workers_outlive_crashes_of_the_server_under_load(
+    queue_on_own_server: Scenario, own_server: Server, fleet: Fleet
+) -> None:
+    queue = queue_on_own_server
+    workers = fleet.start_many(WORKERS, *ARGUMENTS, lease_seconds=LEASE_SECONDS)
+    queue.add(JOBS, seconds=JOB_SECONDS)
+
+    for _ in range(CRASHES):
+        wait_for_more_starts(queue, JOBS // (CRASHES + 2))
+        own_server.crash()
+        own_server.start()
+        connection.close()
+
+    assert_all_done_by(queue, workers)
+    assert all(worker.events("worker.database_back") for worker in workers)
+    fleet.stop()
+    queue.check()
+
+
+@postgresql_only
+def test_workers_outlive_cut_connections_under_load(queue: Scenario, fleet: Fleet) -> None:
+    workers = fleet.start_many(WORKERS, *ARGUMENTS, lease_seconds=LEASE_SECONDS)
+    queue.add(JOBS, seconds=JOB_SECONDS)
+
+    for _ in range(CUTS):
+        wait_for_more_starts(queue, JOBS // (CUTS + 2))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    assert_all_done_by(queue, workers)
+    fleet.stop()
+    queue.check()
+
+
+@postgresql_only
+def test_a_worker_waits_for_a_server_that_is_not_there_yet(
+    queue_on_own_server: Scenario, own_server: Server, fleet: Fleet
+) -> None:
+    queue = queue_on_own_server
+    queue.add(3)
+    own_server.crash()
+    connection.close()
+
+    worker = fleet.start()
+    worker.wait_for("worker.database_away")
+    own_server.start()
+    worker.wait_for("worker.started")
+
+    queue.wait_until_settled()
+    fleet.stop()
+    queue.check()
+
+
+@sqlite_only
+def test_a_worker_waits_for_a_file_that_is_not_there_yet(
+    queue: Scenario, fleet: Fleet, tmp_path: Path
+) -> None:
+    queue.add(3)
+    disk = tmp_path / "disk"
+    database = Path(connection.settings_dict["NAME"]).resolve()
+
+    worker = fleet.start(DATABASE_URL=f"sqlite:///{disk / database.name}")
+    worker.wait_for("worker.database_away")
+    disk.symlink_to(database.parent)
+    worker.wait_for("worker.started")
+
+    queue.wait_until_settled()
+    fleet.stop()
+    queue.check()
+
+
+def test_a_worker_that_waits_for_its_database_can_be_stopped(
+    queue: Scenario, fleet: Fleet, tmp_path: Path
+) -> None:
+    nowhere = (
+        "postgres://nobody@127.0.0.1:1/nothing"
+        if connection.vendor == "postgresql"
+        else f"sqlite:///{tmp_path / 'missing' / 'file'}"
+    )
+    worker = fleet.start(DATABASE_URL=nowhere)
+    worker.wait_for("worker.database_away")
+
+    worker.tell(signal.SIGTERM)
+
+    assert worker.wait_for_exit(2) == 0
+    assert len(worker.events("worker.database_away")) == 1, "said once, not at every retry"
+    assert settings.SECRET_KEY not in worker.log()

@@ -1,0 +1,121 @@
+"""What an operator does on the command line: retry, cancel, reprocess, discard, escalate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from jobs.models import DeadLetterQueue, JobQueue
+from tenants.models import AuditEntry, Firm, Membership, Role
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+
+pytestmark = pytest.mark.req("O-04")
+
+Runner = Callable[..., Any]
+
+
+@pytest.fixture
+def letter(firm: Firm) -> DeadLetterQueue:
+    """Return an open dead letter."""
+    job = make_job(firm, status="dlq", attempts=3)
+    with all_firms("test"):
+        row: DeadLetterQueue = DeadLetterQueue.objects.create(
+            firm=firm, original_job=job, job_series=1, reason="exhausted"
+        )
+        return row
+
+
+def job_now(pk: Any) -> JobQueue:
+    with all_firms("test"):
+        job: JobQueue = JobQueue.objects.get(pk=pk)
+        return job
+
+
+def acts() -> list[tuple[str, str, str]]:
+    with all_firms("test"):
+        return list(AuditEntry.objects.order_by("pk").values_list("act", "door", "reason"))
+
+
+@pytest.mark.req("J-17", "T-05")
+def test_retry_sends_a_failed_job_round_again(run: Runner, firm: Firm) -> None:
+    job = make_job(firm, status="failed", attempts=3)
+    done = run("jobs", "retry", str(job.pk), "--reason", "the server is back", "--json")
+    assert done.code == 0
+    assert (done.json["job_id"], done.json["status"]) == (str(job.pk), "pending")
+    assert (job_now(job.pk).attempts, job_now(job.pk).series) == (0, 2)
+    assert [(door, reason) for _, door, reason in acts()] == [("cli", "the server is back")]
+
+
+@pytest.mark.req("J-16")
+def test_cancel_stops_a_pending_job_and_asks_a_running_one(run: Runner, firm: Firm) -> None:
+    pending, running = make_job(firm), make_job(firm, status="processing")
+    assert run("jobs", "cancel", str(pending.pk), "--json").json["status"] == "canceled"
+    asked = run("jobs", "cancel", str(running.pk))
+    assert "was asked to stop" in asked.out
+    assert job_now(running.pk).cancel_requested_at is not None
+
+
+@pytest.mark.parametrize(("verb", "status"), [("retry", "completed"), ("cancel", "completed")])
+def test_a_wrong_status_is_exit_1_and_changes_nothing(
+    run: Runner, firm: Firm, verb: str, status: str
+) -> None:
+    job = make_job(firm, status=status)
+    refused = run("jobs", verb, str(job.pk), "--json")
+    assert (refused.code, refused.json["code"]) == (1, "wrong_state")
+    assert job_now(job.pk).status == status
+
+
+@pytest.mark.req("D-02")
+def test_reprocess_takes_an_edited_payload(
+    run: Runner, firm: Firm, letter: DeadLetterQueue
+) -> None:
+    refused = run("dlq", "reprocess", str(letter.pk), "--payload", '{"surprise": 1}', "--json")
+    assert (refused.code, refused.json["code"]) == (1, "payload_invalid")
+    assert job_now(letter.original_job_id).status == "dlq"
+    done = run("dlq", "reprocess", str(letter.pk), "--priority", "0", "--note", "mended", "--json")
+    assert (done.json["resolution"], done.json["resolution_note"]) == ("reprocessed", "mended")
+    assert (job_now(letter.original_job_id).status, job_now(letter.original_job_id).priority) == (
+        "pending",
+        0,
+    )
+
+
+@pytest.mark.req("D-02")
+def test_discard_needs_a_reason_and_happens_once(run: Runner, letter: DeadLetterQueue) -> None:
+    assert run("dlq", "discard", str(letter.pk)).code == 2
+    assert run("dlq", "discard", str(letter.pk), "--reason", " ", "--json").code == 1
+    assert run("dlq", "discard", str(letter.pk), "--reason", "obsolete").code == 0
+    assert job_now(letter.original_job_id).status == "failed"
+    again = run("dlq", "discard", str(letter.pk), "--reason", "obsolete", "--json")
+    assert (again.code, again.json["code"]) == (1, "wrong_state")
+
+
+@pytest.mark.req("D-02")
+def test_escalate_assigns_a_member_of_the_firm_alone(
+    run: Runner, firm: Firm, other_firm: Firm, letter: DeadLetterQueue
+) -> None:
+    users = get_user_model().objects
+    with all_firms("test"):
+        for name, owner in (("ann", firm), ("bob", other_firm)):
+            Membership.objects.create(firm=owner, user=users.create_user(name), role=Role.OPERATOR)
+    stranger = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "bob")
+    assert stranger.code == 3
+    done = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "ann", "--json")
+    assert (done.json["resolution"], done.json["assigned_to"]) == ("escalated", "ann")
+
+
+def test_acts_on_what_is_not_there_are_exit_3(
+    run: Runner, other_firm: Firm, letter: DeadLetterQueue
+) -> None:
+    for verb in ("retry", "cancel"):
+        assert run("jobs", verb, str(uuid4())).code == 3
+    for verb in ("discard", "escalate"):
+        assert run("dlq", verb, str(uuid4()), "--reason", "x").code == 3
+    foreign = ("--reason", "x", "--firm", "globex")
+    assert run("dlq", "discard", str(letter.pk), *foreign).code == 3
+    assert job_now(letter.original_job_id).status == "dlq"

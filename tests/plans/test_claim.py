@@ -1,0 +1,180 @@
+"""The claim stays cheap: which index it takes, how many rows it touches, what it writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.clock import database_now
+from jobs.engine.claim import Turns, claim
+from jobs.engine.transactions import in_transaction
+from jobs.models import JobQueue
+from jobs.queue import EnqueueSpec, enqueue_many
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.queue_kit import new_worker, table_rows
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08")]
+
+BACKLOG = 20_000
+FIRMS = 100
+BATCH = 100
+
+# What a claim writes: none of it may stand in an index or in an index's condition.
+CLAIM_WRITES = {
+    "status", "attempts", "claimed_at", "started_at", "lease_token", "worker_id", "updated_at",
+}  # fmt: skip
+
+on_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="asks PostgreSQL's own statistics"
+)
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="asks SQLite's own planner")
+
+
+@pytest.fixture
+def backlog(firm: Firm) -> Firm:
+    """Put one firm's 20,000 jobs in front of 100 firms with one job each."""
+    past = database_now() - timedelta(days=1)
+    enqueue_many([EnqueueSpec("noop", at=past)] * BACKLOG, firm=firm)
+    light = Firm.objects.bulk_create(
+        Firm(name=f"Firm {number}", slug=f"firm-{number}") for number in range(FIRMS)
+    )
+    for one in light:
+        enqueue_many([EnqueueSpec("noop")], firm=one)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return firm
+
+
+def claim_statements(limit: int = BATCH) -> list[str]:
+    """Claim, and return the statements it took to look and to take, without their frame."""
+    with CaptureQueriesContext(connection) as queries:
+        assert len(claim(new_worker(), limit, Turns())) == limit
+    return [query["sql"] for query in queries if "jobs_jobqueue" in query["sql"]]
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Walk a plan."""
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from nodes(inner)
+
+
+def explained(statement: str) -> dict[str, Any]:
+    """Run the statement under EXPLAIN, as the engine does, and return its plan."""
+    ((plan,),) = in_transaction(
+        lambda: table_rows(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
+    )
+    parsed = json.loads(plan) if isinstance(plan, str) else plan
+    top: dict[str, Any] = parsed[0]["Plan"]
+    return top
+
+
+@on_postgresql
+def test_a_claim_takes_the_claim_index_and_touches_what_it_claims(backlog):
+    (statement,) = claim_statements()
+    plan = list(nodes(explained(statement)))
+    scans = [node for node in plan if node.get("Relation Name") == "jobs_jobqueue"]
+    assert not [node for node in scans if node["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")]
+    used = {node["Index Name"] for node in scans if "Index Name" in node}
+    assert "job_claim" in used
+    assert used <= {"job_claim", "jobs_jobqueue_pkey"}
+    touched = sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in scans
+        if "Index Name" in node
+    )
+    # Per firm a step and a look, per job a pick and a write: nothing grows with the backlog.
+    assert touched <= 4 * (FIRMS + 1) + 4 * BATCH
+    assert plan[0]["Shared Hit Blocks"] + plan[0]["Shared Read Blocks"] < 10_000
+
+
+@on_postgresql
+def test_claims_are_hot_updates(backlog):
+    def updates() -> tuple[int, int]:
+        table_rows("SELECT pg_stat_force_next_flush()::text")
+        connection.close()
+        ((all_, hot),) = table_rows(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
+            " WHERE relname = 'jobs_jobqueue'"
+        )
+        return all_, hot
+
+    before_all, before_hot = updates()
+    turns, worker_id = Turns(), new_worker()
+    claimed = sum(len(claim(worker_id, 500, turns)) for _ in range(4))
+    after_all, after_hot = updates()
+    assert claimed > 1_000
+    assert after_all - before_all == claimed
+    assert after_hot - before_hot >= 0.95 * claimed
+
+
+@on_sqlite
+def test_every_look_of_a_claim_goes_by_an_index(backlog):
+    statements = claim_statements()
+    assert statements
+    for statement in statements:
+        details = [row[-1] for row in table_rows(f"EXPLAIN QUERY PLAN {statement}")]
+        of_jobs = [text for text in details if text.split()[1] in ("q", "j")]
+        assert of_jobs
+        assert all(text.startswith("SEARCH") for text in of_jobs), details
+        assert all("job_claim" in text or "sqlite_autoindex" in text for text in of_jobs), details
+        assert not [text for text in details if "TEMP B-TREE" in text], details
+
+
+@on_sqlite
+def test_the_backlog_does_not_grow_the_work_of_a_claim(backlog):
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.ensure_connection()
+    worker_id = new_worker()
+    # Called every thousand instructions of SQLite's machine.
+    connection.connection.set_progress_handler(count, 1_000)
+    try:
+        assert len(claim(worker_id, BATCH, Turns())) == BATCH
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+    assert steps < 200
+
+
+def test_no_index_names_a_column_that_a_claim_writes():
+    for index in [*JobQueue._meta.indexes, *JobQueue._meta.constraints]:
+        if getattr(index, "fields", None) is None:
+            continue
+        condition = getattr(index, "condition", None)
+        named = {*index.fields, *(name for name, _ in getattr(condition, "children", []))}
+        assert not named & CLAIM_WRITES, index.name
+
+
+def test_the_claim_writes_what_is_listed_here_and_nothing_else(firm):
+    enqueue_many([EnqueueSpec("noop")], firm=firm)
+    with all_firms("test"):
+        before = JobQueue.objects.values().get()
+    claim(new_worker(), 1, Turns())
+    with all_firms("test"):
+        after = JobQueue.objects.values().get()
+    assert {name for name in before if before[name] != after[name]} <= CLAIM_WRITES
+
+
+@pytest.mark.req("J-01")
+def test_the_table_has_five_indexes_and_no_more():
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_constraints(cursor, "jobs_jobqueue")
+    indexed = {
+        name
+        for name, about in found.items()
+        if about["index"] or about["unique"] or about["primary_key"]
+    }
+    assert len(indexed) == 5, indexed
+    assert {"job_claim", "job_waiting", "job_firm", "job_live_key_once"} < indexed

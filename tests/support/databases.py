@@ -1,0 +1,50 @@
+"""Which database this process works on, and how to change that for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import environ
+import pytest
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+
+postgresql_only = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="a fault that only a server can have"
+)
+sqlite_only = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="a fault that only a file can have"
+)
+
+
+def database_url() -> str:
+    """Return the address of the database that this process works on."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{Path(database['NAME']).resolve()}"
+    login = quote(database["USER"])
+    if database["PASSWORD"]:
+        login += f":{quote(database['PASSWORD'], safe='')}"
+    place = database["HOST"] + (f":{database['PORT']}" if database["PORT"] else "")
+    names = ("host", "port", "sslmode")
+    options = {name: database["OPTIONS"][name] for name in names if name in database["OPTIONS"]}
+    return f"postgres://{login}@{place}/{quote(database['NAME'])}?{urlencode(options)}"
+
+
+@contextmanager
+def default_database(url: str) -> Iterator[None]:
+    """Make the PostgreSQL at `url` the default database of this thread, inside the block."""
+    settings, connection_before = (
+        connections.settings[DEFAULT_DB_ALIAS],
+        connections[DEFAULT_DB_ALIAS],
+    )
+    connections.settings[DEFAULT_DB_ALIAS] = {**settings, **environ.Env.db_url_config(url)}
+    del connections[DEFAULT_DB_ALIAS]
+    try:
+        yield
+    finally:
+        connection.close()
+        connections.settings[DEFAULT_DB_ALIAS] = settings
+        connections[DEFAULT_DB_ALIAS] = connection_before

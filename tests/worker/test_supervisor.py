@@ -1,0 +1,71 @@
+"""The parent of the worker processes: replaces the fallen, and takes its children with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from jobs.models import Worker
+from jobs.states import Status
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("W-01", "W-04")]
+
+
+def living_pids() -> set[int]:
+    """Return the processes of registered workers that have not ended."""
+    return {pid for pid in Worker.objects.values_list("pid", flat=True) if is_alive(pid)}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_killed_process_is_replaced_and_its_job_done_again(queue: Scenario, fleet: Fleet) -> None:
+    gate = queue.gate()
+    (job_id,) = queue.add(gate=gate)
+    parent = fleet.start("--processes", "2", supervised=True, lease_seconds=SHORT_LEASE_SECONDS)
+    wait_until(lambda: len(living_pids()) == 2, "two processes")
+    queue.wait_until_started(job_id)
+    (start,) = queue.journal.starts()
+    before = living_pids()
+
+    os.kill(start.pid, signal.SIGKILL)
+    gate.open()
+    queue.wait_until_settled()
+    wait_until(lambda: len(living_pids()) == 2, "two processes again")
+
+    assert living_pids() != before
+    assert parent.alive
+    fleet.stop()
+    job = queue.row(job_id)
+    assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 2, 1)
+    queue.check()
+
+
+def test_workers_end_with_their_parent(queue: Scenario, fleet: Fleet) -> None:
+    parent = fleet.start("--processes", "2", supervised=True)
+    wait_until(lambda: len(living_pids()) == 2, "two processes")
+
+    parent.tell(signal.SIGKILL)
+
+    wait_until(lambda: not living_pids(), "the end of both")
+    assert not parent.alive
+
+
+def test_a_burst_of_several_processes_ends_when_all_are_done(queue: Scenario, fleet: Fleet) -> None:
+    queue.add(100)
+
+    parent = fleet.start("--processes", "2", "--burst", supervised=True)
+
+    assert parent.wait_for_exit(30) == 0
+    assert queue.statuses() == {Status.COMPLETED: 100}
+    queue.check()
