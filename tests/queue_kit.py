@@ -66,7 +66,8 @@ def table_rows(sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...
     """Run a statement that returns rows."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params or [])
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def new_worker() -> UUID:

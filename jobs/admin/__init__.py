@@ -1,4 +1,4 @@
-"""The queue in Django's admin, to read."""
+"""The queue in Django's admin: to read, and to act on."""
 
 from jobs.admin.dead_letter import DeadLetterAdmin
 from jobs.admin.job import JobAdmin

@@ -17,9 +17,10 @@ from django.utils.safestring import SafeString
 
 from jobs.ages import since_in_words
 from jobs.lists import id_range
-from jobs.shapes import iso, mask_secrets
+from jobs.shapes import Mask, iso, mask_secrets, mask_values
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
-from tenants.admin.base import ReadOnlyAdmin, sees_several_firms
+from tenants.admin.base import ReadOnlyAdmin, access_in
+from tenants.models import Role
 
 __all__ = ["QueueAdmin", "ReadOnlyAdmin"]
 
@@ -72,14 +73,9 @@ class Fact:
 
 
 class QueueAdmin(ReadOnlyAdmin):
-    """A list of firm-owned queue rows; names the firm where there can be several."""
+    """A list of firm-owned queue rows."""
 
     list_select_related: tuple[str, ...] = ("firm",)
-
-    def get_list_display(self, request: HttpRequest) -> list[str]:
-        """Show the firm only to those who see several."""
-        columns = list(super().get_list_display(request))
-        return columns if sees_several_firms() else [name for name in columns if name != "firm"]
 
 
 def short_id(value: object) -> str:
@@ -119,9 +115,15 @@ def error_line(text: str) -> SafeString | str:
     return format_html('<span class="queue-clip" title="{0}">{0}</span>', line) if line else "-"
 
 
-def pretty_json(value: object) -> str:
-    """Return JSON data to be read by people, its secrets masked."""
-    return json.dumps(mask_secrets(value), ensure_ascii=False, indent=2, default=str)
+def payload_mask(request: HttpRequest, firm_id: int) -> Mask:
+    """Return what hides from this user: secrets from who may act, every value from viewers."""
+    may_read = access_in(request).may(Role.OPERATOR, firm_id)
+    return mask_secrets if may_read else mask_values
+
+
+def pretty_json(value: object, mask: Mask = mask_secrets) -> str:
+    """Return JSON data to be read by people; `mask` goes over it."""
+    return json.dumps(mask(value), ensure_ascii=False, indent=2, default=str)
 
 
 def id_begins(field: str, term: str) -> Q | None:

@@ -9,10 +9,13 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
+from jobs.admin.charts import HOURS, charts
+from jobs.admin.firm_lines import firm_lines
 from jobs.ages import in_words
+from jobs.clock import database_now
 from jobs.states import Status
 from jobs.stats import CategoryStats, QueueStats, queue_stats
-from tenants.admin.base import sees_all_firms
+from tenants.admin.base import sees_all_firms, sees_several_firms
 
 STATUS_HEADINGS: dict[Status, str] = {
     status: "Dead" if status == Status.DLQ else status.value.capitalize() for status in Status
@@ -52,7 +55,7 @@ class CategoryLine:
 
 def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the queue's figures to the index page (Unfold's DASHBOARD_CALLBACK)."""
-    stats = queue_stats()
+    stats, now = queue_stats(), database_now()
     return {
         **context,
         "title": "Queue",
@@ -60,6 +63,9 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "statuses": list(STATUS_HEADINGS.values()),
         "lines": [_line(row) for row in stats["categories"]],
         "window_minutes": stats["window_minutes"],
+        "charts": charts(now),
+        "chart_hours": HOURS,
+        "firms": firm_lines(now) if sees_several_firms() else [],
     }
 
 

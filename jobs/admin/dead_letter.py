@@ -13,16 +13,18 @@ from jobs.admin.base import (
     REASON_LABELS,
     RESOLUTION_LABELS,
     Fact,
-    QueueAdmin,
     age,
     error_line,
     exact,
     id_begins,
     job_url,
     known,
+    payload_mask,
     pretty_json,
     short_id,
 )
+from jobs.admin.bulk import BulkActingAdmin
+from jobs.admin.dead_letter_acts import Discard, Escalate, Reprocess
 from jobs.admin.filters import (
     DeadCategoryFilter,
     DeadTypeFilter,
@@ -37,9 +39,11 @@ SAME_FAILURE_SHOWN = 10
 
 
 @admin.register(DeadLetterQueue)
-class DeadLetterAdmin(QueueAdmin):
+class DeadLetterAdmin(BulkActingAdmin):
     """Jobs that wait for a decision, and those that were decided about."""
 
+    acts = (Reprocess(), Escalate(), Discard())
+    bulk_acts = (Reprocess(), Discard())
     change_form_template = "admin/jobs/deadletterqueue/page.html"
     list_display = ("dead_letter", "cause", "decision", "firm", "moved", "failure")
     list_select_related = ("firm", "original_job")
@@ -81,7 +85,7 @@ class DeadLetterAdmin(QueueAdmin):
             "title": job.job_type,
             "row": row,
             "job": job,
-            "payload": pretty_json(job.payload),
+            "payload": pretty_json(job.payload, payload_mask(request, row.firm_id)),
             "reason": row.reason.replace("_", " "),
             "reason_label": REASON_LABELS[row.reason],
             "resolution": row.resolution or "open",
@@ -95,6 +99,11 @@ class DeadLetterAdmin(QueueAdmin):
         return super().change_view(
             request, object_id, form_url, {**context, **(extra_context or {})}
         )
+
+    def subject(self, row: DeadLetterQueue) -> str:
+        """Name the type, the dead letter and its error."""
+        error = error_text(row)
+        return f"{row.original_job.job_type} {short_id(row.pk)}{': ' if error else ''}{error}"
 
     @display(description="Dead letter", header=True)
     def dead_letter(self, row: DeadLetterQueue) -> list[str]:
@@ -119,7 +128,12 @@ class DeadLetterAdmin(QueueAdmin):
     @display(description="Error")
     def failure(self, row: DeadLetterQueue) -> str:
         """Show the beginning of the error."""
-        return error_line(f"{row.error_class}: {row.error}".strip(": "))
+        return error_line(error_text(row))
+
+
+def error_text(row: DeadLetterQueue) -> str:
+    """Return the error with its class."""
+    return f"{row.error_class}: {row.error}".strip(": ")
 
 
 def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:

@@ -1,59 +1,36 @@
-"""The filters of the queue's lists: their choices come from code and scope, never from rows."""
+"""The filters of the queue's lists: their choices come from code, never from rows."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
 from jobs import registry
 from jobs.clock import database_now
 from jobs.lists import OPEN_RESOLUTIONS, JobFilter, with_status
 from jobs.states import Category, DeadReason, Resolution, Status
-from tenants.admin.base import sees_several_firms
-from tenants.models import Firm
-from tenants.scope import require_scope
+from tenants.admin.filters import SPANS, ChoiceFilter, Choices, FirmFilter, SpanFilter
 
-Choices = list[tuple[str, str]]
-
-_SPANS = {
-    "1h": ("Last hour", timedelta(hours=1)),
-    "24h": ("Last 24 hours", timedelta(hours=24)),
-    "7d": ("Last 7 days", timedelta(days=7)),
-    "30d": ("Last 30 days", timedelta(days=30)),
-}
+# The queue's pages and those of mail take their filters from here.
+__all__ = [
+    "CategoryFilter",
+    "ChoiceFilter",
+    "Choices",
+    "CreatedFilter",
+    "DeadCategoryFilter",
+    "DeadTypeFilter",
+    "FirmFilter",
+    "JobTypeFilter",
+    "MovedFilter",
+    "ReasonFilter",
+    "ResolutionFilter",
+    "StatusFilter",
+]
 
 
 def _choices(words: type[Status] | type[Category] | type[DeadReason]) -> Choices:
     return [(word.value, word.value.replace("_", " ")) for word in words]
-
-
-class ChoiceFilter(DropdownFilter):
-    """A dropdown; a value it does not offer finds nothing."""
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        """Return the choices."""
-        return self.offered()
-
-    def offered(self) -> Choices:
-        """Return value and text of each choice."""
-        raise NotImplementedError
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the rows that match an offered value."""
-        raise NotImplementedError
-
-    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Narrow the list to the chosen value."""
-        value = self.value()
-        if not value:
-            return rows
-        if value not in dict(self.offered()):
-            return rows.none()
-        return self.narrow(rows, value)
 
 
 class StatusFilter(ChoiceFilter):
@@ -103,27 +80,20 @@ class JobTypeFilter(ChoiceFilter):
         return rows.filter(**{self.field: value})
 
 
-class CreatedFilter(ChoiceFilter):
+class CreatedFilter(SpanFilter):
     """Jobs of the last hours or days."""
-
-    title = "age"
-    parameter_name = "age"
-
-    def offered(self) -> Choices:
-        """Offer a few spans."""
-        return [(value, text) for value, (text, _) in _SPANS.items()]
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Keep what was created within the span."""
-        return JobFilter(since=database_now() - _SPANS[value][1]).apply(rows)
+        return JobFilter(since=database_now() - SPANS[value]).apply(rows)
 
 
-class MovedFilter(CreatedFilter):
+class MovedFilter(SpanFilter):
     """Dead letters of the last hours or days."""
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Keep what was moved within the span."""
-        return rows.filter(moved_at__gte=database_now() - _SPANS[value][1])
+        return rows.filter(moved_at__gte=database_now() - SPANS[value])
 
 
 class DeadCategoryFilter(CategoryFilter):
@@ -168,24 +138,3 @@ class ResolutionFilter(ChoiceFilter):
         if value == "open":
             return rows.filter(resolution__in=OPEN_RESOLUTIONS)
         return rows.filter(resolution=value)
-
-
-class FirmFilter(TextFilter):
-    """Rows of one firm, by its slug; offered where there can be several."""
-
-    title = "firm (slug)"
-    parameter_name = "firm"
-
-    def has_output(self) -> bool:
-        """Hide the filter from members of a single firm."""
-        return sees_several_firms()
-
-    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Keep the firm's rows; a firm out of sight finds nothing, like one that is not."""
-        slug = self.value()
-        if not slug:
-            return rows
-        firm = Firm.objects.filter(slug=slug.strip()).first()
-        if firm is None or not require_scope("Firm").allows(firm.pk):
-            return rows.none()
-        return rows.filter(firm_id=firm.pk)

@@ -13,15 +13,16 @@ from unfold.decorators import display
 from jobs.admin.base import (
     STATUS_LABELS,
     Fact,
-    QueueAdmin,
     age,
     error_line,
     exact,
     job_url,
     known,
+    payload_mask,
     pretty_json,
     short_id,
 )
+from jobs.admin.bulk import BulkActingAdmin
 from jobs.admin.filters import (
     CategoryFilter,
     CreatedFilter,
@@ -29,6 +30,7 @@ from jobs.admin.filters import (
     JobTypeFilter,
     StatusFilter,
 )
+from jobs.admin.job_acts import CancelJob, RetryJob
 from jobs.admin.timeline import headline, timeline
 from jobs.ages import in_words
 from jobs.clock import database_now
@@ -39,9 +41,11 @@ from jobs.states import Priority
 
 
 @admin.register(JobQueue)
-class JobAdmin(QueueAdmin):
+class JobAdmin(BulkActingAdmin):
     """Every job there is, newest first."""
 
+    acts = (RetryJob(), CancelJob())
+    bulk_acts = (RetryJob(),)
     change_form_template = "admin/jobs/jobqueue/page.html"
     list_display = ("job", "state", "firm", "created", "waited", "tries", "error")
     list_filter = (StatusFilter, CategoryFilter, JobTypeFilter, FirmFilter, CreatedFilter)
@@ -51,6 +55,7 @@ class JobAdmin(QueueAdmin):
         "Job id (or its beginning), correlation id, idempotency key (or its beginning)"
     )
     ordering = ("-job_id",)
+    list_select_related = ("firm",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         """Leave the large columns in the database where only the list is asked for."""
@@ -76,7 +81,7 @@ class JobAdmin(QueueAdmin):
     ) -> Any:
         """Show one job: where it stands, what happened to it, what it carries."""
         job: Any = self.get_object(request, object_id)
-        details, now = details_of(job), database_now()
+        details, now, mask = details_of(job), database_now(), payload_mask(request, job.firm_id)
         context = {
             "title": job.job_type,
             "job": job,
@@ -84,15 +89,19 @@ class JobAdmin(QueueAdmin):
             "status_label": STATUS_LABELS[job.status],
             "headline": headline(job, now),
             "timeline": timeline(details, now),
-            "payload": pretty_json(job.payload),
-            "result": None if job.result is None else pretty_json(job.result),
+            "payload": pretty_json(job.payload, mask),
+            "result": None if job.result is None else pretty_json(job.result, mask),
             "facts": known(_facts(job)),
             "children": [(child, STATUS_LABELS[child.status]) for child in details.children],
-            "steps": [(step, pretty_json(step.result)) for step in details.steps],
+            "steps": [(step, pretty_json(step.result, mask)) for step in details.steps],
         }
         return super().change_view(
             request, object_id, form_url, {**context, **(extra_context or {})}
         )
+
+    def subject(self, row: JobQueue) -> str:
+        """Name the type, the job and its status."""
+        return f"{row.job_type} {short_id(row.job_id)} ({row.status})"
 
     @display(description="Job", header=True)
     def job(self, job: JobQueue) -> list[str]:

@@ -11,17 +11,21 @@ from django.urls import reverse
 from django.utils.html import format_html
 from unfold.decorators import display
 
-from jobs.admin.base import QueueAdmin, age
+from jobs.admin.base import age
 from jobs.admin.filters import FirmFilter
+from jobs.admin.lock_acts import ForceRelease
 from jobs.models import ConcurrencyLock
+from tenants.admin.acts import ActingAdmin
 
 JOB_HOLDER = "job:"
 
 
 @admin.register(ConcurrencyLock)
-class LockAdmin(QueueAdmin):
+class LockAdmin(ActingAdmin):
     """Who holds which lock, since when."""
 
+    acts = (ForceRelease(),)
+    list_select_related = ("firm",)
     list_display = ("lock_key", "slot", "firm", "holder", "held", "expires", "fencing_token")
     list_filter = (FirmFilter,)
     search_fields = ("lock_key__startswith",)
@@ -36,6 +40,10 @@ class LockAdmin(QueueAdmin):
         """Find by the key; it may hold spaces, so the term is taken as it is."""
         term = search_term.strip()
         return (queryset.filter(lock_key__startswith=term) if term else queryset), False
+
+    def after_act(self, row: ConcurrencyLock) -> str:
+        """Return to the list: the lock is gone."""
+        return reverse("admin:jobs_concurrencylock_changelist")
 
     @display(description="Holder")
     def holder(self, lock: ConcurrencyLock) -> str:

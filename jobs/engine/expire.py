@@ -21,14 +21,15 @@ def _expire() -> int:
     now = dialect.now_sql()
     ended = fetch(
         f"""
-        UPDATE jobs_jobqueue
-        SET status = 'failed', last_error = %s, completed_at = {now}, updated_at = {now},
-            ready = %s, waiting = %s, live_key = NULL
-        WHERE job_id IN (
+        WITH due AS {dialect.materialized} (
             SELECT job_id FROM jobs_jobqueue
             WHERE (ready OR waiting) AND status = 'pending' AND expires_at <= {now}
             ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
-        ) AND status = 'pending'
+        )
+        UPDATE jobs_jobqueue
+        SET status = 'failed', last_error = %s, completed_at = {now}, updated_at = {now},
+            ready = %s, waiting = %s, live_key = NULL
+        WHERE job_id IN (SELECT due.job_id FROM due) AND status = 'pending'
         RETURNING job_id, firm_id, category, lock_key
         """,
         [EXPIRED_MESSAGE, False, False],

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import fetch, in_transaction
+from jobs.engine.transactions import fetch, in_transaction, run
 
 CHUNK = 1000
 RACE_REPEATS = 20
@@ -81,7 +81,9 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
 
 
 def _insert_chunk(jobs: Sequence[NewJob]) -> list[UUID]:
-    stands_for = _reserve_once_only([job for job in jobs if job.once_only])
+    once_only = [job for job in jobs if job.once_only and job.idempotency_key is not None]
+    stands_for = _reserve_once_only(once_only)
+    first_comers = [job for job in once_only if job.job_id not in stands_for]
     open_jobs = {job.job_id: job for job in jobs if job.job_id not in stands_for}
     for _ in range(RACE_REPEATS):
         stored = _insert_rows(list(open_jobs.values()))
@@ -92,7 +94,9 @@ def _insert_chunk(jobs: Sequence[NewJob]) -> list[UUID]:
         open_jobs = {job_id: job for job_id, job in refused.items() if job_id not in stands_for}
         if not open_jobs:
             break
-    return [stands_for[job.job_id] for job in jobs]
+    _hand_keys_on([job for job in first_comers if stands_for[job.job_id] != job.job_id], stands_for)
+    # A late one may stand for a job of this chunk that was not stored itself.
+    return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
 
 
 def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
@@ -147,16 +151,15 @@ def _live_holders(refused: dict[UUID, NewJob]) -> dict[UUID, UUID]:
 def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
     """Reserve the keys of once-only jobs for ever; return the jobs that came too late.
 
-    Must run in the transaction that stores the jobs.
+    Each must have a key. Must run in the transaction that stores the jobs.
     """
-    keyed = [job for job in jobs if job.idempotency_key is not None]
-    if not keyed:
+    if not jobs:
         return {}
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("once-only keys need a transaction")
     dialect = dialects.current()
     columns = {"firm_id": Column.BIGINT, "key": Column.TEXT, "job_id": Column.UUID}
-    table = [(job.firm_id, job.idempotency_key, job.job_id) for job in keyed]
+    table = [(job.firm_id, job.idempotency_key, job.job_id) for job in jobs]
     rows, params = dialect.rows_sql("r", columns, table)
     fetch(
         f"""
@@ -176,3 +179,21 @@ def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
         params,
     )
     return {dialect.read_uuid(mine): dialect.read_uuid(theirs) for mine, theirs in holders}
+
+
+def _hand_keys_on(refused: Sequence[NewJob], stands_for: dict[UUID, UUID]) -> None:
+    """Let the keys these jobs reserved name the live jobs that stand for them."""
+    if not refused:
+        return
+    rows, params = dialects.current().rows_sql(
+        "r",
+        {"mine": Column.UUID, "holder": Column.UUID, "firm": Column.BIGINT},
+        [(job.job_id, stands_for[job.job_id], job.firm_id) for job in refused],
+    )
+    run(
+        f"""
+        UPDATE jobs_idempotencykey AS k SET job_id = r.holder FROM {rows}
+        WHERE k.id = r.mine AND k.firm_id = r.firm
+        """,
+        params,
+    )

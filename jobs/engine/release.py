@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from jobs.engine import dialects
@@ -10,9 +10,12 @@ from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.history import EndedAttempt, record
 from jobs.engine.locks import free_job_locks
+from jobs.engine.rescue import Held, held_by
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.outcomes import Failure
 from jobs.states import AttemptEnd
+
+LOST_ANSWER = "the answer to its claim was lost"
 
 
 def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
@@ -25,13 +28,33 @@ def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
     return in_transaction(lambda: _release(claims, reason))
 
 
-def _release(claims: Sequence[Claim], reason: str) -> list[UUID]:
+def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> set[tuple[int, str]]:
+    """Put back what this worker holds without knowing: its claims whose answer never came.
+
+    `known_tokens` are those of all claims it does know. Call it from the thread that claims.
+    Returns the lock keys for the caller to admit.
+    """
+    freed: set[tuple[int, str]] = set()
+    while lost := in_transaction(lambda: _release_batch(worker_id, known_tokens)):
+        freed |= {(job.firm_id, job.lock_key) for job in lost if job.lock_key is not None}
+    return freed
+
+
+def _release_batch(worker_id: UUID, known_tokens: Collection[int]) -> list[Held]:
+    lost = held_by(worker_id, besides=known_tokens)
+    _release(lost, LOST_ANSWER)
+    return lost
+
+
+def _release(claims: Sequence[Claim | Held], reason: str) -> list[UUID]:
     dialect = dialects.current()
     now = dialect.now_sql()
+    # Of two claims of one job only the newer can be in force.
+    newest = {claim.job_id: claim for claim in sorted(claims, key=lambda claim: claim.lease_token)}
     rows, params = dialect.rows_sql(
         "r",
         {"id": Column.UUID, "token": Column.BIGINT},
-        sorted((claim.job_id, claim.lease_token) for claim in claims),
+        sorted((claim.job_id, claim.lease_token) for claim in newest.values()),
     )
     released = fetch(
         f"""
@@ -46,7 +69,7 @@ def _release(claims: Sequence[Claim], reason: str) -> list[UUID]:
         params,
     )
     ids = {dialect.read_uuid(row[0]) for row in released}
-    mine = [claim for claim in claims if claim.job_id in ids]
+    mine = [claim for claim in newest.values() if claim.job_id in ids]
     free_job_locks([claim.job_id for claim in mine if claim.lock_key is not None])
     record(
         [

@@ -8,7 +8,7 @@ back. Every condition stands in the UPDATE itself, so a rescuer that slept moves
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -137,7 +137,7 @@ def _forget(worker_id: UUID) -> None:
 
 def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random) -> RescueReport:
     """Take back one batch; `running` None counts every attempt."""
-    held = _held_by(worker_id)
+    held = held_by(worker_id)
     if not held:
         return RescueReport()
     decided = [_decide(job, running is None or job.job_id in running, rng) for job in held]
@@ -145,17 +145,22 @@ def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random)
     return _write_consequences([one for one in decided if one.job.job_id in taken])
 
 
-def _held_by(worker_id: UUID) -> list[Held]:
+def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
+    """Return, and lock, a batch of the worker's jobs in flight; not those with these tokens."""
     dialect = dialects.current()
+    tokens, params = dialect.rows_sql(
+        "r", {"token": Column.BIGINT}, [(token,) for token in besides]
+    )
     rows = fetch(
         f"""
         SELECT job_id, firm_id, category, job_type, attempts, max_attempts, series, lease_token,
             lock_key, cancel_requested_at IS NOT NULL
         FROM jobs_jobqueue
         WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
+          AND lease_token NOT IN (SELECT r.token FROM {tokens})
         ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
         """,
-        [dialect.value(Column.UUID, worker_id)],
+        [dialect.value(Column.UUID, worker_id), *params],
     )
     return [
         Held(

@@ -281,10 +281,10 @@ def _stale(missed: Sequence[Claim]) -> list[Claim]:
     )
     mine = fetch(
         f"""
-        SELECT j.job_id FROM jobs_jobqueue j
+        SELECT r.token FROM jobs_jobqueue j
         JOIN {rows} ON j.job_id = r.job_id WHERE j.lease_token = -r.token
         """,
         params,
     )
-    settled = {dialect.read_uuid(row[0]) for row in mine}
-    return [claim for claim in missed if claim.job_id not in settled]
+    settled = {token for (token,) in mine}
+    return [claim for claim in missed if claim.lease_token not in settled]

@@ -9,11 +9,14 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 
 from jobs.conf import listen_database_url
-from jobs.engine.wakeup import CHANNEL, subscribe, unsubscribe
+from jobs.engine.wakeup import CHANNEL, NOTIFY_INTERVAL_SECONDS, subscribe, unsubscribe
+from jobs.worker.database import AWAY
 from jobs.worker.state import WorkerState
 
 LISTEN_SECONDS = 5.0
 DATA_VERSION_SECONDS = 0.1
+# A hint may stand for jobs that come up to one interval after it: one more look finds them.
+ECHO_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
 
 
 class Listener:
@@ -22,12 +25,14 @@ class Listener:
     def __init__(self, state: WorkerState) -> None:
         self._state = state
         self._woken = threading.Event()
-        self._data_version: int | None = None
+        self._hinted = False
 
     def start(self) -> None:
-        """Subscribe to this process's hints and, on PostgreSQL, to those of others."""
+        """Subscribe to this process's hints and to those of others."""
         subscribe(self._woken)
-        if connection.vendor == "postgresql" and listen_database_url() != "off":
+        if connection.vendor == "sqlite":
+            threading.Thread(target=self._watch_file, name="listener", daemon=True).start()
+        elif listen_database_url() != "off":
             threading.Thread(target=self._listen, name="listener", daemon=True).start()
 
     def stop(self) -> None:
@@ -40,23 +45,26 @@ class Listener:
         self._woken.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a hint, `seconds` at most. Call from the claiming thread."""
-        if connection.vendor != "sqlite":
-            self._woken.wait(seconds)
-        else:
-            self._watch_data_version(seconds)
+        """Wait for a hint, `seconds` at most."""
+        self._hinted = self._woken.wait(min(seconds, ECHO_SECONDS) if self._hinted else seconds)
         self._woken.clear()
 
-    def _watch_data_version(self, seconds: float) -> None:
-        remaining = seconds
-        while remaining > 0 and not self._woken.wait(min(DATA_VERSION_SECONDS, remaining)):
-            remaining -= DATA_VERSION_SECONDS
-            with connection.cursor() as cursor:
-                cursor.execute("PRAGMA data_version", [])
-                version = cursor.fetchone()[0]
-            if version != self._data_version:
-                self._data_version = version
-                return
+    def _watch_file(self) -> None:
+        """Look for commits of others, over a connection of this thread's own."""
+        seen = None
+        while not self._state.halt.wait(DATA_VERSION_SECONDS):
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("PRAGMA data_version", [])
+                    version = cursor.fetchone()[0]
+            except AWAY:
+                # Polling goes on meanwhile; the claiming thread reports the outage.
+                connection.close()
+                version = None
+            if version != seen:
+                seen = version
+                self._woken.set()
+        connection.close()
 
     def _listen(self) -> None:
         while not self._state.halt.is_set():

@@ -12,7 +12,7 @@ from jobs import VERSION, registry
 from jobs.engine.admit import admit
 from jobs.engine.claim import Claim, Turns, claim
 from jobs.engine.lease import WorkerInfo, deregister
-from jobs.engine.release import release
+from jobs.engine.release import release, release_lost
 from jobs.engine.settle import Settlement
 from jobs.events import Event, emit
 from jobs.executor import timed_out
@@ -41,6 +41,8 @@ class WorkerLoop:
         self.state = WorkerState()
         self._turns = Turns()
         self._claimed = 0
+        # The database may have made a claim of which this worker was never told.
+        self._claim_in_doubt = False
         self._outage = Outage(self.state.rng, self.state.stopping)
         self._pool = Pool(self.state, options.concurrency)
         self._completer = Completer(self.state, self._pool.forget)
@@ -117,13 +119,18 @@ class WorkerLoop:
         return True
 
     def _claim(self, wanted: int) -> list[Claim]:
-        return claim(
+        if self._claim_in_doubt:
+            admit(release_lost(self.state.worker_id, self._pool.known_tokens()))
+        self._claim_in_doubt = True
+        claims = claim(
             self.state.worker_id,
             wanted,
             self._turns,
             categories=self.options.categories,
             job_types=self.options.job_types,
         )
+        self._claim_in_doubt = False
+        return claims
 
     def _rest(self) -> bool:
         """Wait for a hint or the next poll. False: a burst is done."""

@@ -100,6 +100,11 @@ class Pool:
             self._changed.notify_all()
             return waiting
 
+    def known_tokens(self) -> set[int]:
+        """Return the lease tokens of all claims that wait, run, or are not yet settled."""
+        with self._changed:
+            return {claim.lease_token for claim in (*self._line, *self._started.values())}
+
     def running(self) -> list[Running]:
         """Return the handlers that run now."""
         with self._changed:

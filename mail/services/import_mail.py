@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 from email.policy import compat32
-from email.utils import parseaddr
 from itertools import groupby
 from pathlib import Path
 
@@ -16,10 +15,12 @@ from mail.models import MailAccount
 from mail.services.accounts import own_addresses
 from mail.services.mail_files import FoundMessage, Unreadable, find_messages
 from mail.services.queueing import request_backfill
+from mail.text.addresses import parse_sender
 from tenants.scope import firm_scope
 
 RECEIVED = ("INBOX", "UNREAD")
 SENT = ("SENT",)
+MAX_HEADER_BYTES = 256 * 1024
 
 
 @dataclass
@@ -69,6 +70,6 @@ def import_mail(
 
 def labels_for(raw: bytes, owners: frozenset[str]) -> tuple[str, ...]:
     """Return where a message belongs: sent mail when one of the owners wrote it, else inbox."""
-    headers = BytesHeaderParser(policy=compat32).parsebytes(raw[: 256 * 1024])
-    sender = parseaddr(str(headers.get("From", "")))[1]
-    return SENT if sender.lower() in owners else RECEIVED
+    headers = BytesHeaderParser(policy=compat32).parsebytes(raw[:MAX_HEADER_BYTES])
+    sender = parse_sender(tuple(str(value) for value in headers.get_all("From", [])))
+    return SENT if sender.key in owners else RECEIVED

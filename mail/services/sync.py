@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F
 from django.db.models.functions import Now
 
 from mail.conf import sync_full_days
@@ -203,7 +203,7 @@ def _seed_cursor(account: MailAccount, history_id: int) -> None:
 
 def _forget_cursor(account: MailAccount, expired: int) -> None:
     with firm_scope(account.firm_id):
-        MailAccount.objects.filter(pk=account.pk).filter(Q(history_cursor=expired)).update(
+        MailAccount.objects.filter(pk=account.pk, history_cursor=expired).update(
             history_cursor=None, sync_status=SyncStatus.NEEDS_BACKFILL
         )
         record_event(EventType.HISTORY_EXPIRED, account, detail={"cursor": expired})

@@ -9,7 +9,11 @@ from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from tenants.access import Access, access_of
+from tenants.models import Role
 from tenants.scope import current_scope
+
+_ACCESS = "firm_access"
 
 
 class ReadOnlyAdmin(ModelAdmin):
@@ -47,6 +51,11 @@ class ReadOnlyAdmin(ModelAdmin):
         """Allow whoever may view."""
         return self.has_view_permission(request)
 
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        """Show the firm only to those who see several."""
+        columns = list(super().get_list_display(request))
+        return columns if sees_several_firms() else [name for name in columns if name != "firm"]
+
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Model:
@@ -70,6 +79,20 @@ class ReadOnlyAdmin(ModelAdmin):
         """Show the page, without the buttons that would change something."""
         context = {"show_save": False, "show_save_and_continue": False, **(extra_context or {})}
         return super().changeform_view(request, object_id, form_url, context)
+
+
+def access_in(request: HttpRequest) -> Access:
+    """Return what the request's user may see and do; asked of the database once a request."""
+    if not hasattr(request, _ACCESS):
+        setattr(request, _ACCESS, access_of(request.user))
+    known: Access = getattr(request, _ACCESS)
+    return known
+
+
+def may_somewhere(request: HttpRequest, needed: Role) -> bool:
+    """Say whether the request's user has this role, or a higher one, in any firm."""
+    roles = access_in(request).roles
+    return roles is None or any(role.includes(needed) for role in roles.values())
 
 
 def sees_all_firms() -> bool:

@@ -32,6 +32,7 @@ class FirmView(APIView):
     `?firm=slug` where the view takes it, and rolled back whatever the error.
     """
 
+    http_method_names = ["get", "head", "post"]
     permission_classes = (IsMember,)
     throttle_classes = (CallerThrottle, FirmThrottle)
     query_class: ClassVar[type[QuerySerializer]] = NoQuery
@@ -57,8 +58,10 @@ class FirmView(APIView):
             self.access = access_of(user) if user.is_authenticated else Access({})
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check the caller and the query parameters, then enter the caller's scope."""
+        """Check the caller, the method and the query parameters, then enter the caller's scope."""
         super().initial(request, *args, **kwargs)
+        if request.method not in self.allowed_methods:
+            self.http_method_not_allowed(request)
         self.query = self.query_class.read(request.query_params)
         slug = self.query.pop("firm", None)
         seen = self.access if slug is None else self._narrowed_to(slug)

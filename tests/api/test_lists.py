@@ -215,12 +215,15 @@ def test_pages_hold_still_while_jobs_arrive(viewer: Api, acme: FirmRows) -> None
 
 @pytest.mark.parametrize("path", ["dlq/", "locks/", "workers/"])
 def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> None:
-    expires = timezone.now() + timedelta(hours=1)
+    now = timezone.now().replace(microsecond=123_000)
+    expires = now + timedelta(hours=1)
     with all_firms("test"):
+        DeadLetterQueue.objects.update(moved_at=now)
         for number in range(3):
             job = make_job(acme.firm, status="dlq")
+            # A batch of dead letters shares its time.
             DeadLetterQueue.objects.create(
-                firm=acme.firm, original_job=job, job_series=1, reason="stale"
+                firm=acme.firm, original_job=job, job_series=1, reason="stale", moved_at=now
             )
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
+from django.db.models import Manager
 from django.test import Client
 
 from jobs.api.urls import urlpatterns
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
-from tenants.models import Membership, Role
+from tenants.models import Membership, Role, TenantManager
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, audit_log, key_for, problem
 
@@ -131,6 +133,25 @@ def test_another_firms_rows_do_not_exist(
     assert globex.canary not in text
     assert str(globex.waiting.pk) not in text
     assert everything() == before
+
+
+@pytest.mark.req("T-02")
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="row level security is PostgreSQL's")
+@EACH
+def test_row_level_security_holds_where_the_managers_filter_is_gone(
+    operation: Operation,
+    acme: FirmRows,
+    globex: FirmRows,
+    worker: Worker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Api(key_for(acme.firm, Role.ADMIN))
+    monkeypatch.setattr(TenantManager, "get_queryset", Manager.get_queryset)
+    answer = operation.call(api, globex)
+    assert answer.status_code == (200 if operation.is_list else 404)
+    text = answer.content.decode()
+    assert globex.canary not in text
+    assert str(globex.waiting.pk) not in text
 
 
 @EACH

@@ -36,6 +36,7 @@ def work_types(job_types: dict[str, Any]) -> None:
 
     declare("test.work")
     declare("test.other", category="export")
+    declare("test.jittered", retry=RetryPolicy())
     declare("test.once", once_only=True)
     declare("test.named", idempotency_key=lambda p: f"named:{p.name}")
     declare("test.locked", lock_key=lambda p: p.name)

@@ -10,6 +10,8 @@ import pytest
 from django.db import connection
 
 from jobs.conf import lease_seconds
+from jobs.engine import dialects
+from jobs.engine import rescue as module
 from jobs.engine.admit import sweep
 from jobs.engine.lease import deregister, heartbeat, note_running
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
@@ -35,14 +37,13 @@ from tests.queue_kit import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+SETTLED = type(dialects.current()).database_is_settled_sql
+
+
 @pytest.fixture(autouse=True)
 def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server have been up for long, whenever it was started."""
-    from jobs.engine import dialects
-
-    monkeypatch.setattr(
-        type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1", raising=True
-    )
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
 
 
 def after_the_lease() -> RescueReport:
@@ -225,8 +226,6 @@ def test_a_job_that_another_worker_has_by_now_is_left_alone(add):
 
 @pytest.mark.req("J-14")
 def test_more_jobs_than_a_batch_are_all_rescued(monkeypatch, add):
-    from jobs.engine import rescue as module
-
     monkeypatch.setattr(module, "BATCH", 3)
     ids = [add() for _ in range(8)]
     take(8, worker_id=new_worker())
@@ -249,12 +248,9 @@ def test_rescuing_again_finds_nothing(add):
 def test_a_database_that_was_just_started_declares_nobody_dead(
     monkeypatch, add, since_seconds, dead
 ):
-    monkeypatch.undo()
-    from jobs.engine import rescue as module
-
-    take_started_by = new_worker()
     add()
-    take_started(take_started_by)
+    take_started(new_worker())
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", SETTLED)
     monkeypatch.setattr(module, "lease_seconds", lambda: since_seconds)
     assert after_the_lease().workers == dead
 
@@ -281,3 +277,21 @@ def test_orphans_are_not_confused_with_jobs_of_living_workers(add):
     with later(lease_seconds() + 1):
         assert rescue_orphans(Random(1)) == RescueReport()
     assert row(job_id).status == "claimed"
+
+
+@pytest.mark.req("J-09", "J-14")
+def test_an_outcome_that_came_between_the_look_and_the_write_stands(add):
+    job_id = add("test.jittered")
+    held = take_started(new_worker())
+
+    class Nap(Random):
+        """Drawn between the look at a job and the write to it."""
+
+        def uniform(self, a: float, b: float) -> float:
+            finish(held, Completed({}))
+            return a
+
+    with later(lease_seconds() + 1):
+        assert rescue(Nap()) == RescueReport(workers=1)
+    assert row(job_id).status == "completed"
+    assert attempts() == dead_letters() == []

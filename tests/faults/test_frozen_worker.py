@@ -7,8 +7,8 @@ import pytest
 from jobs.models import Worker
 from jobs.states import Status
 from tests.support.history import transitions
+from tests.support.prefetch import claim_ahead
 from tests.support.scenario import Scenario
-from tests.support.waiting import wait_until
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = pytest.mark.processes
@@ -56,25 +56,18 @@ def test_late_writes_of_a_frozen_worker_change_nothing_and_it_works_on_under_a_n
 def test_a_thawed_worker_starts_none_of_the_jobs_it_had_claimed_ahead(
     queue: Scenario, fleet: Fleet
 ) -> None:
-    gate = queue.gate()
-    queue.add(20)
-    frozen = fleet.start("--concurrency", "1", lease_seconds=SHORT_LEASE_SECONDS)
-    queue.wait_until_settled()
-    (blocking,) = queue.add(gate=gate, priority=0)
-    behind = queue.add(150, priority=0)
-    queue.wait_until_started(blocking)
-    wait_until(lambda: Status.CLAIMED in queue.statuses(behind), "jobs claimed ahead")
-    frozen.freeze()
+    ahead = claim_ahead(queue, fleet, lease_seconds=SHORT_LEASE_SECONDS)
+    ahead.worker.freeze()
 
-    gate.open()
+    ahead.gate.open()
     other = fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
     queue.wait_until_settled()
-    frozen.thaw()
-    frozen.wait_for("job.attempt_stale")
-    frozen.wait_for("worker.marked_dead")
+    ahead.worker.thaw()
+    ahead.worker.wait_for("job.attempt_stale")
+    ahead.worker.wait_for("worker.marked_dead")
     fleet.stop()
 
-    starts = [one for one in queue.journal.starts() if one.job_id in set(map(str, behind))]
-    assert len(starts) == len(behind)
+    starts = [one for one in queue.journal.starts() if one.job_id in set(map(str, ahead.behind))]
+    assert len(starts) == len(ahead.behind)
     assert {one.session for one in starts} == {other.session}
     queue.check()

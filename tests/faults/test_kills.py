@@ -9,6 +9,7 @@ import pytest
 from jobs.models import Worker
 from jobs.states import IN_FLIGHT, AttemptEnd, Status
 from tests.support.invariants import NOT_STARTED
+from tests.support.prefetch import claim_ahead
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.processes
 KILLS = 20
 JOBS = 1_000
 WORKERS = 3
-JOB_SECONDS = 0.02
+# Slow enough that every worker gets some of each portion.
+JOB_SECONDS = 0.06
 CONCURRENCY = 4
 
 
@@ -32,7 +34,7 @@ def test_killing_workers_again_and_again_loses_nothing(queue: Scenario, fleet: F
         queue.add(JOBS // KILLS, seconds=JOB_SECONDS)
         victim = workers.pop(0).wait_until_started()
         seen = len(queue.journal.starts(session=victim.session))
-        more = rng.randint(1, 2 * CONCURRENCY)
+        more = rng.randint(1, CONCURRENCY)
         wait_until(
             lambda: len(queue.journal.starts(session=victim.session)) >= seen + more,  # noqa: B023 - waited for at once
             "jobs started by the next victim",
@@ -53,26 +55,20 @@ def test_killing_workers_again_and_again_loses_nothing(queue: Scenario, fleet: F
 def test_a_kill_costs_an_attempt_only_to_jobs_whose_turn_had_begun(
     queue: Scenario, fleet: Fleet
 ) -> None:
-    gate = queue.gate()
-    queue.add(20)
-    doomed = fleet.start("--concurrency", "1", lease_seconds=SHORT_LEASE_SECONDS)
-    queue.wait_until_settled()
-    blocking = queue.add(gate=gate, priority=0)[0]
-    behind = queue.add(150, priority=0)
-    queue.wait_until_started(blocking)
-    wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")
-    doomed.kill()
+    ahead = claim_ahead(queue, fleet, lease_seconds=SHORT_LEASE_SECONDS)
+    ahead.worker.kill()
     begun = {*Worker.objects.get().running}
-    claimed = [job for job in map(queue.row, [blocking, *behind]) if job.status in IN_FLIGHT]
+    claimed = [job for job in map(queue.row, ahead.jobs) if job.status in IN_FLIGHT]
     innocent = [job.job_id for job in claimed if str(job.job_id) not in begun]
 
-    gate.open()
+    ahead.gate.open()
     fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
     queue.wait_until_settled()
     fleet.stop()
 
-    assert str(blocking) in begun
-    assert (queue.row(blocking).attempts, queue.row(blocking).deaths) == (2, 1)
+    assert str(ahead.blocking) in begun
+    blocking = queue.row(ahead.blocking)
+    assert (blocking.attempts, blocking.deaths) == (2, 1)
     assert innocent
     for job_id in innocent:
         job = queue.row(job_id)

@@ -98,7 +98,10 @@ class Mailbox:
 
     def reload(self) -> MailAccount:
         """Return the account as it stands in the table."""
-        self.account.refresh_from_db()
+        from tenants.scope import firm_scope
+
+        with firm_scope(self.firm):
+            self.account.refresh_from_db()
         return self.account
 
     def message(self, gmail_message_id: str) -> Message:

@@ -12,5 +12,5 @@ INSTALLED_APPS = [
     "jobs",
     "tests.support.testjobs",
 ]
-MIDDLEWARE: list[str] = []
+MIDDLEWARE = []
 ROOT_URLCONF = "tests.support.no_urls"

@@ -65,10 +65,23 @@ def test_what_must_not_be_logged():
     assert {"payload", "body", "token", "secret", "password", "authorization"} <= FORBIDDEN_KEYS
 
 
+# What the metrics read of one event or another.
+FIELDS: dict[str, Any] = {
+    "job_id": "7",
+    "job_type": "noop",
+    "category": "maintenance",
+    "outcome": "completed",
+    "run_s": 0.1,
+    "wait_s": 0.1,
+    "rescued": 1,
+    "dead_lettered": 0,
+}
+
+
 @pytest.mark.req("W-07")
 @pytest.mark.parametrize("event", list(Event))
 def test_each_event_is_one_line_and_problems_are_warnings(lines: Lines, event: Event):
-    emit(event, job_id="7")
+    emit(event, **FIELDS)
     (line,) = lines()
     assert (line["event"], line["job_id"]) == (event.value, "7")
     assert line["level"] == ("warning" if event in PROBLEMS else "info")

@@ -4,56 +4,34 @@ from __future__ import annotations
 
 import signal
 import time
-from uuid import UUID
 
 import pytest
 
 from jobs.models import Worker
-from jobs.states import IN_FLIGHT, AttemptEnd, Status
-from tests.support.scenario import Gate, Scenario
-from tests.support.waiting import wait_until
-from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
+from jobs.states import AttemptEnd, Status
+from tests.support.prefetch import claim_ahead
+from tests.support.scenario import Scenario
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-03", "J-11")]
 
 # After the grace period: to write what is left, and to leave.
 MARGIN_SECONDS = 2.0
-# Enough for a thread's chunk and a line behind it.
-QUICK_JOBS = 150
-
-
-def prefetch_behind(
-    queue: Scenario, fleet: Fleet, gate: Gate, *arguments: str
-) -> tuple[WorkerProcess, UUID, list[UUID]]:
-    """Return a worker whose only thread waits at the gate while quick jobs queue up behind.
-
-    The quick ones before the gate teach the worker to claim ahead.
-    """
-    queue.add(20)
-    worker = fleet.start("--concurrency", "1", *arguments, supervised=True)
-    queue.wait_until_settled()
-    with_gate = queue.add(gate=gate, priority=0)
-    behind = queue.add(QUICK_JOBS, priority=0)
-    (blocking,) = with_gate
-    queue.wait_until_started(blocking)
-    wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")
-    return worker, blocking, behind
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_running_jobs_finish_and_unstarted_ones_are_given_back(
     queue: Scenario, fleet: Fleet, number: signal.Signals
 ) -> None:
-    gate = queue.gate()
-    worker, blocking, behind = prefetch_behind(queue, fleet, gate)
+    ahead = claim_ahead(queue, fleet, supervised=True)
 
-    worker.tell(number)
-    worker.wait_for("jobs.released")
-    gate.open()
+    ahead.worker.tell(number)
+    ahead.worker.wait_for("jobs.released")
+    ahead.gate.open()
 
-    assert worker.wait_for_exit(10) == 0
-    assert queue.row(blocking).status == Status.COMPLETED
-    left = [job for job in map(queue.row, behind) if job.status == Status.PENDING]
+    assert ahead.worker.wait_for_exit(10) == 0
+    assert queue.row(ahead.blocking).status == Status.COMPLETED
+    left = [job for job in map(queue.row, ahead.behind) if job.status == Status.PENDING]
     assert left
     assert {job.attempts for job in left} == {0}
     assert not Worker.objects.exists()
@@ -63,22 +41,21 @@ def test_running_jobs_finish_and_unstarted_ones_are_given_back(
 def test_a_job_longer_than_the_grace_is_released_with_its_attempt(
     queue: Scenario, fleet: Fleet
 ) -> None:
-    gate = queue.gate()
-    worker, blocking, behind = prefetch_behind(queue, fleet, gate, "--grace", "1")
+    ahead = claim_ahead(queue, fleet, "--grace", "1", supervised=True)
 
     begun = time.monotonic()
-    worker.tell(signal.SIGTERM)
+    ahead.worker.tell(signal.SIGTERM)
 
-    assert worker.wait_for_exit(10) == 0
+    assert ahead.worker.wait_for_exit(10) == 0
     assert time.monotonic() - begun < 1 + MARGIN_SECONDS
     # Also those that shared the thread's turn with the long one and never got theirs.
-    assert queue.statuses([blocking, *behind]) == {Status.PENDING: 1 + QUICK_JOBS}
-    assert {queue.row(job_id).attempts for job_id in [blocking, *behind]} == {0}
-    assert [one.end for one in queue.attempts(blocking)] == [AttemptEnd.RELEASED]
+    assert queue.statuses(ahead.jobs) == {Status.PENDING: len(ahead.jobs)}
+    assert {queue.row(job_id).attempts for job_id in ahead.jobs} == {0}
+    assert [one.end for one in queue.attempts(ahead.blocking)] == [AttemptEnd.RELEASED]
 
-    gate.open()
-    fleet.start("--burst").wait_for_exit(30)
-    job = queue.row(blocking)
+    ahead.gate.open()
+    assert fleet.start("--burst").wait_for_exit(30) == 0
+    job = queue.row(ahead.blocking)
     assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, 0)
     queue.check()
 

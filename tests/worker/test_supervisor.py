@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-import psutil
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 
 from jobs.models import Worker
@@ -24,7 +24,7 @@ def living_pids() -> set[int]:
 
 def is_alive(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

@@ -30,7 +30,7 @@ from tenants.scope import firm_scope
 FIRM_SLUG = "demo"
 OWN_MAIL_ADDRESS = "my.mail@demo.example"
 PROGRESS_SECONDS = 0.5
-LAST_LOG_LINES = 20
+LAST_LOG_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Command(JsonCommand):
                 worker.terminate()
         if code:
             tail = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            raise Refused("\n".join(["the worker failed:", *tail[-LAST_LOG_LINES:]]))
+            raise Refused("\n".join([f"the worker failed, see {log}:", *tail[-LAST_LOG_LINES:]]))
 
     def _show(self, result: DemoResult) -> None:
         found, overview = result.imported, result.overview

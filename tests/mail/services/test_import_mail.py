@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mail.models import MailAccount
-from mail.services.import_mail import import_mail
+from mail.services.import_mail import RECEIVED, SENT, import_mail, labels_for
 from mail.services.mail_files import Unreadable
 from mail.services.sample_mailbox import import_sample
 from tests.mail.mail_kit import OWNER, Mailbox, jobs, letter, only, stored
@@ -43,6 +45,12 @@ def test_an_import_is_counted_dated_and_sorted(mailbox: Mailbox, folder: Path) -
     labels = {message.subject: set(message.labels) for message in messages}
     assert labels["One"] == {"INBOX", "UNREAD"}
     assert labels["Two"] == {"SENT"}
+
+
+@pytest.mark.req("M-03")
+@given(value=st.binary(max_size=300))
+def test_any_sender_line_can_be_sorted(value: bytes) -> None:
+    assert labels_for(b"From: " + value + b"\n\nHello", frozenset({OWNER})) in (RECEIVED, SENT)
 
 
 @pytest.mark.req("M-03")

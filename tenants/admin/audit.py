@@ -1,0 +1,126 @@
+"""The audit log in the admin, to read: for each firm's admins, and for platform staff."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+from django.contrib import admin
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from tenants.admin.base import ReadOnlyAdmin, access_in, may_somewhere
+from tenants.admin.filters import SPANS, ChoiceFilter, Choices, FirmFilter, SpanFilter
+from tenants.audit import Door
+from tenants.models import AuditEntry, Role
+
+
+class DoorFilter(ChoiceFilter):
+    """Acts through one door."""
+
+    title = "door"
+    parameter_name = "door"
+
+    def offered(self) -> Choices:
+        """Offer every door."""
+        return [(door, door) for door in get_args(Door)]
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Keep this door."""
+        return rows.filter(door=value)
+
+
+class DoneFilter(SpanFilter):
+    """Acts of the last hours or days."""
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Keep what was done within the span."""
+        return rows.filter(created_at__gte=timezone.now() - SPANS[value])
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    """Who did what, when, why, and what it changed."""
+
+    list_display = ("done", "actor_name", "act", "target", "firm", "door", "why")
+    list_filter = (DoorFilter, DoneFilter, FirmFilter)
+    list_select_related = ("firm",)
+    # get_search_results decides; Unfold draws the box when this is not empty.
+    search_fields = ("target_id",)
+    search_help_text = "Id of what was acted on, who acted, the act, or a correlation id"
+    ordering = ("-id",)
+    fields = (
+        "created_at",
+        "actor_name",
+        "door",
+        "act",
+        "acted_on",
+        "firm",
+        "reason",
+        "was",
+        "became",
+        "correlation_id",
+    )
+    readonly_fields = ("acted_on", "was", "became")
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Allow whoever administers a firm; which firms' entries, `get_queryset` decides."""
+        return may_somewhere(request, Role.ADMIN)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
+        """Leave out the firms in which the user is no admin."""
+        entries: QuerySet[AuditEntry] = super().get_queryset(request)
+        access = access_in(request)
+        if access.roles is None:
+            return entries
+        firms = [firm_id for firm_id in access.roles if access.may(Role.ADMIN, firm_id)]
+        return entries.filter(firm_id__in=firms)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find by what an auditor has at hand, word for word."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        wanted = Q(target_id=term) | Q(actor_name=term) | Q(act=term) | Q(correlation_id=term)
+        return queryset.filter(wanted), False
+
+    @display(description="When")
+    def done(self, entry: AuditEntry) -> str:
+        """Show the time to the second."""
+        return f"{entry.created_at:%Y-%m-%d %H:%M:%S}"
+
+    @display(description="Target", header=True)
+    def target(self, entry: AuditEntry) -> list[str]:
+        """Name what was acted on, in two lines."""
+        return [entry.target_type.replace("_", " "), entry.target_id]
+
+    @display(description="Target")
+    def acted_on(self, entry: AuditEntry) -> str:
+        """Name what was acted on."""
+        return " ".join(self.target(entry))
+
+    @display(description="Reason")
+    def why(self, entry: AuditEntry) -> SafeString | str:
+        """Show the reason, cut to a line."""
+        return format_html('<span class="queue-clip" title="{0}">{0}</span>', entry.reason or "-")
+
+    @display(description="Before")
+    def was(self, entry: AuditEntry) -> SafeString:
+        """Show what the act changed, as it was."""
+        return _json_block(entry.before)
+
+    @display(description="After")
+    def became(self, entry: AuditEntry) -> SafeString:
+        """Show what the act changed, as it is."""
+        return _json_block(entry.after)
+
+
+def _json_block(value: dict[str, Any]) -> SafeString:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return format_html('<pre class="queue-code">{}</pre>', text)

@@ -1,0 +1,84 @@
+"""The OpenAPI schema and its pages: complete, valid, and from this server alone."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
+
+from jobs.api.urls import urlpatterns
+
+pytestmark = [pytest.mark.req("O-02")]
+
+PROBLEM = "application/problem+json"
+ALWAYS = {"400", "401", "403", "404", "406", "429"}
+ACTS = {"409", "413", "415"}
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    return [
+        (path, method, operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_the_schema_is_valid_and_free_of_warnings() -> None:
+    out = io.StringIO()
+    call_command("spectacular", "--validate", "--fail-on-warn", stdout=out)
+    assert out.getvalue().startswith("openapi: 3")
+
+
+def test_every_operation_is_described() -> None:
+    found = operations()
+    assert len(found) == len(urlpatterns)
+    ids = [operation["operationId"] for _, _, operation in found]
+    assert len(set(ids)) == len(ids)
+    for path, _, operation in found:
+        assert operation["summary"], path
+        assert operation["description"], path
+        assert len(operation["tags"]) == 1, path
+        assert operation["security"] == [{"apiKey": []}, {"cookieAuth": []}], path
+
+
+def test_every_refusal_is_described_as_a_problem() -> None:
+    for path, method, operation in operations():
+        answers = operation["responses"]
+        expected = ALWAYS | (ACTS if method == "post" else set())
+        assert {status for status in answers if status >= "400"} == expected, path
+        for status in expected:
+            content = answers[status]["content"][PROBLEM]
+            assert content["schema"] == {"$ref": "#/components/schemas/Problem"}, path
+            (example,) = content["examples"].values()
+            assert example["value"]["status"] == int(status)
+
+
+def test_every_act_shows_an_example_of_its_body() -> None:
+    acts = [operation for _, method, operation in operations() if method == "post"]
+    assert all(act["requestBody"]["content"]["application/json"]["examples"] for act in acts)
+
+
+@pytest.mark.django_db
+def test_the_schema_is_served() -> None:
+    answer = Client().get("/api/v1/schema/", headers={"Accept": "application/json"})
+    assert answer.status_code == 200
+    assert answer.json()["info"]["title"] == "Mailroom"
+
+
+@pytest.mark.django_db
+@pytest.mark.req("E-01")
+def test_the_documentation_needs_no_other_server() -> None:
+    client = Client()
+    page = client.get("/api/v1/docs/").content.decode()
+    links = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert links
+    for link in links:
+        assert link.startswith("/static/"), link
+        assert client.get(link).status_code == 200, link
+    assert not re.search(r"https?://", page)

@@ -1,0 +1,133 @@
+"""How long the operators' pages and lists take: `python -m tests.benchmarks.pages`.
+
+Seeds a test database with 100,000 finished, 20,000 waiting and 5,000 dead jobs, asks for every page
+as platform staff and as a firm's operator, and prints the median and the 95th percentile beside the
+bound (300 ms on PostgreSQL, 500 ms on SQLite). Keeps the figures as JSON under var/bench/.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from statistics import median, quantiles
+from typing import Any
+
+ROUNDS = 40
+BOUND_MS = {"postgresql": 300, "sqlite": 500}
+
+
+def main() -> int:
+    """Measure and print; return 0."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.db import connection
+    from django.test.utils import setup_databases, setup_test_environment, teardown_databases
+
+    settings.LOGGING_CONFIG = None
+    setup_test_environment()
+    databases = setup_databases(verbosity=0, interactive=False)
+    try:
+        results = _measure()
+        _print(results, BOUND_MS[connection.vendor], connection.vendor)
+        folder = settings.VAR_DIR / "bench"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"database": connection.vendor, "pages": results}, indent=1)
+        (folder / f"pages-{connection.vendor}.json").write_text(text, encoding="utf-8")
+    finally:
+        teardown_databases(databases, verbosity=0)
+    return 0
+
+
+def _measure() -> list[dict[str, Any]]:
+    from django.contrib.auth import get_user_model
+    from django.test import Client
+
+    from tenants.models import Membership, Role
+    from tenants.scope import firm_scope
+    from tests.benchmarks.seed import seed
+
+    firms = seed(finished=100_000, waiting=20_000, dead=5_000)
+    users = get_user_model().objects
+    staff = users.create_superuser("staff@example.test", "staff@example.test", "x")
+    member = users.create_user("member@example.test", "member@example.test", "x", is_staff=True)
+    with firm_scope(firms[0]):
+        Membership.objects.create(firm=firms[0], user=member, role=Role.OPERATOR)
+    results = []
+    for name, user in (("staff", staff), ("operator", member)):
+        client = Client()
+        client.force_login(user)
+        results += [_time(client, name, address) for address in _addresses(firms[0])]
+    return results
+
+
+def _addresses(firm: Any) -> list[str]:
+    from jobs.models import DeadLetterQueue
+    from tenants.scope import firm_scope
+
+    with firm_scope(firm):
+        letter = DeadLetterQueue.objects.first()
+        assert letter is not None
+    api, admin = "/api/v1/jobs/admin", "/admin/jobs"
+    return [
+        "/admin/",
+        f"{admin}/jobqueue/",
+        f"{admin}/jobqueue/?status=pending",
+        f"{admin}/jobqueue/?status=dlq",
+        f"{admin}/jobqueue/?q={letter.original_job_id}",
+        f"{admin}/jobqueue/{letter.original_job_id}/change/",
+        f"{admin}/deadletterqueue/",
+        f"{admin}/deadletterqueue/{letter.pk}/change/",
+        f"{admin}/concurrencylock/",
+        f"{api}/queues/",
+        f"{api}/jobs/",
+        f"{api}/jobs/?status=pending",
+        f"{api}/jobs/?status=completed&category=sync",
+        f"{api}/jobs/?search=mailbox",
+        f"{api}/jobs/{letter.original_job_id}/",
+        f"{api}/dlq/",
+        f"{api}/dlq/?reason=fatal",
+        f"{api}/dlq/{letter.pk}/",
+        f"{api}/locks/",
+    ]
+
+
+def _time(client: Any, who: str, address: str) -> dict[str, Any]:
+    times = []
+    status = 0
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        status = client.get(address).status_code
+        times.append((time.perf_counter() - begun) * 1000)
+    return {
+        "as": who,
+        "address": address.split("?q=", maxsplit=1)[0] if "?q=" in address else address,
+        "status": status,
+        "p50_ms": round(median(times), 1),
+        "p95_ms": round(quantiles(times, n=20)[-1], 1),
+    }
+
+
+def _print(results: list[dict[str, Any]], bound: int, vendor: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("as", "page", "answer", "p50 ms", "p95 ms", title=f"{vendor}: bound {bound} ms")
+    for row in results:
+        over = " over" if row["p95_ms"] > bound else ""
+        table.add_row(
+            row["as"],
+            row["address"],
+            str(row["status"]),
+            str(row["p50_ms"]),
+            f"{row['p95_ms']}{over}",
+        )
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

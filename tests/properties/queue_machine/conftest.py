@@ -1,0 +1,21 @@
+"""Three firms, the machine's job types, and a database that has been up for long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.engine import dialects
+from tenants.models import Firm
+from tests.properties.queue_machine.kinds import declare_kinds
+
+
+@pytest.fixture
+def machine_firms(
+    firm: Firm, other_firm: Firm, job_types: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> list[Firm]:
+    """Return the firms of the machine."""
+    declare_kinds()
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+    return [firm, other_firm, Firm.objects.create(name="Initech", slug="initech")]

@@ -1,0 +1,161 @@
+"""The reference model of what maintenance does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from jobs.conf import lease_seconds, retention_days
+from jobs.engine.prune import REVIEWED_RETENTION_DAYS
+from jobs.states import AttemptEnd, DeadReason, Resolution, Status
+from tests.properties.queue_machine.state import Job, LockKey, Seconds, State
+from tests.properties.queue_machine.work import backoff
+
+DAY: Seconds = 86_400
+
+
+def heartbeat(state: State, worker_id: UUID) -> bool:
+    """A worker says that it lives; False when it was given up."""
+    worker = state.workers.get(worker_id)
+    if worker is None or worker.dead:
+        return False
+    worker.lease_until = state.now + int(lease_seconds())
+    return True
+
+
+def mark_dead(state: State) -> list[UUID]:
+    """Give up the workers whose lease is over; return all that are given up."""
+    for worker in state.workers.values():
+        worker.dead = worker.dead or worker.lease_until < state.now
+    return [worker_id for worker_id, worker in state.workers.items() if worker.dead]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a rescuer makes of a job it saw, if the job still carries the token."""
+
+    job_id: UUID
+    token: int
+    started: bool
+    status: Status
+    delay: Seconds = 0
+
+
+def look(state: State, worker_id: UUID) -> list[Decision]:
+    """Return what a rescuer makes of the jobs of a worker it takes for dead."""
+    worker = state.workers.get(worker_id)
+    return [
+        _decide(job, started=worker is None or job.job_id in worker.running)
+        for job in state.jobs.values()
+        if job.in_flight and job.worker == worker_id
+    ]
+
+
+def _decide(job: Job, *, started: bool) -> Decision:
+    if job.cancel_requested:
+        return Decision(job.job_id, job.token, started, Status.CANCELED)
+    if not started:
+        return Decision(job.job_id, job.token, started, Status.PENDING)
+    if job.attempts >= job.kind.max_attempts:
+        given_up = Status.DLQ if job.kind.dead_letter else Status.FAILED
+        return Decision(job.job_id, job.token, started, given_up)
+    return Decision(job.job_id, job.token, started, Status.PENDING, backoff(job.attempts))
+
+
+def take_back(state: State, decisions: Iterable[Decision]) -> set[LockKey]:
+    """Take the jobs back that nobody moved meanwhile; return the lock keys this freed."""
+    freed = set()
+    for decision in decisions:
+        job = state.held(decision.job_id, decision.token)
+        if job is None:
+            continue
+        state.keep(job.job_id, job.series, job.attempts, AttemptEnd.RESCUED)
+        state.move(job, decision.status)
+        job.token = 0
+        job.worker = None
+        if decision.started:
+            job.deaths += 1
+        else:
+            job.attempts -= 1
+        if decision.started and job.status is Status.PENDING:
+            job.scheduled = state.now + decision.delay
+        if job.status is Status.DLQ:
+            state.bury(job, DeadReason.STALE)
+        if job.status is not Status.PENDING:
+            state.count(job, job.status.value)
+        if job.lock_key is not None:
+            freed.add((job.firm_id, job.lock_key))
+    return freed
+
+
+def rescue(state: State) -> set[LockKey]:
+    """Give silent workers up, take their jobs back, forget them."""
+    freed = set()
+    for worker_id in mark_dead(state):
+        freed |= take_back(state, look(state, worker_id))
+        del state.workers[worker_id]
+    return freed
+
+
+def rescue_orphans(state: State) -> set[LockKey]:
+    """Take back what nobody's row accounts for, once an owner kept it for longer than a lease."""
+    owners = {
+        job.worker
+        for job in state.jobs.values()
+        if job.in_flight
+        and job.worker not in state.workers
+        and job.touched < state.now - lease_seconds()
+    }
+    freed = set()
+    for owner in owners:
+        if owner is not None:
+            freed |= take_back(state, look(state, owner))
+    return freed
+
+
+def expire(state: State) -> int:
+    """End the jobs whose time ran out before they started."""
+    late = [
+        job
+        for job in state.jobs.values()
+        if job.status is Status.PENDING and job.expires is not None and job.expires <= state.now
+    ]
+    for job in late:
+        state.move(job, Status.FAILED)
+        state.count(job, "failed")
+    return len(late)
+
+
+def sweep(state: State) -> int:
+    """Admit whatever can be admitted."""
+    return state.admit(
+        (job.firm_id, job.lock_key) for job in state.jobs.values() if job.lock_key is not None
+    )
+
+
+def prune(state: State, firm_id: int) -> None:
+    """Forget what is over and old, but for what a dead letter still speaks of."""
+    reviewed_before = state.now - REVIEWED_RETENTION_DAYS * DAY
+    for place, letter in list(state.letters.items()):
+        decided = letter.resolution in (Resolution.REPROCESSED, Resolution.DISCARDED)
+        if letter.firm_id == firm_id and decided and (letter.reviewed or 0) < reviewed_before:
+            del state.letters[place]
+    spoken_of = {job_id for job_id, _ in state.letters}
+    cutoff = state.now - retention_days() * DAY
+    over = (Status.COMPLETED, Status.FAILED, Status.CANCELED)
+    gone = {
+        job.job_id
+        for job in state.jobs.values()
+        if job.firm_id == firm_id
+        and job.status in over
+        and job.completed is not None
+        and job.completed < cutoff
+        and job.job_id not in spoken_of
+    }
+    for job_id in gone:
+        del state.jobs[job_id]
+    state.history = [ended for ended in state.history if ended.job_id not in gone]
+    for place in [place for place in state.counters if place[0] == firm_id]:
+        if place[2] * 60 < cutoff:
+            del state.counters[place]
