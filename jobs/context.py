@@ -13,7 +13,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.lease import still_held
 from jobs.engine.steps import find_step, save_progress, save_step
 from jobs.enqueue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
-from jobs.errors import Cancel, LeaseLost
+from jobs.errors import Cancel, Fatal, LeaseLost
 from tenants.models import Firm
 
 T = TypeVar("T")
@@ -50,8 +50,11 @@ class JobContext:
 
     @cached_property
     def firm(self) -> Firm:
-        """The job's firm."""
-        return Firm.objects.get(pk=self._claim.firm_id)
+        """The job's firm; Fatal when it is gone."""
+        firm = Firm.objects.filter(pk=self._claim.firm_id).first()
+        if firm is None:
+            raise Fatal(f"firm {self._claim.firm_id} is gone")
+        return firm
 
     @property
     def attempt(self) -> int:

@@ -128,6 +128,7 @@ def _unknown(claim: Claim, declared: JobType | None) -> Outcome:
         return DeadLettered(
             DeadReason.UNKNOWN_TYPE,
             Failure(failure.error_class, message, "", failure.fingerprint),
+            to_review=declared is None or declared.dead_letter,
         )
     delay = min(
         UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(parking.times, 10), UNKNOWN_MAX_DELAY_SECONDS

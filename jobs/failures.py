@@ -23,7 +23,7 @@ def failure_of(error: BaseException, job_type: str) -> Failure:
     return Failure(
         error_class=error_class,
         message=message,
-        traceback=redact("".join(traceback.format_exception(error)), TRACEBACK_LIMIT),
+        traceback=redact(_ends(_formatted(error)), TRACEBACK_LIMIT),
         fingerprint=fingerprint(job_type, error_class, _place(error), message),
     )
 
@@ -51,6 +51,22 @@ def _text(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
         return "the error has no readable message"
+
+
+def _formatted(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
+        return "".join(traceback.format_tb(error.__traceback__))
+
+
+def _ends(text: str) -> str:
+    """Keep the beginning of a long traceback and, above all, its end."""
+    if len(text) <= TRACEBACK_LIMIT - 100:
+        return text
+    head = TRACEBACK_LIMIT // 4
+    tail = TRACEBACK_LIMIT - head - 200
+    return f"{text[:head]}\n… {len(text) - head - tail} characters left out …\n{text[-tail:]}"
 
 
 def _place(error: BaseException) -> str:

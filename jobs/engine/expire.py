@@ -23,8 +23,8 @@ def _expire() -> int:
         f"""
         WITH due AS {dialect.materialized} (
             SELECT job_id FROM jobs_jobqueue
-            WHERE (ready OR waiting) AND status = 'pending' AND expires_at <= {now}
-            ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
+            WHERE expires_at <= {now} AND completed_at IS NULL AND status = 'pending'
+            ORDER BY expires_at LIMIT {BATCH} {dialect.skip_locked}
         )
         UPDATE jobs_jobqueue
         SET status = 'failed', last_error = %s, completed_at = {now}, updated_at = {now},

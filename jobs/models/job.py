@@ -156,6 +156,11 @@ class JobQueue(FirmOwned):
                 name="job_waiting",
             ),
             models.Index(fields=["firm", "job_id"], name="job_firm"),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False, completed_at__isnull=True),
+                name="job_expiry",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -21,7 +21,9 @@ from jobs.models import (
     JobStep,
     Worker,
 )
-from tenants.models import Firm, Membership, Role
+from tenants.api import keys
+from tenants.audit import SERVICE
+from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.job_rows import make_job
 
@@ -36,17 +38,22 @@ class FirmRows:
     dead_letter: DeadLetterQueue
     lock: ConcurrencyLock
     membership: Membership
+    api_key: ApiKey
+    audit_entry: AuditEntry
+
+    def rows(self) -> list[Any]:
+        """Return a row of each kind that has a page."""
+        rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.firm, self.membership]
+        return [*rows, self.api_key, self.audit_entry]
 
     def pages(self) -> list[tuple[str, Any]]:
-        """Return the admin page of each row: its URL name and id."""
-        return [
-            ("jobs_jobqueue", self.waiting.pk),
-            ("jobs_jobqueue", self.dead.pk),
-            ("jobs_deadletterqueue", self.dead_letter.pk),
-            ("jobs_concurrencylock", self.lock.pk),
-            ("tenants_firm", self.firm.pk),
-            ("tenants_membership", self.membership.pk),
-        ]
+        """Return the admin page of each row that every member may read: URL name and id."""
+        return [(url_name(row), row.pk) for row in self.rows() if row is not self.audit_entry]
+
+
+def url_name(row: Any) -> str:
+    """Return the first part of the names of the row's admin pages."""
+    return f"{row._meta.app_label}_{row._meta.model_name}"
 
 
 def _fill(firm: Firm, username: str) -> FirmRows:
@@ -59,6 +66,12 @@ def _fill(firm: Firm, username: str) -> FirmRows:
         category="export",
         attempts=1,
         last_error=f"secret of {firm.slug}",
+        payload={
+            "tenant_id": firm.pk,
+            "version": "1.0",
+            "correlation_id": f"import of {firm.slug}",
+        },
+        result={"of": firm.slug},
         completed_at=now,
     )
     with all_firms("test"):
@@ -80,6 +93,8 @@ def _fill(firm: Firm, username: str) -> FirmRows:
             minute=now.replace(second=0, microsecond=0),
             completed=7,
         )
+        membership = Membership.objects.create(firm=firm, user=user, role=Role.VIEWER)
+        _, api_key = keys.issue(user, firm, Role.VIEWER, lifetime=None, by=SERVICE)
         return FirmRows(
             firm=firm,
             waiting=waiting,
@@ -99,7 +114,9 @@ def _fill(firm: Firm, username: str) -> FirmRows:
                 holder_id=f"job:{waiting.pk}",
                 fencing_token=firm.pk,
             ),
-            membership=Membership.objects.create(firm=firm, user=user, role=Role.VIEWER),
+            membership=membership,
+            api_key=api_key,
+            audit_entry=AuditEntry.objects.get(firm=firm),
         )
 
 
@@ -138,6 +155,29 @@ def _signed_in(user: Any) -> Client:
 def member(acme: FirmRows) -> Client:
     """Return the browser of a member of the first firm, without any Django permission."""
     return _signed_in(acme.membership.user)
+
+
+def browser_of(firm: Firm, role: Role, *, strict: bool = False) -> Client:
+    """Return the browser of a new member; a strict one is not spared the CSRF check."""
+    name = f"{role.value}@{firm.slug}.example"
+    user = get_user_model().objects.create_user(name, email=name, is_staff=True)
+    with all_firms("test"):
+        Membership.objects.create(firm=firm, user=user, role=role)
+    client = Client(enforce_csrf_checks=strict)
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def operator(acme: FirmRows) -> Client:
+    """Return the browser of an operator of the first firm."""
+    return browser_of(acme.firm, Role.OPERATOR)
+
+
+@pytest.fixture
+def firm_admin(acme: FirmRows) -> Client:
+    """Return the browser of an admin of the first firm."""
+    return browser_of(acme.firm, Role.ADMIN)
 
 
 @pytest.fixture

@@ -97,12 +97,22 @@ def test_the_page_tells_a_dead_jobs_story(member: Client, acme: FirmRows) -> Non
     assert "fetch" in text
 
 
-def test_the_page_masks_secrets_and_escapes_html(member: Client, acme: FirmRows) -> None:
+def test_the_page_masks_secrets_and_escapes_html(operator: Client, acme: FirmRows) -> None:
     payload = {"headers": {"Authorization": "hunter2"}, "name": "<script>alert(1)</script>"}
-    text = page(member, make_job(acme.firm, payload=payload, result={"token": "hunter3"}).pk)
+    text = page(operator, make_job(acme.firm, payload=payload, result={"token": "hunter3"}).pk)
     assert "hunter" not in text
     assert "<script>alert(1)</script>" not in text
     assert "&lt;script&gt;alert(1)" in text
+
+
+def test_viewers_see_the_form_of_a_payload_alone(
+    member: Client, operator: Client, acme: FirmRows
+) -> None:
+    letter = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
+    for client, told in ((member, False), (operator, True)):
+        for text in (page(client, acme.dead.pk), client.get(letter).content.decode()):
+            assert "correlation_id" in text
+            assert ("import of acme" in text) is told
 
 
 def test_the_page_leads_to_parent_and_children(member: Client, acme: FirmRows) -> None:

@@ -53,66 +53,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to serve, how much at a time, and when to end."""
-        parser.add_argument(
-            "--concurrency",
-            type=_positive,
-            default=conf.worker_concurrency(),
-            metavar="N",
-            help="handlers at a time (default: %(default)s)",
-        )
-        parser.add_argument(
-            "--category",
-            action="append",
-            default=[],
-            choices=[word.value for word in Category],
-            help="serve this category alone; may be repeated",
-        )
-        parser.add_argument(
-            "--job-type",
-            action="append",
-            default=[],
-            metavar="TYPE",
-            help="serve this type alone; may be repeated",
-        )
-        parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
-        parser.add_argument(
-            "--max-jobs", type=_positive, metavar="N", help="end after this many jobs"
-        )
-        parser.add_argument(
-            "--poll-interval",
-            type=_seconds,
-            default=conf.poll_seconds(),
-            metavar="SECONDS",
-            help="between two looks at an empty queue (default: %(default)s)",
-        )
-        parser.add_argument(
-            "--grace",
-            type=_seconds,
-            default=DEFAULT_GRACE_SECONDS,
-            metavar="SECONDS",
-            help="running handlers get this long to finish (default: %(default)s)",
-        )
-
-        parser.add_argument(
-            "--processes",
-            type=_positive,
-            default=1,
-            metavar="N",
-            help="worker processes (default: %(default)s)",
-        )
-        parser.add_argument(
-            "--health-port",
-            type=_port,
-            metavar="PORT",
-            help="serve /healthz, /readyz and /metrics here (the second process on the next port)",
-        )
-        parser.add_argument(
-            "--health-host",
-            default="127.0.0.1",
-            metavar="ADDRESS",
-            help="address of the health port (default: %(default)s)",
-        )
-        parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+        _add_serving(parser)
+        _add_ending(parser)
+        _add_processes(parser)
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Note that a command line started this: the children are started with the same one."""
@@ -139,6 +82,72 @@ class Command(BaseCommand):
                 command += ["--health-port", str(options["health_port"] + number)]
             commands.append(command)
         return commands
+
+
+def _add_serving(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--concurrency",
+        type=_positive,
+        default=conf.worker_concurrency(),
+        metavar="N",
+        help="handlers at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--category",
+        action="append",
+        default=[],
+        choices=[word.value for word in Category],
+        help="serve this category alone; may be repeated",
+    )
+    parser.add_argument(
+        "--job-type",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="serve this type alone; may be repeated",
+    )
+
+
+def _add_ending(parser: CommandParser) -> None:
+    parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
+    parser.add_argument("--max-jobs", type=_positive, metavar="N", help="end after this many jobs")
+    parser.add_argument(
+        "--poll-interval",
+        type=_seconds,
+        default=conf.poll_seconds(),
+        metavar="SECONDS",
+        help="between two looks at an empty queue (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=_seconds,
+        default=DEFAULT_GRACE_SECONDS,
+        metavar="SECONDS",
+        help="running handlers get this long to finish (default: %(default)s)",
+    )
+
+
+def _add_processes(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--processes",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="worker processes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--health-port",
+        type=_port,
+        metavar="PORT",
+        help="serve /healthz, /readyz and /metrics here (the second process on the next port)",
+    )
+    parser.add_argument(
+        "--health-host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address of the health port (default: %(default)s)",
+    )
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:
