@@ -117,6 +117,5 @@ def _digest(text: str) -> str:
 
 def _note_use(key: ApiKey) -> None:
     """Remember the use, to the minute: a write per request would be dear."""
-    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=timezone.now() - LAST_USED_STEP)
     if key.last_used_at is None or key.last_used_at < timezone.now() - LAST_USED_STEP:
-        ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=Now())
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=Now())

@@ -20,6 +20,7 @@ from tenants.api.permissions import IsMember
 from tenants.api.serializers import NoQuery, QuerySerializer, StrictSerializer
 from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tenants.models import Firm, FirmOwned, Role
+from tenants.scope import firm_scope
 
 M = TypeVar("M", bound=FirmOwned)
 
@@ -64,8 +65,8 @@ class FirmView(APIView):
             self.http_method_not_allowed(request)
         self.query = self.query_class.read(request.query_params)
         slug = self.query.pop("firm", None)
-        seen = self.access if slug is None else self._narrowed_to(slug)
-        self._stack.enter_context(seen.scope())
+        scope = self.access.scope() if slug is None else firm_scope(self._firm(slug))
+        self._stack.enter_context(scope)
         self._in_scope = True
 
     def get_row(self, rows: QuerySet[M], pk: UUID, needed: Role = Role.VIEWER) -> M:
@@ -92,9 +93,8 @@ class FirmView(APIView):
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
 
-    def _narrowed_to(self, slug: str) -> Access:
+    def _firm(self, slug: str) -> Firm:
         firm = Firm.objects.filter(slug=slug).first()
         if firm is None or not self.access.sees(firm.pk):
             raise NotFound("There is no such firm.")
-        role = Role.ADMIN if self.access.roles is None else self.access.roles[firm.pk]
-        return Access({firm.pk: role})
+        return firm

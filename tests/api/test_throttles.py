@@ -6,6 +6,7 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 
+from jobs import operate
 from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tenants.models import Role
 from tests.api.conftest import Api, FirmRows, key_for, problem
@@ -51,6 +52,19 @@ def test_a_refused_request_counts_too(
     monkeypatch.setattr(CallerThrottle, "rate", "1/min", raising=False)
     problem(viewer.post(f"jobs/{acme.waiting.pk}/cancel/"), 403)
     problem(viewer.get("queues/"), 429)
+
+
+def test_what_broke_counts_too_though_all_it_did_is_rolled_back(
+    staff: Api, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(operate, "discard", break_down)
+    monkeypatch.setattr(CallerThrottle, "rate", "1/min", raising=False)
+    path = f"dlq/{acme.dead_letter.pk}/discard/"
+    problem(staff.post(path, {"reason": "x"}), 500)
+    problem(staff.post(path, {"reason": "x"}), 429)
 
 
 @pytest.mark.req("E-01")

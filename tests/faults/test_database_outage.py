@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,13 @@ from tests.support.workers import Fleet, WorkerProcess
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-04", "J-14")]
 
-CRASHES = 2
 CUTS = 10
 JOBS = 600
 JOB_SECONDS = 0.02
 WORKERS = 2
-# Longer than a crash lasts, short enough that a false rescue would come within the test.
 LEASE_SECONDS = 2.0
+# A quick restart, and an outage after which every lease looks over.
+OUTAGES_SECONDS = (0.0, 1.5 * LEASE_SECONDS)
 ARGUMENTS = ("--concurrency", "4")
 
 
@@ -50,9 +51,10 @@ def test_workers_outlive_crashes_of_the_server_under_load(
     workers = fleet.start_many(WORKERS, *ARGUMENTS, lease_seconds=LEASE_SECONDS)
     queue.add(JOBS, seconds=JOB_SECONDS)
 
-    for _ in range(CRASHES):
-        wait_for_more_starts(queue, JOBS // (CRASHES + 2))
+    for seconds in OUTAGES_SECONDS:
+        wait_for_more_starts(queue, JOBS // (len(OUTAGES_SECONDS) + 2))
         own_server.crash()
+        time.sleep(seconds)
         own_server.start()
         connection.close()
 

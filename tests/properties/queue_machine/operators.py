@@ -35,12 +35,13 @@ def retry(state: State, job_id: UUID) -> None:
         _decide(state, letter, Resolution.REPROCESSED)
 
 
-def reprocess(state: State, place: Place, priority: int | None) -> None:
-    """Send a dead letter's job round again."""
+def reprocess(state: State, place: Place, priority: int | None) -> UUID:
+    """Send a dead letter's job round again and return its id."""
     letter = _open_letter(state, place)
     job = _job(state, place[0])
     _restart(state, job, priority)
     _decide(state, letter, Resolution.REPROCESSED)
+    return job.job_id
 
 
 def discard(state: State, place: Place) -> None:
@@ -49,12 +50,13 @@ def discard(state: State, place: Place) -> None:
     _job(state, place[0]).status = Status.FAILED
 
 
-def escalate(state: State, place: Place) -> None:
-    """Ask somebody to look, once."""
+def escalate(state: State, place: Place) -> int:
+    """Ask somebody to look, once; return the firm."""
     letter = _open_letter(state, place)
     if letter.resolution is Resolution.ESCALATED:
         raise WrongState
     _decide(state, letter, Resolution.ESCALATED)
+    return letter.firm_id
 
 
 def _job(state: State, job_id: UUID) -> Job:

@@ -67,15 +67,14 @@ class Tables:
 
     def differences(self, other: Tables) -> list[str]:
         """Say where the tables differ, in words for the reader of a failure."""
-        found = []
-        for table in fields(self):
-            if not table.metadata.get("predicted", True):
-                continue
-            mine, theirs = getattr(self, table.name), getattr(other, table.name)
-            for place in sorted({*mine, *theirs}, key=repr):
-                if mine.get(place) != theirs.get(place):
-                    found.append(f"{table.name} {place}: {mine.get(place)}, {theirs.get(place)}")
-        return found
+        return [
+            f"{table.name} {place}: {mine.get(place)}, {theirs.get(place)}"
+            for table in fields(self)
+            if table.metadata.get("predicted", True)
+            for mine, theirs in [(getattr(self, table.name), getattr(other, table.name))]
+            for place in sorted({*mine, *theirs}, key=repr)
+            if mine.get(place) != theirs.get(place)
+        ]
 
 
 def expected(state: State) -> Tables:

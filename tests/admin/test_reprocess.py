@@ -1,0 +1,162 @@
+"""The payload editor of a dead letter's page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.registry import JobPayload, JobType, job
+from jobs.shapes import MASK
+from tenants.scope import all_firms
+from tests.admin.conftest import FirmRows
+from tests.admin.pages import act_url, acts_on, now, submit
+from tests.job_rows import make_job
+
+pytestmark = pytest.mark.req("D-02", "O-03")
+
+
+class ExportPayload(JobPayload):
+    """What to export, how often at most."""
+
+    report: str
+    copies: int
+
+
+@pytest.fixture
+def letter(acme: FirmRows, job_types: dict[str, JobType]) -> DeadLetterQueue:
+    """Return an open dead letter whose payload can be mended."""
+    job("test.export", category="export", payload=ExportPayload)(lambda payload, ctx: None)
+    envelope = {"tenant_id": acme.firm.pk, "version": "1.0", "correlation_id": "c-1"}
+    dead = make_job(
+        acme.firm,
+        status="dlq",
+        job_type="test.export",
+        category="export",
+        attempts=3,
+        payload={**envelope, "report": "Grüße", "copies": 0},
+    )
+    with all_firms("test"):
+        return DeadLetterQueue.objects.create(
+            firm=acme.firm, original_job=dead, job_series=1, reason="exhausted"
+        )
+
+
+def job_of(letter: DeadLetterQueue) -> JobQueue:
+    with all_firms("test"):
+        found: JobQueue = JobQueue.objects.get(pk=letter.original_job_id)
+        return found
+
+
+def edited(letter: DeadLetterQueue, **changes: Any) -> str:
+    """Return the payload as somebody would send it after an edit."""
+    return json.dumps({**job_of(letter).payload, **changes})
+
+
+def test_the_editor_shows_the_payload_readably(operator: Client, letter: DeadLetterQueue) -> None:
+    form = operator.get(act_url(letter, "reprocess")).context["form"]
+    assert json.loads(form["payload"].value()) == job_of(letter).payload
+    assert '"report": "Grüße"' in form["payload"].value().splitlines()[4]
+
+
+@pytest.mark.req("T-05")
+def test_an_edited_payload_is_checked_kept_and_logged(
+    operator: Client, letter: DeadLetterQueue
+) -> None:
+    submit(
+        operator, letter, "reprocess", payload=edited(letter, copies=2), priority="0", note="two"
+    )
+    mended = job_of(letter)
+    assert (mended.status, mended.series, mended.priority) == ("pending", 2, 0)
+    assert mended.payload["copies"] == 2
+    assert (now(letter).resolution, now(letter).resolution_note) == ("reprocessed", "two")
+    (entry,) = acts_on(letter.pk)
+    assert entry.before["payload"] == {"copies": 0}
+    assert entry.after["payload"] == {"copies": 2}
+    assert (entry.door, entry.reason) == ("admin", "two")
+
+
+def test_a_payload_left_as_it_is_counts_as_no_edit(
+    operator: Client, letter: DeadLetterQueue
+) -> None:
+    before = job_of(letter)
+    submit(operator, letter, "reprocess")
+    after = job_of(letter)
+    assert (after.status, after.priority, after.payload) == (
+        "pending",
+        before.priority,
+        before.payload,
+    )
+    assert "payload" not in acts_on(letter.pk)[0].after
+
+
+def test_masked_secrets_are_not_written_back(operator: Client, letter: DeadLetterQueue) -> None:
+    payload = {**job_of(letter).payload, "token": "hunter2"}
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=letter.original_job_id).update(payload=payload)
+    page = operator.get(act_url(letter, "reprocess"))
+    assert "hunter2" not in page.content.decode()
+    assert MASK in page.context["form"]["payload"].value()
+    submit(operator, letter, "reprocess")
+    assert job_of(letter).payload["token"] == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "This field is required"),
+        ("{", "not JSON (line 1, column 2"),
+        ('{"a": 1,}', "not JSON (line 1"),
+        ("[1, 2]", "must be an object"),
+        ("null", "must be an object"),
+        ("[" * 100_000, "too deep or too large"),
+        ("9" * 5_000, "too deep or too large"),
+        ('{"report": NaN}', "report: NaN and infinity are not JSON"),
+        ('{"password": "hunter2"}', "password: payloads carry no secrets"),
+        ("{}", "report: Field required"),
+        ('{"report": "\\u0000"}', "report: the NUL character"),
+    ],
+)
+def test_a_bad_payload_is_refused_by_field_and_nothing_is_lost(
+    operator: Client, letter: DeadLetterQueue, text: str, told: str
+) -> None:
+    answer = submit(operator, letter, "reprocess", payload=text, note="my note", priority="1")
+    assert answer.status_code == 400
+    form = answer.context["form"]
+    assert any(told in error for error in form.errors["payload"]), form.errors
+    assert (form["payload"].value(), form["note"].value(), form["priority"].value()) == (
+        text,
+        "my note",
+        "1",
+    )
+    assert now(letter).resolution == ""
+    assert job_of(letter).status == "dlq"
+    assert acts_on(letter.pk) == []
+
+
+def test_each_wrong_field_is_named(operator: Client, letter: DeadLetterQueue) -> None:
+    text = edited(letter, copies="many", colour="red")
+    errors = submit(operator, letter, "reprocess", payload=text).context["form"].errors["payload"]
+    assert sorted(error.partition(":")[0] for error in errors) == ["colour", "copies"]
+
+
+@pytest.mark.req("T-03")
+def test_a_payload_for_another_firm_is_refused(
+    operator: Client, letter: DeadLetterQueue, globex: FirmRows
+) -> None:
+    text = edited(letter, copies=1, tenant_id=globex.firm.pk)
+    answer = submit(operator, letter, "reprocess", payload=text)
+    assert answer.status_code == 400
+    assert "tenant_id: is not the firm of the job" in answer.context["form"].errors["payload"]
+
+
+@pytest.mark.parametrize("priority", ["4", "-1", "urgent"])
+def test_an_unknown_priority_is_refused(
+    operator: Client, letter: DeadLetterQueue, priority: str
+) -> None:
+    answer = submit(operator, letter, "reprocess", priority=priority)
+    assert answer.status_code == 400
+    assert answer.context["form"].errors.keys() == {"priority"}

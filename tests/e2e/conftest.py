@@ -1,0 +1,126 @@
+"""A real browser in front of a real server, and a queue with something to decide about."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+from jobs.errors import Fatal
+from jobs.models import JobQueue
+from jobs.queue import enqueue
+from jobs.registry import JobPayload, JobType, job
+from tenants.models import Firm, Membership, Role
+from tenants.scope import firm_scope
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PASSWORD = "a long password"
+WIDTHS = {"desk": (1440, 900), "phone": (390, 844)}
+
+Open = Callable[..., "Page"]
+
+
+class GreetPayload(JobPayload):
+    """Whom to greet; nobody is greeted without a name."""
+
+    name: str
+
+
+@pytest.fixture
+def greetings(job_types: dict[str, JobType]) -> None:
+    """Declare a type that fails for good until somebody mends its payload."""
+
+    @job("test.greet", category="notifications", payload=GreetPayload)
+    def greet(payload: GreetPayload, ctx: Any) -> dict[str, str]:
+        if not payload.name:
+            raise Fatal("nobody to greet")
+        return {"greeting": f"Hello {payload.name}"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return a browser."""
+    binary = next(filter(None, map(shutil.which, NAMES)), None)
+    if binary is None:
+        pytest.skip(f"no browser installed: none of {', '.join(NAMES)} is on the PATH")
+    from playwright.sync_api import sync_playwright
+
+    # Playwright keeps an event loop in this thread; the tests' queries are none of its business.
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        started = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_admin(live_server: Any, browser: Browser) -> Iterator[Open]:
+    """Return a function that signs somebody in; no page may have complained in the end."""
+    complaints: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def sign_in(
+        username: str,
+        width: Literal["desk", "phone"] = "desk",
+        scheme: Literal["light", "dark"] = "light",
+    ) -> Page:
+        wide, high = WIDTHS[width]
+        context = browser.new_context(
+            base_url=live_server.url,
+            viewport={"width": wide, "height": high},
+            color_scheme=scheme,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto("/admin/")
+        page.get_by_label("Username").fill(username)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/admin/")
+        return page
+
+    yield sign_in
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def operator(live_server: Any, firm: Firm) -> str:
+    """Return the name of an operator who can sign in."""
+    name = "olga@acme.example"
+    user = get_user_model().objects.create_user(name, name, PASSWORD, is_staff=True)
+    with firm_scope(firm):
+        Membership.objects.create(firm=firm, user=user, role=Role.OPERATOR)
+    return name
+
+
+def work() -> None:
+    """Let a worker do what there is."""
+    call_command("runworker", burst=True)
+
+
+@pytest.fixture
+def dead_jobs(operator: str, firm: Firm, greetings: None) -> list[JobQueue]:
+    """Return two jobs that a worker gave up."""
+    jobs = [enqueue("test.greet", {"name": ""}, firm=firm).job for _ in range(2)]
+    work()
+    return jobs

@@ -1,0 +1,135 @@
+"""Queues with one fault each, such as others have shipped: the machine has to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from jobs import executor
+from jobs.engine import admit, dialects, lease, prune, release, rescue, restart, retry, settle
+from jobs.engine.claim import Claim
+from jobs.engine.dialects import postgresql, sqlite
+from jobs.engine.dialects.base import ClaimRequest
+from jobs.outcomes import DeadLettered, Failure, Outcome
+from jobs.states import DeadReason
+
+FENCE = " AND j.lease_token = r.token"
+
+
+class Seen(list[str]):
+    """Which of a mutant's faults were met by a running statement."""
+
+
+Fault = Callable[[pytest.MonkeyPatch, Seen], None]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Another wording in every statement of one module of the engine."""
+
+    module: ModuleType
+    old: str
+    new: str = ""
+
+    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+        for name in ("fetch", "run"):
+            if hasattr(self.module, name):
+                original = getattr(self.module, name)
+                monkeypatch.setattr(self.module, name, self._rewritten(original, seen))
+
+    def _rewritten(self, original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+        def statement(sql: str, params: list[Any]) -> Any:
+            if self.old in sql:
+                seen.append(self.old)
+            return original(sql.replace(self.old, self.new), params)
+
+        return statement
+
+
+@dataclass(frozen=True)
+class Without:
+    """A function of one module does nothing."""
+
+    module: ModuleType
+    name: str
+
+    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+        def nothing(*_: object) -> None:
+            seen.append(self.name)
+
+        assert hasattr(self.module, self.name)
+        monkeypatch.setattr(self.module, self.name, nothing)
+
+
+def count_at_failure(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Count an attempt when it ends: a job that kills its workers is tried for ever."""
+    for module in (postgresql, sqlite):
+        counting = "attempts = j.attempts + 1"
+        assert counting in module.CLAIM_SQL
+        without = module.CLAIM_SQL.replace(counting, "attempts = j.attempts")
+        monkeypatch.setattr(module, "CLAIM_SQL", without)
+    seen.append("claim")
+    Rewrite(settle, "attempts = j.attempts - r.refund", "attempts = j.attempts + 1 - r.refund")(
+        monkeypatch, seen
+    )
+
+
+def drop_unknown_types(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Give up at once what only newer code can run."""
+
+    def dropped(claim: Claim, declared: object) -> Outcome:
+        seen.append(claim.job_type)
+        return DeadLettered(DeadReason.UNKNOWN_TYPE, Failure("Unknown", "unknown"))
+
+    monkeypatch.setattr(executor, "_unknown", dropped)
+
+
+def forget_whose_turn_it_is(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Begin with the first firm at every claim."""
+    dialect = type(dialects.current())
+    original = dialect.claim
+
+    def claim(self: Any, request: ClaimRequest) -> list[tuple[Any, ...]]:
+        seen.append("claim")
+        return original(self, replace(request, cursors={}))
+
+    monkeypatch.setattr(dialect, "claim", claim)
+
+
+MUTANTS: dict[str, Fault] = {
+    "no fence in settle": Rewrite(settle, FENCE),
+    "no fence in release": Rewrite(release, FENCE),
+    "unguarded rescue": Rewrite(rescue, FENCE),
+    "attempts counted at failure": count_at_failure,
+    "unknown types dropped": drop_unknown_types,
+    "turns of firms forgotten": forget_whose_turn_it_is,
+    "attempts given back on retry": Rewrite(
+        settle,
+        "attempts = j.attempts - r.refund",
+        "attempts = j.attempts - CASE WHEN r.next = 'pending' THEN 1 ELSE 0 END",
+    ),
+    "attempts of prefetched jobs used up": Rewrite(
+        rescue, "attempts = j.attempts - r.refund", "attempts = j.attempts"
+    ),
+    "deaths not counted": Rewrite(rescue, "deaths = j.deaths + 1 - r.refund", "deaths = j.deaths"),
+    "attempts kept by retry": Rewrite(restart, "attempts = 0", "attempts = attempts"),
+    "idempotency key kept": Rewrite(
+        settle, "THEN j.live_key END", "THEN j.live_key ELSE j.live_key END"
+    ),
+    "lock slot kept on settle": Without(settle, "free_job_locks"),
+    "lock slot kept on rescue": Without(rescue, "free_job_locks"),
+    "one slot too many": Rewrite(admit, "job_id, lock_limit FROM", "job_id, lock_limit + 1 FROM"),
+    "cancel request lost on retry": Rewrite(
+        settle, "AND j.cancel_requested_at IS NOT NULL", "AND j.cancel_requested_at IS NULL"
+    ),
+    "dead letter not opened": Without(settle, "bury"),
+    "dead letter left open by retry": Without(retry, "close_as_reprocessed"),
+    "given-up worker revived": Rewrite(lease, "AND dead_at IS NULL"),
+    "escalated dead letters pruned": Rewrite(
+        prune, "('reprocessed', 'discarded')", "('reprocessed', 'discarded', 'escalated')"
+    ),
+}
