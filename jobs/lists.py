@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -137,11 +137,7 @@ def list_jobs(wanted: JobFilter, *, limit: int, cursor: str | None = None) -> Pa
     Raises:
         CursorInvalid: `cursor` is not one of this list.
     """
-    jobs = wanted.apply(JobQueue.objects.select_related("firm")).order_by("-job_id")
-    if cursor is not None:
-        (last,) = _decode(cursor, UUID)
-        jobs = jobs.filter(job_id__lt=last)
-    return _page(jobs, limit, lambda job: _encode(job.job_id))
+    return _page(wanted.apply(JobQueue.objects.select_related("firm")), limit, cursor)
 
 
 def list_dead_letters(
@@ -152,11 +148,7 @@ def list_dead_letters(
     Raises:
         CursorInvalid: `cursor` is not one of this list.
     """
-    rows = wanted.apply(dead_letters()).order_by("-moved_at", "-id")
-    if cursor is not None:
-        moved_at, last = _decode(cursor, _aware, UUID)
-        rows = rows.filter(Q(moved_at__lt=moved_at) | Q(moved_at=moved_at, id__lt=last))
-    return _page(rows, limit, lambda row: _encode(row.moved_at.isoformat(), row.id))
+    return _page(wanted.apply(dead_letters()), limit, cursor)
 
 
 def list_locks(*, limit: int, cursor: str | None = None) -> Page[ConcurrencyLock]:
@@ -165,11 +157,7 @@ def list_locks(*, limit: int, cursor: str | None = None) -> Page[ConcurrencyLock
     Raises:
         CursorInvalid: `cursor` is not one of this list.
     """
-    locks = ConcurrencyLock.objects.select_related("firm").order_by("-id")
-    if cursor is not None:
-        (last,) = _decode(cursor, UUID)
-        locks = locks.filter(id__lt=last)
-    return _page(locks, limit, lambda lock: _encode(lock.pk))
+    return _page(ConcurrencyLock.objects.select_related("firm"), limit, cursor)
 
 
 def list_workers(*, limit: int, cursor: str | None = None) -> Page[Worker]:
@@ -178,11 +166,7 @@ def list_workers(*, limit: int, cursor: str | None = None) -> Page[Worker]:
     Raises:
         CursorInvalid: `cursor` is not one of this list.
     """
-    workers = Worker.objects.order_by("-id")
-    if cursor is not None:
-        (last,) = _decode(cursor, UUID)
-        workers = workers.filter(id__lt=last)
-    return _page(workers, limit, lambda worker: _encode(worker.pk))
+    return _page(Worker.objects.all(), limit, cursor)
 
 
 def dead_letters() -> QuerySet[DeadLetterQueue]:
@@ -206,26 +190,21 @@ def id_range(text: str) -> tuple[UUID, UUID] | None:
     return UUID(hex=digits.ljust(32, "0")), UUID(hex=digits.ljust(32, "f"))
 
 
-def _page(rows: QuerySet[T], limit: int, cursor_of: Callable[[T], str]) -> Page[T]:
-    found = list(rows[: limit + 1])
+def _page(rows: QuerySet[T], limit: int, cursor: str | None) -> Page[T]:
+    """Return the rows behind the cursor. Every id here is a UUIDv7: its order is that of time."""
+    if cursor is not None:
+        rows = rows.filter(pk__lt=_decode(cursor))
+    found = list(rows.order_by("-pk")[: limit + 1])
     shown = found[:limit]
-    return Page(shown, cursor_of(shown[-1]) if len(found) > limit else None)
+    return Page(shown, _encode(shown[-1].pk) if len(found) > limit else None)
 
 
-def _encode(*parts: object) -> str:
-    text = " ".join(str(part) for part in parts)
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+def _encode(last: UUID) -> str:
+    return base64.urlsafe_b64encode(last.bytes).decode().rstrip("=")
 
 
-def _decode(cursor: str, *readers: Callable[[str], object]) -> list[object]:
+def _decode(cursor: str) -> UUID:
     try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-        parts = text.split(" ")
-        return [read(part) for read, part in zip(readers, parts, strict=True)]
-    except (ValueError, OverflowError) as error:
+        return UUID(bytes=base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except ValueError as error:
         raise CursorInvalid("this is not a cursor of this list") from error
-
-
-def _aware(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -57,7 +57,7 @@ class DeadLetterAdmin(BulkActingAdmin):
     )
     search_fields = ("fingerprint",)
     search_help_text = "Job or dead letter id (or its beginning), fingerprint, error class"
-    ordering = ("-moved_at", "-id")
+    ordering = ("-id",)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -141,7 +141,7 @@ def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:
         return []
     others = DeadLetterQueue.objects.filter(firm_id=row.firm_id, fingerprint=row.fingerprint)
     others = others.exclude(pk=row.pk).select_related("original_job")
-    return list(others.order_by("-moved_at", "-id")[:SAME_FAILURE_SHOWN])
+    return list(others.order_by("-id")[:SAME_FAILURE_SHOWN])
 
 
 def _facts(row: DeadLetterQueue) -> list[Fact]:

@@ -80,12 +80,12 @@ class DeadLetterQueue(QueueModel):
         ]
         indexes = [
             models.Index(
-                fields=["firm", "moved_at", "id"],
+                fields=["firm", "id"],
                 condition=Q(resolution__in=["", Resolution.ESCALATED]),
                 name="dead_letter_open",
             ),
             models.Index(fields=["firm", "fingerprint"], name="dead_letter_fingerprint"),
-            models.Index(fields=["firm", "moved_at", "id"], name="dead_letter_newest"),
+            models.Index(fields=["firm", "id"], name="dead_letter_newest"),
         ]
 
     def __str__(self) -> str:

@@ -296,7 +296,7 @@ def test_a_page_with_acts_costs_a_fixed_number_of_queries(
     for row in (acme.dead, acme.dead_letter, acme.lock):
         with django_assert_max_num_queries(32):
             operator.get(act_url(row, "change"))
-    with django_assert_max_num_queries(48):
+    with django_assert_max_num_queries(60):
         submit(operator, acme.dead_letter, "discard", reason="no use")
 
 

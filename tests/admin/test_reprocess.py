@@ -59,7 +59,7 @@ def edited(letter: DeadLetterQueue, **changes: Any) -> str:
 def test_the_editor_shows_the_payload_readably(operator: Client, letter: DeadLetterQueue) -> None:
     form = operator.get(act_url(letter, "reprocess")).context["form"]
     assert json.loads(form["payload"].value()) == job_of(letter).payload
-    assert '"report": "Grüße"' in form["payload"].value().splitlines()[4]
+    assert '  "report": "Grüße"' in form["payload"].value()
 
 
 @pytest.mark.req("T-05")

@@ -131,12 +131,13 @@ class Command(JsonCommand):
         rows += _section("jobs", overview.jobs)
         rows += [("dead letters", "open", overview.dead_letters), ("seconds", "", result.seconds)]
         self.table(f"{result.account}", ["what", "which", "count"], rows)
+        python = _as_typed(Path(sys.executable))
         self.stdout.write(
             "\nWhere to look next:\n"
-            "  manage.py jobs list --limit 20        what the queue ran\n"
-            "  manage.py createsuperuser             a login for the admin\n"
-            "  manage.py runserver                   then http://127.0.0.1:8000/admin/mail/message/\n"
-            f"  {demo_worker_log()}    what the worker logged"
+            f"  {python} manage.py jobs list --limit 20\n"
+            f"  {python} manage.py createsuperuser     a login for the admin\n"
+            "  make run        then http://127.0.0.1:8000/admin/mail/message/\n"
+            f"  {_as_typed(demo_worker_log())}        what the worker logged"
         )
 
 
@@ -149,3 +150,9 @@ def _exit_code(worker: subprocess.Popen[bytes]) -> int | None:
 
 def _section(title: str, counts: dict[str, int]) -> list[tuple[str, str, object]]:
     return [(title if not row else "", name, n) for row, (name, n) in enumerate(counts.items())]
+
+
+def _as_typed(path: Path) -> Path:
+    """Return the path as somebody in this folder would type it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
