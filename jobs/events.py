@@ -19,6 +19,7 @@ class Event(StrEnum):
     WORKER_STARTED = "worker.started"
     WORKER_STOPPING = "worker.stopping"
     WORKER_STOPPED = "worker.stopped"
+    WORKER_BROKEN = "worker.broken"
     WORKER_MARKED_DEAD = "worker.marked_dead"
     DATABASE_AWAY = "worker.database_away"
     DATABASE_BACK = "worker.database_back"
@@ -29,6 +30,7 @@ PROBLEMS = frozenset(
     {
         Event.ATTEMPT_STALE,
         Event.HANDLER_STUCK,
+        Event.WORKER_BROKEN,
         Event.WORKER_MARKED_DEAD,
         Event.DATABASE_AWAY,
         Event.MAINTENANCE_FAILED,

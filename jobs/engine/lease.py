@@ -28,7 +28,7 @@ class WorkerInfo:
 
 
 def register(worker: WorkerInfo) -> None:
-    """Create the worker's row with a fresh lease."""
+    """Create the worker's row with a fresh lease; a repeat after a lost answer changes nothing."""
     dialect = dialects.current()
     now = dialect.now_sql()
     values = [
@@ -48,6 +48,7 @@ def register(worker: WorkerInfo) -> None:
                 started_at, heartbeat_at, lease_expires_at
             ) VALUES (%s, %s, %s, %s, %s, %s, %s, '[]', 0, {now}, {now},
                 {dialect.after_sql(now, "%s")})
+            ON CONFLICT (id) DO NOTHING
             """,
             [*values, lease_seconds()],
         )

@@ -15,6 +15,7 @@ from django.db import DatabaseError, connection
 from jobs.engine.admit import admit
 from jobs.engine.claim import Claim
 from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.engine.wakeup import wake
 from jobs.events import Event, emit
 from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.worker.database import AWAY, Outage, refresh_connection
@@ -33,11 +34,10 @@ class Completer:
         self._buffer: dict[int, Settlement] = {}
         self._in_flight = 0
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._loop, name="completer", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._state.start_thread("completer", self._loop)
 
     def submit(self, settlements: Sequence[Settlement]) -> None:
         """Hand over outcomes; blocks while the buffer is full."""
@@ -91,9 +91,10 @@ class Completer:
         self._settled([one.claim for one in batch])
         _tell(batch, report)
         try:
-            admit(report.freed_locks)
+            if admit(report.freed_locks):
+                wake({one.claim.category for one in batch if one.claim.lock_key is not None})
         except DatabaseError as error:
-            # The sweep admits what this could not.
+            # The sweep admits what this could not; polling finds it.
             emit(Event.MAINTENANCE_FAILED, task="admit", error_class=type(error).__name__)
 
 

@@ -31,9 +31,9 @@ class Listener:
         """Subscribe to this process's hints and to those of others."""
         subscribe(self._woken)
         if connection.vendor == "sqlite":
-            threading.Thread(target=self._watch_file, name="listener", daemon=True).start()
+            self._state.start_thread("listener", self._watch_file)
         elif listen_database_url() != "off":
-            threading.Thread(target=self._listen, name="listener", daemon=True).start()
+            self._state.start_thread("listener", self._listen)
 
     def stop(self) -> None:
         """Wake whoever waits and listen no more."""

@@ -14,6 +14,7 @@ from jobs.engine.claim import Claim, Turns, claim
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.release import release, release_lost
 from jobs.engine.settle import Settlement
+from jobs.engine.wakeup import wake
 from jobs.events import Event, emit
 from jobs.executor import timed_out
 from jobs.outcomes import Released
@@ -149,8 +150,13 @@ class WorkerLoop:
     def _shut_down(self) -> None:
         """Give unstarted jobs back, let running ones finish, release the rest, say goodbye."""
         emit(Event.WORKER_STOPPING, worker_id=str(self.state.worker_id))
-        deadline = time.monotonic() + self.options.grace_seconds
         self.state.stopping.set()
+        if self.state.broken.is_set():
+            # Leases give back what it holds: writing on with half a worker could do harm.
+            self.state.halt.set()
+            self._listener.stop()
+            return
+        deadline = time.monotonic() + self.options.grace_seconds
         self._give_back(self._pool.take_back())
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
@@ -180,6 +186,7 @@ class WorkerLoop:
             admit({(one.firm_id, one.lock_key) for one in claims if one.lock_key is not None})
             if released:
                 emit(Event.JOBS_RELEASED, jobs=len(released))
+                wake({one.category for one in claims})
         except DatabaseError as error:
             # The lease will end and they will be rescued, their attempts given back all the same.
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,11 +46,10 @@ class Maintenance:
         ]
         # After an outage every lease looks over: the living get one whole lease to report first.
         self._no_rescue_before = 0.0
-        self._thread = threading.Thread(target=self._loop, name="maintenance", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._state.start_thread("maintenance", self._loop)
 
     def run_once(self) -> None:
         """Do every chore now.

@@ -74,7 +74,7 @@ class Pool:
         """Start the threads; their outcomes go to `completer`."""
         self._completer = completer
         for number in range(self._size):
-            threading.Thread(target=self._loop, name=f"handler-{number}", daemon=True).start()
+            self._state.start_thread(f"handler-{number}", self._loop)
 
     def wanted(self) -> int:
         """Return how many more jobs to claim now."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import threading
 import time
 from collections.abc import Callable
 
@@ -39,7 +38,6 @@ class Pulse:
         self._describe = describe
         self._stop = stop
         self._next_cancel_look = 0.0
-        self._thread = threading.Thread(target=self._loop, name="pulse", daemon=True)
 
     def start(self) -> None:
         """Register the worker and start the thread.
@@ -48,7 +46,7 @@ class Pulse:
             DatabaseError: the worker could not be registered.
         """
         self._register(self._state.lease)
-        self._thread.start()
+        self._state.start_thread("pulse", self._loop)
 
     def _register(self, lease: Lease) -> None:
         begun = time.monotonic()

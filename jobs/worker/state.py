@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from random import Random, SystemRandom
 from uuid import UUID
 
@@ -11,6 +12,8 @@ from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
 from jobs.engine.claim import Claim
+from jobs.events import Event, emit
+from jobs.failures import class_path
 
 # The lease is trusted until this share of it is gone since the request that got it began.
 TRUSTED_SHARE = 0.8
@@ -44,8 +47,23 @@ class WorkerState:
         self.halt = threading.Event()
         # A handler cannot be ended: the process has to.
         self.stuck = threading.Event()
+        # A thread of the worker's own fell: nothing it kept up can be trusted any more.
+        self.broken = threading.Event()
         self._lease = Lease()
         self._lock = threading.Lock()
+
+    def start_thread(self, name: str, work: Callable[[], None]) -> None:
+        """Run `work` on a thread; if it raises, the worker is broken and ends."""
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - whatever it was, the thread is gone
+                emit(Event.WORKER_BROKEN, thread=name, error_class=class_path(error))
+                self.broken.set()
+                self.stopping.set()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
 
     @property
     def lease(self) -> Lease:

@@ -54,7 +54,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     search_help_text = "Id of what was acted on, who acted, the act, or a correlation id"
     ordering = ("-id",)
     fields = (
-        "created_at",
+        "done",
         "actor_name",
         "door",
         "act",
@@ -65,7 +65,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         "became",
         "correlation_id",
     )
-    readonly_fields = ("acted_on", "was", "became")
+    readonly_fields = ("done", "acted_on", "was", "became")
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow whoever administers a firm; which firms' entries, `get_queryset` decides."""
@@ -92,8 +92,8 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @display(description="When")
     def done(self, entry: AuditEntry) -> str:
-        """Show the time to the second."""
-        return f"{entry.created_at:%Y-%m-%d %H:%M:%S}"
+        """Show the time to the second, in UTC."""
+        return f"{entry.created_at:%Y-%m-%d %H:%M:%S} UTC"
 
     @display(description="Target", header=True)
     def target(self, entry: AuditEntry) -> list[str]:

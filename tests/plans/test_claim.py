@@ -168,7 +168,7 @@ def test_the_claim_writes_what_is_listed_here_and_nothing_else(firm):
 
 
 @pytest.mark.req("J-01")
-def test_the_table_has_five_indexes_and_no_more():
+def test_the_table_has_six_indexes_and_no_more():
     with connection.cursor() as cursor:
         found = connection.introspection.get_constraints(cursor, "jobs_jobqueue")
     indexed = {
@@ -176,5 +176,5 @@ def test_the_table_has_five_indexes_and_no_more():
         for name, about in found.items()
         if about["index"] or about["unique"] or about["primary_key"]
     }
-    assert len(indexed) == 5, indexed
-    assert {"job_claim", "job_waiting", "job_firm", "job_live_key_once"} < indexed
+    assert len(indexed) == 6, indexed
+    assert {"job_claim", "job_waiting", "job_firm", "job_expiry", "job_live_key_once"} < indexed

@@ -52,7 +52,7 @@ class Scenario:
         self,
         count: int = 1,
         *,
-        job_type: str = "test.work",
+        job_type: str = "process.work",
         gate: Gate | None = None,
         seconds: float = 0.0,
         label: str = "",
@@ -70,7 +70,7 @@ class Scenario:
     def add_failing(self, how: str, times: int, **options: Any) -> UUID:
         """Enqueue a job whose first `times` attempts fail."""
         payload = {"journal": str(self.journal.path), "how": how, "times": times}
-        return self._enqueue([EnqueueSpec("test.fail", payload, **options)])[0]
+        return self._enqueue([EnqueueSpec("process.fail", payload, **options)])[0]
 
     def row(self, job_id: UUID) -> JobQueue:
         """Return the job as it stands in the table."""

@@ -79,13 +79,13 @@ def test_the_last_of_max_jobs_may_take_longer_than_the_grace(queue: Scenario, fl
 
 
 @pytest.mark.parametrize(
-    "filters", [("--category", "documents"), ("--job-type", "test.document")], ids="/".join
+    "filters", [("--category", "documents"), ("--job-type", "process.document")], ids="/".join
 )
 def test_a_filtered_worker_takes_nothing_else(
     queue: Scenario, fleet: Fleet, filters: tuple[str, str]
 ) -> None:
     others = queue.add(5, priority=0)
-    wanted = queue.add(5, job_type="test.document")
+    wanted = queue.add(5, job_type="process.document")
 
     assert fleet.start("--burst", *filters).wait_for_exit(EXIT_SECONDS) == 0
 
@@ -96,9 +96,9 @@ def test_a_filtered_worker_takes_nothing_else(
 
 def test_repeated_filters_add_up(queue: Scenario, fleet: Fleet) -> None:
     queue.add(3)
-    queue.add(3, job_type="test.document")
+    queue.add(3, job_type="process.document")
 
-    filters = ["--job-type", "test.work", "--job-type", "test.document"]
+    filters = ["--job-type", "process.work", "--job-type", "process.document"]
     assert fleet.start("--burst", *filters).wait_for_exit(EXIT_SECONDS) == 0
 
     assert queue.statuses() == {Status.COMPLETED: 6}

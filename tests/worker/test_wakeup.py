@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from django.db import connection
@@ -44,6 +45,18 @@ def test_an_idle_worker_notices_each_new_job_at_once(queue: Scenario, fleet: Fle
         assert start.at - enqueued_at < AT_ONCE_SECONDS
 
     assert worker.alive
+
+
+@pytest.mark.req("J-20")
+def test_a_freed_key_is_handed_on_at_once(queue: Scenario, fleet: Fleet) -> None:
+    fleet.start("--poll-interval", str(RARELY_SECONDS)).wait_until_started()
+
+    queue.add(5, lock_key="key", label="key")
+    queue.wait_until_settled()
+
+    starts = [start.at for start in queue.journal.starts()]
+    assert len(starts) == 5
+    assert all(later - earlier < AT_ONCE_SECONDS for earlier, later in pairwise(starts))
 
 
 def test_a_retry_is_noticed_when_it_is_due(queue: Scenario, fleet: Fleet) -> None:

@@ -6,6 +6,8 @@ import argparse
 import os
 import signal
 import sys
+import threading
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -20,7 +22,7 @@ from jobs.worker.parent import end_with_parent
 from jobs.worker.supervisor import WATCHED, Supervisor
 
 DEFAULT_GRACE_SECONDS = 25.0
-EXIT_STUCK = 75
+EXIT_REPLACE_ME = 75
 
 
 def _positive(text: str) -> int:
@@ -163,26 +165,41 @@ def _worker_options(options: dict[str, Any]) -> WorkerOptions:
 
 
 def _serve(options: WorkerOptions, health_host: str, health_port: int | None) -> int:
-    """Run one worker; the first signal ends it in order, the second at once."""
+    """Run one worker; the first SIGTERM ends it in order, the second at once."""
     end_with_parent()
     loop = WorkerLoop(options)
+    _stop_on_sigterm(loop)
+    if health_port:
+        serve_health(health_host, health_port, loop.is_ready)
+    loop.run()
+    if loop.state.stuck.is_set() or loop.state.broken.is_set():
+        # Only the end of the process ends what still runs in it; the parent starts another.
+        os._exit(EXIT_REPLACE_ME)
+    return 0
 
-    def stop(_: int, __: FrameType | None) -> None:
-        if loop.state.stopping.is_set():
-            os._exit(1)
+
+def _stop_on_sigterm(loop: WorkerLoop) -> None:
+    """Pass SIGTERM to the loop by way of a thread.
+
+    The handler itself may interrupt the very lock that stopping needs, so all it does is put into
+    a queue made for that.
+    """
+    received: SimpleQueue[int] = SimpleQueue()
+
+    def stop(signal_number: int, _: FrameType | None) -> None:
+        received.put(signal_number)
+
+    def heed() -> None:
+        received.get()
         loop.stop()
+        received.get()
+        os._exit(1)
 
+    threading.Thread(target=heed, name="signals", daemon=True).start()
     signal.signal(signal.SIGTERM, stop)
     # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-    if health_port:
-        serve_health(health_host, health_port, loop.is_ready)
-    loop.run()
-    if loop.state.stuck.is_set():
-        # Only the end of the process ends the handler that would not stop.
-        os._exit(EXIT_STUCK)
-    return 0
 
 
 def _greeting(options: WorkerOptions, processes: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from jobs.engine.claim import Claim, Turns
 from jobs.engine.expire import expire
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue_orphans
+from jobs.states import RETRYABLE
 from tenants.models import Firm
 from tests.properties.queue_machine import operators, tables, upkeep
 from tests.properties.queue_machine.kinds import KINDS, Does, Middle
@@ -116,11 +118,12 @@ class QueueMachine(RuleBasedStateMachine):
     def time_goes_by(self, seconds: int) -> None:
         self.state.now += seconds
 
-    @rule(seconds=sampled_from(AGES), firm=integers(0, 2))
-    def prune_much_later(self, seconds: int, firm: int) -> None:
+    @rule(seconds=sampled_from(AGES))
+    def prune_much_later(self, seconds: int) -> None:
         self.state.now += seconds
-        self.twin.now(lambda: prune(self.firms[firm]))
-        upkeep.prune(self.state, self.firms[firm].pk)
+        for firm in self.firms:
+            self.twin.now(partial(prune, firm))
+            upkeep.prune(self.state, firm.pk)
 
     @rule(target=claims, worker=_worker, limit=integers(1, 6))
     def claim(self, worker: int, limit: int) -> Any:
@@ -192,6 +195,18 @@ class QueueMachine(RuleBasedStateMachine):
     def rescue(self, handed_over: bool) -> None:
         self.twin.rescue(handed_over=handed_over)
 
+    @rule(target=claims, worker=_worker, does=_does)
+    def a_worker_wakes_before_its_rescuer(self, worker: int, does: Does) -> Any:
+        """The rescuer looked when the worker was silent, and writes when it has settled."""
+        taken = self.twin.claim(self.workers[worker], 6, self.turns[worker])
+        if taken:
+            self.twin.note_running(taken)
+            self.state.now += 31
+            look = self.twin.look(self.workers[worker])
+            self.twin.settle([(one, does) for one in taken])
+            self.twin.write_late(look)
+        return multiple(*taken)
+
     @rule(target=looks, worker=_worker)
     def a_rescuer_looks_and_falls_asleep(self, worker: int) -> Any:
         """Until it writes, everything may happen."""
@@ -219,6 +234,15 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(job_id=jobs)
     def retry(self, job_id: UUID) -> None:
         self.twin.same(lambda: retrying.retry(job_id), lambda: operators.retry(self.state, job_id))
+
+    @precondition(lambda self: self._retryable())
+    @rule(pick=_pick)
+    def retry_what_is_over(self, pick: int) -> None:
+        over = self._retryable()
+        self.retry(over[pick % len(over)])
+
+    def _retryable(self) -> list[UUID]:
+        return [job.job_id for job in self.state.jobs.values() if job.status in RETRYABLE]
 
     @precondition(lambda self: self.state.letters)
     @rule(pick=_pick, priority=none() | integers(0, 3))

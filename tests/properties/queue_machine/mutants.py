@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import executor
-from jobs.engine import admit, dialects, lease, prune, release, rescue, restart, retry, settle
+from jobs.engine import admit, dialects, lease, release, rescue, restart, retry, settle
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import postgresql, sqlite
 from jobs.engine.dialects.base import ClaimRequest
@@ -129,7 +129,4 @@ MUTANTS: dict[str, Fault] = {
     "dead letter not opened": Without(settle, "bury"),
     "dead letter left open by retry": Without(retry, "close_as_reprocessed"),
     "given-up worker revived": Rewrite(lease, "AND dead_at IS NULL"),
-    "escalated dead letters pruned": Rewrite(
-        prune, "('reprocessed', 'discarded')", "('reprocessed', 'discarded', 'escalated')"
-    ),
 }

@@ -38,8 +38,8 @@ class FailPayload(JobPayload):
     times: int
 
 
-@job("test.work", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
-@job("test.document", category=Category.DOCUMENTS, payload=WorkPayload, retry=PATIENT)
+@job("process.work", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
+@job("process.document", category=Category.DOCUMENTS, payload=WorkPayload, retry=PATIENT)
 def work(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
     """Take as long as the payload says; the result is the attempt's number."""
     journal = Journal(Path(payload.journal))
@@ -52,7 +52,7 @@ def work(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
     return {"attempt": ctx.attempt}
 
 
-@job("test.fail", category=Category.NOTIFICATIONS, payload=FailPayload, retry=PATIENT)
+@job("process.fail", category=Category.NOTIFICATIONS, payload=FailPayload, retry=PATIENT)
 def fail(payload: FailPayload, ctx: JobContext) -> None:
     """Fail the first attempts, then succeed."""
     Journal(Path(payload.journal)).start(ctx, payload.how)

@@ -1,0 +1,34 @@
+"""The job types of the lifecycle's tests; each test runs on committed rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.engine import dialects
+from jobs.registry import JobPayload, job
+
+
+class WorkPayload(JobPayload):
+    """Nothing but the envelope."""
+
+
+@pytest.fixture(autouse=True)
+def work_types(job_types: dict[str, Any]) -> None:
+    """Declare a type that is dead-lettered and one that is not."""
+
+    def work(payload: WorkPayload, ctx: Any) -> None:
+        pass
+
+    def shrug(payload: WorkPayload, ctx: Any) -> None:
+        pass
+
+    job("test.work", category="sync", payload=WorkPayload)(work)
+    job("test.shrug", category="sync", payload=WorkPayload, dead_letter=False)(shrug)
+
+
+@pytest.fixture(autouse=True)
+def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the server have been up for long, whenever it was started."""
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")

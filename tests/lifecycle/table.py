@@ -1,0 +1,64 @@
+"""Every transition: what each act makes of a job in each state, and what it may not touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REFUSED = "-"
+
+# `escalated` is a job in dlq whose dead letter was escalated. Acts of workers on a job that they
+# hold no more are those of the worker that held it last.
+_WORKERS = """
+act                pending  claimed    processing completed failed dlq escalated canceled
+claim              claimed  -          -          -         -      -   -         -
+start              -        processing processing -         -      -   -         -
+complete           -        completed  completed  -         -      -   -         -
+retry_later        -        pending    pending    -         -      -   -         -
+snooze             -        pending    pending    -         -      -   -         -
+give_up            -        dlq        dlq        -         -      -   -         -
+fail               -        failed     failed     -         -      -   -         -
+stop               -        canceled   canceled   -         -      -   -         -
+hand_back          -        pending    pending    -         -      -   -         -
+release            -        pending    pending    -         -      -   -         -
+rescue             -        pending    pending    -         -      -   -         -
+rescue_exhausted   -        dlq        dlq        -         -      -   -         -
+rescue_shrugged    -        failed     failed     -         -      -   -         -
+rescue_canceled    -        canceled   canceled   -         -      -   -         -
+expire             failed   -          -          -         -      -   -         -
+"""
+
+# Cancel of a running job only asks it to stop.
+_OPERATORS = """
+act        pending  claimed processing completed failed  dlq       escalated canceled
+retry      -        -       -          -         pending pending   pending   pending
+cancel     canceled claimed processing -         -       -         -         -
+reprocess  -        -       -          -         -       pending   pending   -
+discard    -        -       -          -         -       failed    failed    -
+escalate   -        -       -          -         -       escalated -         -
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell: `becomes` is the state after the act, None where it is refused."""
+
+    act: str
+    state: str
+    becomes: str | None
+
+    def __str__(self) -> str:
+        return f"{self.act}-{self.state}"
+
+
+def _read(table: str) -> list[Case]:
+    (_, *states), *rows = [line.split() for line in table.strip().splitlines()]
+    return [
+        Case(act, state, None if becomes == REFUSED else becomes)
+        for act, *cells in rows
+        for state, becomes in zip(states, cells, strict=True)
+    ]
+
+
+OF_WORKERS = _read(_WORKERS)
+OF_OPERATORS = _read(_OPERATORS)
+EVERY_CASE = [*OF_WORKERS, *OF_OPERATORS]

@@ -1,0 +1,71 @@
+"""What the machine found once, as short stories."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from jobs.engine.claim import Turns
+from tenants.models import Firm
+from tests.properties.queue_machine.kinds import KINDS, Does
+from tests.properties.queue_machine.state import Job
+from tests.properties.queue_machine.twin import Twin
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def new_job(number: int, firm: Firm, kind: str = "model.work", key: str | None = None) -> Job:
+    return Job(
+        job_id=UUID(int=number),
+        firm_id=firm.pk,
+        kind=KINDS[kind],
+        priority=2,
+        scheduled=0,
+        expires=None,
+        lock_key=None,
+        key=key,
+    )
+
+
+@pytest.mark.req("J-07")
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_key_for_ever_that_a_live_job_holds_names_that_job(
+    machine_firms: list[Firm], at_once: bool
+) -> None:
+    twin, firm = Twin(), machine_firms[0]
+    jobs = [new_job(1, firm, key="x")]
+    jobs += [new_job(number, firm, "model.once", key="x") for number in (2, 3)]
+    for batch in [jobs] if at_once else [[job] for job in jobs]:
+        twin.enqueue(batch)
+    worker_id = twin.begin_worker()
+    twin.settle([(one, Does.COMPLETES) for one in twin.claim(worker_id, 5, Turns())])
+    assert twin.enqueue([new_job(4, firm, "model.once", key="x")]) == []
+    twin.assert_agreement()
+    assert twin.state.once_keys == {(firm.pk, "x"): UUID(int=1)}
+
+
+@pytest.mark.req("J-09", "J-13")
+def test_an_old_claim_beside_the_one_in_force_is_released_once(machine_firms: list[Firm]) -> None:
+    twin = Twin()
+    twin.enqueue([new_job(1, machine_firms[0])])
+    worker_id, turns = twin.begin_worker(), Turns()
+    old = twin.claim(worker_id, 1, turns)
+    twin.release(old, handed_over=False)
+    twin.release([*old, *twin.claim(worker_id, 1, turns)], handed_over=False)
+    twin.assert_agreement()
+    assert len(twin.state.history) == 2
+
+
+@pytest.mark.req("J-09")
+def test_an_old_claim_is_stale_beside_a_repeat_of_the_last(machine_firms: list[Firm]) -> None:
+    twin = Twin()
+    twin.enqueue([new_job(1, machine_firms[0])])
+    worker_id, turns = twin.begin_worker(), Turns()
+    old = twin.claim(worker_id, 1, turns)
+    twin.release(old, handed_over=False)
+    last = twin.claim(worker_id, 1, turns)
+    twin.settle([(last[0], Does.COMPLETES)])
+    twin.settle([(old[0], Does.FAILS), (last[0], Does.COMPLETES)])
+    twin.assert_agreement()
+    assert [job.status for job in twin.state.jobs.values()] == ["completed"]

@@ -1,0 +1,231 @@
+"""Two walls keep firms apart, the manager's filter and row level security; each holds alone.
+
+Every address of the API and of the admin is asked for as each role of one firm, aimed at the rows
+of another: with both walls up, then with either taken down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.db.models import Manager
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+
+from tenants.api.throttles import CallerThrottle, FirmThrottle
+from tenants.models import Firm, Role, TenantManager
+from tenants.rls import firm_owned_tables
+from tests.admin.conftest import browser_of
+from tests.api.conftest import key_for
+from tests.tenants.canaries import FIRM_OWNED, TELLING_COUNT, Canaries, fill
+from tests.tenants.doors import (
+    MODEL_ADMINS,
+    Ask,
+    admin_aimed,
+    admin_lists,
+    admin_rows,
+    all_rows,
+    api_lists,
+    api_rows,
+    view_on_site,
+)
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("T-02", "T-03")]
+
+EACH_ROLE = pytest.mark.parametrize("role", list(Role))
+on_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="row level security is PostgreSQL's"
+)
+
+
+def without_managers_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TenantManager, "get_queryset", Manager.get_queryset)
+
+
+def without_row_level_security(_: pytest.MonkeyPatch) -> None:
+    """Take the wall down until the test's transaction is rolled back."""
+    with connection.cursor() as cursor:
+        for table in sorted(firm_owned_tables()):
+            cursor.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param([], id="as built"),
+        pytest.param([without_managers_filter], id="row level security alone", marks=on_postgresql),
+        pytest.param([without_row_level_security], id="manager alone", marks=on_postgresql),
+    ]
+)
+def walls(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave standing what the test is run with."""
+    for take_down in request.param:
+        take_down(monkeypatch)
+
+
+@pytest.fixture
+def no_walls(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take both walls down."""
+    without_managers_filter(monkeypatch)
+    if connection.vendor == "postgresql":
+        without_row_level_security(monkeypatch)
+
+
+@pytest.fixture
+def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> Canaries:
+    """Return the rows of the firm that asks, as often as it likes."""
+    for throttle in (CallerThrottle, FirmThrottle):
+        monkeypatch.setattr(throttle, "rate", "1000000/s", raising=False)
+    return fill(firm)
+
+
+@pytest.fixture
+def foreign(other_firm: Firm) -> Canaries:
+    """Return the rows of the firm that is not to be met."""
+    return fill(other_firm, completed=TELLING_COUNT)
+
+
+class Member:
+    """A member of the firm that asks, by API key or in a browser."""
+
+    def __init__(self, client: Client, **headers: str) -> None:
+        self._client = client
+        self._headers = headers
+
+    def ask(self, ask: Ask) -> HttpResponse:
+        """Return the answer."""
+        return ask.of(self._client, **self._headers)
+
+    def leaks(self, asks: Iterable[Ask], rows: Canaries, *statuses: HTTPStatus) -> list[str]:
+        """Return which answers give something of the firm away, or have none of the statuses."""
+        found = []
+        for ask in asks:
+            answer = self.ask(ask)
+            if answer.status_code not in statuses:
+                found.append(f"{ask}: answers {answer.status_code}")
+            found += [f"{ask}: tells {trace}" for trace in rows.traces_in(answer, *ask.asked)]
+        return found
+
+
+def by_key(firm: Firm, role: Role) -> Member:
+    return Member(Client(), Authorization=f"Bearer {key_for(firm, role)}")
+
+
+def in_browser(firm: Firm, role: Role) -> Member:
+    return Member(browser_of(firm, role))
+
+
+@EACH_ROLE
+def test_no_operation_of_the_api_finds_or_tells_of_another_firms_rows(
+    walls: None, mine: Canaries, foreign: Canaries, role: Role
+) -> None:
+    member, before = by_key(mine.firm, role), foreign.stored()
+    assert member.leaks(api_rows(foreign), foreign, HTTPStatus.NOT_FOUND) == []
+    refusals = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
+    assert member.leaks(api_lists(foreign), foreign, HTTPStatus.OK, *refusals) == []
+    assert foreign.stored() == before
+
+
+@EACH_ROLE
+def test_no_page_or_act_of_the_admin_finds_or_tells_of_another_firms_rows(
+    walls: None, mine: Canaries, foreign: Canaries, role: Role
+) -> None:
+    member, before = in_browser(mine.firm, role), foreign.stored()
+    refusals = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
+    assert member.leaks(admin_rows(foreign), foreign, *refusals) == []
+    assert member.leaks(admin_lists(), foreign, HTTPStatus.OK, HTTPStatus.FOUND, *refusals) == []
+    assert member.leaks(map(view_on_site, all_rows(foreign)), foreign, HTTPStatus.NOT_FOUND) == []
+    assert foreign.stored() == before
+
+
+def forbidden(member: Member, rows: Canaries) -> set[str]:
+    """Return the admin's pages below a row that this member may not open, by address."""
+    asks = [ask for ask in admin_rows(rows) if ask.method == "get"]
+    return {
+        ask.address.replace(pk, "ID")
+        for ask in asks
+        for pk in [*rows.ids(), f"/{rows.firm.pk}/"]
+        if pk in ask.address and member.ask(ask).status_code == HTTPStatus.FORBIDDEN
+    }
+
+
+@EACH_ROLE
+def test_another_firms_page_is_forbidden_only_where_ones_own_is(
+    walls: None, mine: Canaries, foreign: Canaries, role: Role
+) -> None:
+    member = in_browser(mine.firm, role)
+    assert forbidden(member, foreign) <= forbidden(member, mine)
+
+
+def test_no_way_to_aim_at_another_firms_rows_in_the_admin_hits(
+    walls: None, mine: Canaries, foreign: Canaries
+) -> None:
+    member, before = in_browser(mine.firm, Role.ADMIN), foreign.stored()
+    statuses = [HTTPStatus.OK, HTTPStatus.FOUND, HTTPStatus.BAD_REQUEST]
+    refusals = [HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED]
+    assert member.leaks(admin_aimed(foreign), foreign, *statuses, *refusals) == []
+    assert foreign.stored() == before
+
+
+def test_a_row_of_another_firm_looks_like_none_wherever_the_admin_leads(
+    walls: None, mine: Canaries, foreign: Canaries
+) -> None:
+    member = in_browser(mine.firm, Role.ADMIN)
+    for row in all_rows(foreign):
+        unknown = type(row)(pk=uuid4())
+        answers = [member.ask(view_on_site(one)) for one in (row, unknown)]
+        told = [
+            answer.content.decode().replace(str(one.pk), "ID")
+            for answer, one in zip(answers, (row, unknown), strict=True)
+        ]
+        assert told[0] == told[1], row._meta.label
+
+
+def test_figures_are_those_of_ones_own_firm(walls: None, mine: Canaries, foreign: Canaries) -> None:
+    answer: Any = by_key(mine.firm, Role.VIEWER).ask(Ask("get", "/api/v1/jobs/admin/queues/"))
+    figures = answer.json()
+    assert figures["totals"]["completed"] == 0
+    assert figures["totals"]["pending"] == 1
+    assert figures["dead_letters_open"] == 1
+    overview: Any = in_browser(mine.firm, Role.OPERATOR).ask(Ask("get", reverse("admin:index")))
+    counted = {line.name: [cell.text for cell in line.cells] for line in overview.context["lines"]}
+    assert counted.pop("ingestion") == ["1", "", "", "", "", "1", ""]
+    assert not any(text for texts in counted.values() for text in texts)
+
+
+def test_ones_own_pages_open_and_tell_of_ones_own_firm(
+    walls: None, mine: Canaries, foreign: Canaries
+) -> None:
+    member = in_browser(mine.firm, Role.ADMIN)
+    shown = {
+        model_admin.model._meta.label
+        for model_admin in MODEL_ADMINS
+        for row in mine.of(model_admin.model)
+        if mine.traces_in(member.ask(Ask("get", page_of(row))))
+    }
+    assert shown == {admin.model._meta.label for admin in MODEL_ADMINS if mine.of(admin.model)}
+    opened = [ask for ask in api_rows(mine) if ask.method == "get"]
+    answers = [by_key_of_admin.ask(ask) for by_key_of_admin in [Member(Client())] for ask in opened]
+    assert answers
+
+
+def page_of(row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def test_without_any_wall_the_same_questions_tell_of_every_table(
+    no_walls: None, mine: Canaries, foreign: Canaries
+) -> None:
+    browser = in_browser(mine.firm, Role.ADMIN)
+    told = " ".join(browser.leaks(admin_lists(), foreign, *HTTPStatus))
+    silent = [
+        admin.opts.model_name
+        for admin in MODEL_ADMINS
+        if f"/{admin.opts.model_name}/" not in told and admin.model in FIRM_OWNED
+    ]
+    assert silent == []
