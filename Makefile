@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 MANAGE := $(PYTHON) manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check suite-sqlite suite-postgresql requirements-table lock
+.PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql requirements-table lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,14 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
 	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest -n 2 -q
+
+bench: $(VENV)/.dev ## Measure the operators' pages on both databases
+	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
+	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres -- $(PYTHON) -m tests.benchmarks.pages
+
+chaos: $(VENV)/.dev ## The fault tests at length, on both databases
+	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
+	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
 
 requirements-table: $(VENV)/.dev ## Write docs/requirements.md from the tests' markers
 	$(PYTHON) -m tests.requirements

@@ -16,6 +16,19 @@ settings.register_profile("suite", deadline=None, print_blob=True)
 settings.load_profile("suite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the option of `make chaos`."""
+    parser.addoption(
+        "--chaos", action="store_true", help="the long runs: more jobs, more kills, more examples"
+    )
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest) -> bool:
+    """Whether the long runs are asked for."""
+    return bool(request.config.getoption("--chaos"))
+
+
 @pytest.fixture
 def system_firm(db: None) -> Firm:
     """Return the reserved firm, which a flush between tests may have removed."""

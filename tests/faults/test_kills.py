@@ -16,8 +16,9 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = pytest.mark.processes
 
-KILLS = 20
-JOBS = 1_000
+# How many workers are killed under how many jobs: in the suite, and in `make chaos`.
+SUITE = (20, 1_000)
+CHAOS = (200, 5_000)
 WORKERS = 3
 # Slow enough that every worker gets some of each portion.
 JOB_SECONDS = 0.06
@@ -25,13 +26,16 @@ CONCURRENCY = 4
 
 
 @pytest.mark.req("J-09", "J-12", "J-13", "J-14")
-def test_killing_workers_again_and_again_loses_nothing(queue: Scenario, fleet: Fleet) -> None:
+def test_killing_workers_again_and_again_loses_nothing(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    kills, jobs_in_all = CHAOS if chaos else SUITE
     rng = Random(7)
     arguments = ("--concurrency", str(CONCURRENCY))
     workers = [fleet.start(*arguments, lease_seconds=SHORT_LEASE_SECONDS) for _ in range(WORKERS)]
 
-    for _ in range(KILLS):
-        queue.add(JOBS // KILLS, seconds=JOB_SECONDS)
+    for _ in range(kills):
+        queue.add(jobs_in_all // kills, seconds=JOB_SECONDS)
         victim = workers.pop(0).wait_until_started()
         seen = len(queue.journal.starts(session=victim.session))
         more = rng.randint(1, CONCURRENCY)
@@ -41,10 +45,10 @@ def test_killing_workers_again_and_again_loses_nothing(queue: Scenario, fleet: F
         )
         victim.kill()
         workers.append(fleet.start(*arguments, lease_seconds=SHORT_LEASE_SECONDS))
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled(timeout=120)
     fleet.kill()
 
-    assert queue.statuses() == {Status.COMPLETED: JOBS}
+    assert queue.statuses() == {Status.COMPLETED: jobs_in_all}
     jobs = [queue.row(job_id) for job_id in queue.accepted]
     assert all(job.attempts == 1 + job.deaths for job in jobs)
     assert sum(job.deaths for job in jobs) > 0
