@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 # Machines differ in speed, and a slow example proves nothing.
 settings.register_profile("suite", deadline=None, print_blob=True)
+settings.register_profile(
+    "soak", settings.get_profile("suite"), max_examples=5_000, stateful_step_count=100
+)
 settings.load_profile("suite")
 
 

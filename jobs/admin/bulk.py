@@ -22,7 +22,7 @@ from tenants.access import Access
 from tenants.admin.acts import Act, ActingAdmin, ActRefused, Answers, perform
 from tenants.admin.base import access_in, may_somewhere, sees_several_firms
 
-MAX_ROWS = 3000
+MAX_ROWS = 1000
 ROWS_LISTED = 50
 ROWS_FETCHED = 500
 REFUSALS_TOLD = 3

@@ -26,7 +26,7 @@ def cancel(job_id: UUID, *, by: Actor = SERVICE, reason: str = "") -> bool:
         UnknownJob: no such job in sight.
         WrongState: the job is over.
     """
-    return in_transaction(lambda: _cancel(job_id, by, reason))
+    return in_transaction(lambda: _cancel(job_id, by, reason), savepoint=True)
 
 
 def _cancel(job_id: UUID, by: Actor, reason: str) -> bool:

@@ -43,7 +43,9 @@ def reprocess(
         KeyHeld: a live job holds the same idempotency key.
         PayloadInvalid: the edited payload or the priority is refused.
     """
-    return in_transaction(lambda: _reprocess(dead_letter_id, by, payload, priority, note))
+    return in_transaction(
+        lambda: _reprocess(dead_letter_id, by, payload, priority, note), savepoint=True
+    )
 
 
 def _reprocess(
@@ -109,7 +111,7 @@ def discard(dead_letter_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:
     """
     if not reason.strip():
         raise ReasonMissing
-    in_transaction(lambda: _discard(dead_letter_id, reason, by))
+    in_transaction(lambda: _discard(dead_letter_id, reason, by), savepoint=True)
 
 
 def _discard(dead_letter_id: UUID, reason: str, by: Actor) -> None:
@@ -142,7 +144,7 @@ def escalate(
     """
     if not reason.strip():
         raise ReasonMissing
-    return in_transaction(lambda: _escalate(dead_letter_id, reason, to, by))
+    return in_transaction(lambda: _escalate(dead_letter_id, reason, to, by), savepoint=True)
 
 
 def _escalate(dead_letter_id: UUID, reason: str, to: AbstractBaseUser | None, by: Actor) -> int:

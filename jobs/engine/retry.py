@@ -24,7 +24,7 @@ def retry(job_id: UUID, *, by: Actor = SERVICE, reason: str = "") -> None:
         WrongState: the job is in another status.
         KeyHeld: a live job holds the same idempotency key.
     """
-    in_transaction(lambda: _retry(job_id, by, reason))
+    in_transaction(lambda: _retry(job_id, by, reason), savepoint=True)
 
 
 def _retry(job_id: UUID, by: Actor, reason: str) -> None:

@@ -23,13 +23,18 @@ _rng = SystemRandom()
 _in_engine: ContextVar[bool] = ContextVar("in_engine", default=False)
 
 
-def in_transaction(work: Callable[[], T]) -> T:
+def in_transaction(work: Callable[[], T], *, savepoint: bool = False) -> T:
     """Return what `work` returns; repeat it after a deadlock or a busy database.
 
     Inside a caller's transaction it runs once and joins it: only the caller could repeat that.
+    With `savepoint`, what it wrote there is undone when it raises; verbs that refuse halfway
+    need that.
     """
     if connection.in_atomic_block:
-        return _joining(work)
+        if not savepoint:
+            return _joining(work)
+        with transaction.atomic():
+            return _joining(work)
     dialect = dialects.current()
     for repeat in range(REPEATS):
         try:

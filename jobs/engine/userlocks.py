@@ -104,7 +104,7 @@ def force_release(lock_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:
     """
     if not reason.strip():
         raise ReasonMissing
-    in_transaction(lambda: _force_release(lock_id, reason, by))
+    in_transaction(lambda: _force_release(lock_id, reason, by), savepoint=True)
 
 
 def _force_release(lock_id: UUID, reason: str, by: Actor) -> None:

@@ -149,7 +149,7 @@ def admin_aimed(rows: Canaries) -> Iterator[Ask]:
             address = reverse(f"admin:{pattern.name}")
             yield Ask("post", address, {"ids": " ".join(ids), "reason": "because"}, tuple(ids))
         changelist = reverse(f"{name}_changelist")
-        for query in ({"q": slug}, {"firm": slug}, {"firm__id__exact": number}, {"p": "2"}):
+        for query in ({"q": slug}, {"firm": slug}, {"firm__id__exact": number}):
             yield Ask("get", changelist, query, (slug,) if slug in query.values() else ())
         for row_id in ids:
             yield Ask("get", changelist, {"q": row_id}, (row_id,))
@@ -168,8 +168,7 @@ def _autocompletes(term: str) -> Iterator[Ask]:
                     "model_name": model_admin.opts.model_name,
                     "field_name": column.name,
                 }
-                for words in ("", term):
-                    yield Ask("get", reverse("admin:autocomplete"), {**source, "term": words})
+                yield Ask("get", reverse("admin:autocomplete"), {**source, "term": term})
 
 
 def view_on_site(row: Any) -> Ask:

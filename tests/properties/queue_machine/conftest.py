@@ -9,6 +9,7 @@ import pytest
 from jobs.engine import dialects
 from tenants.models import Firm
 from tests.properties.queue_machine.kinds import declare_kinds
+from tests.properties.queue_machine.machine import QueueMachine
 
 
 @pytest.fixture
@@ -18,4 +19,6 @@ def machine_firms(
     """Return the firms of the machine."""
     declare_kinds()
     monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
-    return [firm, other_firm, Firm.objects.create(name="Initech", slug="initech")]
+    firms = [firm, other_firm, Firm.objects.create(name="Initech", slug="initech")]
+    monkeypatch.setattr(QueueMachine, "firms", firms)
+    return firms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from hypothesis.stateful import (
@@ -70,13 +70,15 @@ class QueueMachine(RuleBasedStateMachine):
     Claims stay in their bundle: they are settled and released late, twice, or never.
     """
 
+    # Whose jobs they are: three firms, set before the machine runs.
+    firms: ClassVar[Sequence[Firm]] = ()
+
     claims: Bundle[Claim] = Bundle("claims")
     jobs: Bundle[UUID] = Bundle("jobs")
     looks: Bundle[Look] = Bundle("looks")
 
-    def __init__(self, firms: Sequence[Firm]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.firms = firms
         self.twin = Twin()
         self.state = self.twin.state
         self.enqueued = 0

@@ -169,7 +169,11 @@ def _jobs() -> dict[UUID, JobRow]:
     )
     return {
         _uuid(row[0]): JobRow(
-            *row[1:6],
+            status=row[1],
+            attempts=row[2],
+            deaths=row[3],
+            series=row[4],
+            priority=row[5],
             ready=bool(row[6]),
             waiting=bool(row[7]),
             live_key=row[8],
@@ -214,7 +218,8 @@ def letter_id(job_id: UUID, series: int) -> UUID:
             for row in fetch("SELECT id, original_job_id, job_series FROM jobs_deadletterqueue", [])
         }
     )
-    return ids[job_id, series]
+    found: UUID = ids[job_id, series]
+    return found
 
 
 def wipe() -> None:

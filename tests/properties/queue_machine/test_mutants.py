@@ -36,5 +36,5 @@ def test_the_machine_catches(
     met = Seen()
     MUTANTS[name](monkeypatch, met)
     with pytest.raises((AssertionError, DatabaseError)):
-        run_state_machine_as_test(lambda: QueueMachine(machine_firms), settings=EYES)
+        run_state_machine_as_test(QueueMachine, settings=EYES)
     assert met, "the fault was never met: the statement reads differently now"

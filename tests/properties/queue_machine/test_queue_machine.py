@@ -14,13 +14,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 # The profile says how many; a server takes several times as long for each as a file does.
 SHARE = 0.4 if connection.vendor == "postgresql" else 1.0
-EXAMPLES = int(settings.default.max_examples * SHARE)
-STEPS = settings.default.stateful_step_count
+EXAMPLES = int(settings().max_examples * SHARE)
+STEPS = settings().stateful_step_count
 
 
 @pytest.mark.req("J-08", "J-09", "J-12", "J-14", "J-16", "J-17", "J-20", "J-22", "D-02")
 def test_the_queue_does_what_the_model_predicts(machine_firms: list[Firm]) -> None:
     run_state_machine_as_test(
-        lambda: QueueMachine(machine_firms),
+        QueueMachine,
         settings=settings(max_examples=EXAMPLES, stateful_step_count=STEPS),
     )

@@ -156,6 +156,6 @@ def prune(state: State, firm_id: int) -> None:
     for job_id in gone:
         del state.jobs[job_id]
     state.history = [ended for ended in state.history if ended.job_id not in gone]
-    for place in [place for place in state.counters if place[0] == firm_id]:
-        if place[2] * 60 < cutoff:
-            del state.counters[place]
+    for counted in list(state.counters):
+        if counted[0] == firm_id and counted[2] * 60 < cutoff:
+            del state.counters[counted]

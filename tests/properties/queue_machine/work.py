@@ -149,7 +149,7 @@ def ending(state: State, one: Claim, does: Does) -> Ending:
 
 def backoff(attempt: int) -> Seconds:
     """Return the wait after this attempt: a minute, doubled each time."""
-    return 60 * 2 ** (attempt - 1)
+    return 60 << (attempt - 1)
 
 
 def _unknown(state: State, one: Claim) -> Ending:
