@@ -3,8 +3,12 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 MANAGE := $(PYTHON) manage.py
 
+# Tests that touch no database need to run but once.
+NO_DATABASE := tests/unit tests/architecture tests/mail/gmail tests/mail/llm tests/mail/rules \
+	tests/mail/sample tests/mail/text
+
 .DEFAULT_GOAL := help
-.PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql requirements-table lock
+.PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +36,7 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 	DATABASE_URL= $(PYTHON) -m pytest -n 2 -q
 
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
-	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest -n 2 -q
+	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest -n 2 -q $(addprefix --ignore=,$(NO_DATABASE))
 
 bench: $(VENV)/.dev ## Measure the operators' pages on both databases
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
@@ -41,6 +45,9 @@ bench: $(VENV)/.dev ## Measure the operators' pages on both databases
 chaos: $(VENV)/.dev ## The fault tests at length, on both databases
 	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
 	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
+
+soak: $(VENV)/.dev ## Fuzz the API on PostgreSQL, 20,000 requests as each role (REQUESTS=n for fewer)
+	$(PYTHON) -m tests.postgres -- $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))
 
 requirements-table: $(VENV)/.dev ## Write docs/requirements.md from the tests' markers
 	$(PYTHON) -m tests.requirements

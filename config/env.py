@@ -130,10 +130,11 @@ def _truth(source: environ.Env, name: str) -> bool:
 
 def _database(source: environ.Env, var_dir: Path) -> dict[str, Any]:
     default = f"sqlite:///{var_dir / 'mailroom.sqlite3'}"
-    url = _read("DATABASE_URL", lambda name: source.str(name, default=default))
+    # Empty means unset: `DATABASE_URL= make …` chooses the default.
+    url = _read("DATABASE_URL", lambda name: source.str(name, default="")) or default
     if not url.startswith(DATABASE_SCHEMES):
         raise EnvironmentInvalid("DATABASE_URL", f"must start with {' or '.join(DATABASE_SCHEMES)}")
-    return _read("DATABASE_URL", lambda name: dict(source.db_url(name, default=default)))
+    return _read("DATABASE_URL", lambda _: dict(environ.Env.db_url_config(url)))
 
 
 def _secret_key(source: environ.Env, var_dir: Path, allowed_hosts: list[str]) -> str:

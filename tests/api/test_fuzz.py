@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from uuid import UUID
+from typing import Any
 
 import pytest
 import schemathesis
-from django.core.signals import request_finished, request_started
-from django.db import close_old_connections
 from hypothesis import HealthCheck, Phase, settings
-from schemathesis.checks import CHECKS, load_all_checks
 
-from config.wsgi import application
-from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tenants.models import Role
 from tests.api.conftest import FirmRows, key_for
+from tests.support.fuzzing import NOT_HELD, aim, one_connection, schema, unbounded
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 
 # Requests per operation and role.
 EXAMPLES = 20
-
-load_all_checks()
-# What the schema allows may be refused all the same: a cursor nobody gave out, a payload that
-# does not fit its job's type.
-NOT_HELD = CHECKS.get_by_names(["positive_data_acceptance"])
-
-
-schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", application)
 
 
 @pytest.fixture(params=[Role.VIEWER, Role.ADMIN])
@@ -38,34 +25,14 @@ def key(request: pytest.FixtureRequest, acme: FirmRows) -> str:
     return key_for(acme.firm, request.param)
 
 
-def aim(case: schemathesis.Case, rows: FirmRows) -> None:
-    """Let every other id be one that exists: made-up ones lead to 404 alone."""
-    targets = {"/jobs/{": rows.dead.pk, "/dlq/{": rows.dead_letter.pk, "/locks/{": rows.lock.pk}
-    target = next((str(pk) for part, pk in targets.items() if part in case.path), None)
-    for name, made_up in case.path_parameters.items():
-        with suppress(ValueError):
-            if target is not None and UUID(str(made_up)).int % 2:
-                case.path_parameters[name] = target
-
-
 @pytest.fixture
-def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the fuzzer ask as often as it likes."""
-    for throttle in (CallerThrottle, FirmThrottle):
-        monkeypatch.setattr(throttle, "rate", "1000000/s", raising=False)
+def undisturbed() -> Iterator[None]:
+    """Ask without bounds, in the test's own transaction."""
+    with one_connection(), unbounded():
+        yield
 
 
-@pytest.fixture
-def one_connection() -> Iterator[None]:
-    """Keep the test's connection, and with it its transaction, over the requests."""
-    for signal in (request_started, request_finished):
-        signal.disconnect(close_old_connections)
-    yield
-    for signal in (request_started, request_finished):
-        signal.connect(close_old_connections)
-
-
-@pytest.mark.usefixtures("one_connection", "unbounded")
+@pytest.mark.usefixtures("undisturbed")
 @schema.parametrize()
 @settings(
     max_examples=EXAMPLES,
@@ -74,7 +41,7 @@ def one_connection() -> Iterator[None]:
     suppress_health_check=list(HealthCheck),
 )
 def test_no_request_breaks_the_api(
-    case: schemathesis.Case, key: str, acme: FirmRows, globex: FirmRows
+    case: schemathesis.Case[Any], key: str, acme: FirmRows, globex: FirmRows
 ) -> None:
     aim(case, acme)
     headers = {"Authorization": f"Bearer {key}"}

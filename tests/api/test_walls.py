@@ -1,4 +1,4 @@
-"""Who may do what: every operation, every role, one's own firm and another's."""
+"""Who may do what: every operation, every role, in one's own firm."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
-from django.db.models import Manager
 from django.test import Client
 
 from jobs.api.urls import urlpatterns
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
-from tenants.models import Membership, Role, TenantManager
+from tenants.models import Membership, Role
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, audit_log, key_for, problem
 
@@ -31,10 +29,6 @@ class Operation:
     path: Callable[[FirmRows], str]
     needs: Role
     body: dict[str, Any] | None = None
-
-    @property
-    def is_list(self) -> bool:
-        return "<" not in self.route
 
     def call(self, api: Api, rows: FirmRows) -> Any:
         path = self.path(rows)
@@ -116,42 +110,6 @@ def test_a_role_may_do_what_it_includes_in_its_own_firm(
         assert everything() == before
         assert audit_log() == []
     assert globex.canary not in answer.content.decode()
-
-
-@EACH
-@pytest.mark.parametrize("role", list(Role))
-def test_another_firms_rows_do_not_exist(
-    operation: Operation, role: Role, acme: FirmRows, globex: FirmRows, worker: Worker
-) -> None:
-    before = everything()
-    answer = operation.call(Api(key_for(acme.firm, role)), globex)
-    if operation.is_list:
-        assert answer.status_code == 200
-    else:
-        problem(answer, 404)
-    text = answer.content.decode()
-    assert globex.canary not in text
-    assert str(globex.waiting.pk) not in text
-    assert everything() == before
-
-
-@pytest.mark.req("T-02")
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="row level security is PostgreSQL's")
-@EACH
-def test_row_level_security_holds_where_the_managers_filter_is_gone(
-    operation: Operation,
-    acme: FirmRows,
-    globex: FirmRows,
-    worker: Worker,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api = Api(key_for(acme.firm, Role.ADMIN))
-    monkeypatch.setattr(TenantManager, "get_queryset", Manager.get_queryset)
-    answer = operation.call(api, globex)
-    assert answer.status_code == (200 if operation.is_list else 404)
-    text = answer.content.decode()
-    assert globex.canary not in text
-    assert str(globex.waiting.pk) not in text
 
 
 @EACH

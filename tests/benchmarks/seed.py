@@ -18,7 +18,7 @@ CHUNK = 5_000
 ERRORS = ("ConnectionError", "mail.errors.MailboxGone", "ValueError", "TimeoutError")
 
 
-def seed(*, finished: int, waiting: int, dead: int) -> list[Firm]:
+def seed(*, finished: int, waiting: int, dead: int, minutes: int = 120) -> list[Firm]:
     """Create that many jobs over twenty firms, with history and counters; return the firms."""
     rng = Random(1)
     now = datetime.now(UTC)
@@ -34,7 +34,7 @@ def seed(*, finished: int, waiting: int, dead: int) -> list[Firm]:
     with all_firms("a benchmark's rows"):
         DeadLetterQueue.objects.bulk_create([_dead_letter(rng, job) for job in buried], CHUNK)
         Attempt.objects.bulk_create([_attempt(rng, job) for job in buried], CHUNK)
-        JobMinute.objects.bulk_create(_minutes(firms, now), CHUNK)
+        JobMinute.objects.bulk_create(_minutes(firms, now, minutes), CHUNK)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return firms
@@ -90,7 +90,7 @@ def _attempt(rng: Random, job: JobQueue) -> Attempt:
     )
 
 
-def _minutes(firms: list[Firm], now: datetime) -> list[JobMinute]:
+def _minutes(firms: list[Firm], now: datetime, count: int) -> list[JobMinute]:
     start = now.replace(second=0, microsecond=0)
     return [
         JobMinute(
@@ -102,5 +102,5 @@ def _minutes(firms: list[Firm], now: datetime) -> list[JobMinute]:
         )
         for firm in firms
         for category in Category
-        for minute in range(120)
+        for minute in range(count)
     ]

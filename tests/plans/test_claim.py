@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from jobs.queue import EnqueueSpec, enqueue_many
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
+from tests.support.plans import nodes
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08")]
 
@@ -57,13 +57,6 @@ def claim_statements(limit: int = BATCH) -> list[str]:
     with CaptureQueriesContext(connection) as queries:
         assert len(claim(new_worker(), limit, Turns())) == limit
     return [query["sql"] for query in queries if "jobs_jobqueue" in query["sql"]]
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Walk a plan."""
-    yield plan
-    for inner in plan.get("Plans", []):
-        yield from nodes(inner)
 
 
 def explained(statement: str) -> dict[str, Any]:

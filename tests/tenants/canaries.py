@@ -79,7 +79,11 @@ def fill(firm: Firm, *, completed: int = 0) -> Canaries:
     special = _special(firm.slug, completed)
     with all_firms("test"):
         for model in FIRM_OWNED:
-            known = {Firm: [firm], get_user_model(): [member], **found.rows}
+            known: dict[type[Any], list[Any]] = {
+                Firm: [firm],
+                get_user_model(): [member],
+                **found.rows,
+            }
             texts = _columns(model, firm.slug, known)
             found.rows[model] = [
                 model.objects.create(**{**texts, **given}) for given in special.get(model, [{}])

@@ -1,0 +1,185 @@
+"""Lists, pages and figures read what they show, by an index: history does not slow them down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+from django.db import connection
+from django.test import RequestFactory
+from django.test.utils import CaptureQueriesContext
+
+from jobs.admin.dashboard import dashboard
+from jobs.details import details_of
+from jobs.lists import (
+    OPEN,
+    DeadLetterFilter,
+    JobFilter,
+    dead_letters,
+    list_dead_letters,
+    list_jobs,
+)
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.states import Category, Resolution, Status
+from jobs.stats import queue_stats
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+from tests.benchmarks.seed import FIRMS, seed
+from tests.queue_kit import table_rows
+from tests.support.plans import nodes
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "O-03")]
+
+# 20,000 finished, 2,000 waiting, 500 dead, and 5,000 dead letters long decided.
+COPIES = 20
+FINISHED, WAITING, DEAD = 1_000, 100, 25
+DECIDED_PER_LETTER = 10
+ALL = (FINISHED + WAITING + DEAD) * COPIES
+LIVE, OPEN_LETTERS = WAITING * COPIES, DEAD * COPIES
+PAGE = 50
+TABLES = ("jobs_jobqueue", "jobs_deadletterqueue")
+
+Case = Callable[[], object]
+
+
+def columns_of(table: str) -> list[str]:
+    with connection.cursor() as cursor:
+        return [
+            connection.ops.quote_name(column.name)
+            for column in connection.introspection.get_table_description(cursor, table)
+        ]
+
+
+def copy_rows(
+    table: str, count: int, ids: tuple[str, ...], *, digits_before: int = 0, **changed: str
+) -> None:
+    """Copy each row `count` times; the copies differ in four digits near the start of `ids`.
+
+    These tell the time to the minute: what makes an id unique stands behind them.
+    """
+    columns = columns_of(table)
+    digits, kind = "printf('%%04x', n)", "text"
+    if connection.vendor == "postgresql":
+        digits, kind = "lpad(to_hex(n), 4, '0')", "uuid"
+    head = f"substr(CAST({{0}} AS text), 1, {digits_before})"
+    tail = f"substr(CAST({{0}} AS text), {digits_before + 5})"
+    other = f"CAST({head} || {digits} || {tail} AS {kind})"
+    values = {connection.ops.quote_name(name): value for name, value in changed.items()}
+    values |= {name: other.format(name) for name in map(connection.ops.quote_name, ids)}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE copy (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copy WHERE n < %s)"
+            f" INSERT INTO {table} ({', '.join(columns)})"
+            f" SELECT {', '.join(values.get(name, name) for name in columns)} FROM {table}, copy",
+            [count],
+        )
+
+
+@pytest.fixture
+def firms(db: None) -> list[Firm]:
+    """Fill the tables; return the firms."""
+    firms = seed(finished=FINISHED, waiting=WAITING, dead=DEAD, minutes=2)
+    with all_firms("test"):
+        copy_rows("jobs_jobqueue", COPIES - 1, ("job_id",))
+        decided = {"job_series": "1 + n", "resolution": f"'{Resolution.DISCARDED}'"}
+        copy_rows("jobs_deadletterqueue", DECIDED_PER_LETTER, ("id",), digits_before=4, **decided)
+        copy_rows("jobs_deadletterqueue", COPIES - 1, ("id", "original_job_id"))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return firms
+
+
+def statements(case: Case) -> list[str]:
+    """Run the case; return what it asked of the two large tables."""
+    with CaptureQueriesContext(connection) as queries:
+        case()
+    asked = [query["sql"] for query in queries if query["sql"].startswith("SELECT")]
+    return [sql for sql in asked if any(f'"{table}"' in sql for table in TABLES)]
+
+
+def cases() -> dict[str, tuple[Case, int]]:
+    """Return what people look at, and how many rows of the large tables it may read.
+
+    A filter reads on until the page is full: what makes up an eighth of the jobs, eight pages.
+    """
+    with_room = 3
+    live_and_dead = LIVE + 2 * OPEN_LETTERS
+    a_page = PAGE + 1
+    middle = list_jobs(JobFilter(), limit=ALL // 2).next_cursor
+    dead = JobQueue.objects.filter(status=Status.DLQ).order_by("-pk")[0]
+    done = JobQueue.objects.filter(status=Status.COMPLETED).order_by("-pk")[0]
+    letter = DeadLetterQueue.objects.filter(resolution="").order_by("pk")[0]
+    found: dict[str, tuple[Case, int]] = {
+        "jobs": (lambda: list_jobs(JobFilter(), limit=PAGE), a_page),
+        "jobs, deep": (lambda: list_jobs(JobFilter(), limit=PAGE, cursor=middle), a_page),
+        "pending jobs": (
+            lambda: list_jobs(JobFilter(status=Status.PENDING), limit=PAGE),
+            live_and_dead,
+        ),
+        "dead jobs": (
+            lambda: list_jobs(JobFilter(status=Status.DLQ), limit=PAGE),
+            2 * OPEN_LETTERS,
+        ),
+        "jobs of a category": (
+            lambda: list_jobs(JobFilter(category=Category.SYNC), limit=PAGE),
+            a_page * len(Category) * with_room,
+        ),
+        "open dead letters": (
+            lambda: list_dead_letters(DeadLetterFilter(resolution=OPEN), limit=PAGE),
+            2 * OPEN_LETTERS,
+        ),
+        "dead letters": (lambda: list_dead_letters(DeadLetterFilter(), limit=PAGE), 2 * a_page),
+        "a dead job": (lambda: details_of(dead), a_page),
+        "a completed job": (lambda: details_of(done), a_page),
+        "a dead letter": (lambda: dead_letters().get(pk=letter.pk), 2),
+        "statistics": (queue_stats, live_and_dead),
+        "dashboard": (lambda: dashboard(RequestFactory().get("/"), {}), live_and_dead),
+    }
+    return found
+
+
+def scopes(firms: list[Firm]) -> list[tuple[int, AbstractContextManager[None]]]:
+    """Return who looks: staff, and a member of one of the firms, which read past the others."""
+    return [(1, all_firms("test")), (FIRMS, firm_scope(firms[0]))]
+
+
+def faults_on_postgresql(statement: str, most: int) -> Iterator[str]:
+    """Say where the statement reads a table from end to end, or too many rows."""
+    ((plan,),) = table_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.replace('%', '%%')}")
+    parsed = json.loads(plan) if isinstance(plan, str) else plan
+    scans = [node for node in nodes(parsed[0]["Plan"]) if node.get("Relation Name") in TABLES]
+    for node in scans:
+        if node["Node Type"] == "Seq Scan":
+            yield f"reads all of {node['Relation Name']}"
+    seen = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+    touched = sum(sum(node.get(name, 0) for name in seen) * node["Actual Loops"] for node in scans)
+    if touched > most:
+        yield f"reads {touched:,.0f} rows, at most {most:,} are needed"
+
+
+def faults_on_sqlite(statement: str, _: int) -> Iterator[str]:
+    """Say where the statement goes by no index."""
+    for *_ids, step in table_rows(f"EXPLAIN QUERY PLAN {statement.replace('%', '%%')}"):
+        by_itself = step.startswith(("SCAN", "SEARCH")) and " USING " not in step
+        if by_itself and "SUBQUERY" not in step:
+            yield step
+
+
+def test_what_people_look_at_goes_by_an_index_and_reads_no_more_than_it_shows(
+    firms: list[Firm],
+) -> None:
+    faults_of = {"postgresql": faults_on_postgresql, "sqlite": faults_on_sqlite}[connection.vendor]
+    faults = []
+    for others, scope in scopes(firms):
+        with scope:
+            for name, (case, most) in cases().items():
+                asked = statements(case)
+                assert asked, name
+                faults += [
+                    f"{name}, {others} firms: {fault}\n  {statement[:400]}"
+                    for statement in asked
+                    for fault in faults_of(statement, most * others)
+                ]
+    assert faults == []

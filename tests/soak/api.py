@@ -1,0 +1,149 @@
+"""Asks the API for anything its schema allows, many times: `python -m tests.soak.api`.
+
+Every role makes that many requests on a test database, each met by the same rows: what a request
+changed is rolled back after it. A 5xx or an answer that the schema lacks is reported with what
+brought it, and makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, cast
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+if TYPE_CHECKING:
+    from schemathesis import Case
+    from schemathesis.core.result import Ok
+
+    from tenants.models import Role
+    from tests.api.conftest import FirmRows
+
+REQUESTS = 20_000
+# Requests to one operation before the next has its turn.
+TURN = 20
+
+
+@dataclass
+class Report:
+    """What came of one role's requests."""
+
+    role: Role
+    answers: Counter[int] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def requests(self) -> int:
+        """How many requests there were."""
+        return self.answers.total()
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{status}: {count:,}" for status, count in sorted(self.answers.items()))
+        return f"{self.role.label}: {self.requests:,} requests ({counts})"
+
+
+def main() -> int:
+    """Run; return 0 when every answer was one the schema names."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak.api")
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="made as each role")
+    wanted: int = parser.parse_args().requests
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+    # A refusal is what most requests are for.
+    logging.disable(logging.CRITICAL)
+    from django.test.utils import setup_databases, setup_test_environment, teardown_databases
+
+    from tenants.models import Role
+    from tests.support.fuzzing import one_connection, unbounded
+
+    setup_test_environment()
+    databases = setup_databases(verbosity=0, interactive=False)
+    try:
+        with one_connection(), unbounded():
+            return max(_ask_as(role, wanted) for role in Role)
+    finally:
+        teardown_databases(databases, verbosity=0)
+
+
+def _ask_as(role: Role, wanted: int) -> int:
+    """Make the requests, all in one transaction that leaves nothing; print, and return 0 or 1."""
+    from django.db import transaction
+
+    from tenants.models import Firm
+    from tests.api.conftest import fill, key_for
+    from tests.support.fuzzing import schema
+
+    report, begun = Report(role), time.monotonic()
+    with transaction.atomic():
+        rows = fill(Firm.objects.create(name="Acme", slug="acme"))
+        fill(Firm.objects.create(name="Globex", slug="globex"))
+        key = key_for(rows.firm, role)
+        # Err where the schema itself cannot be read: it has no ok().
+        operations = [cast("Ok[Any]", result).ok() for result in schema.get_all_operations()]
+        for operation in cycle(operations):
+            if report.requests >= wanted:
+                break
+            _ask(operation, report, rows, key, min(TURN, wanted - report.requests))
+        transaction.set_rollback(True)
+    _write(f"{report} in {time.monotonic() - begun:.0f} s")
+    for failure, count in report.failures.most_common():
+        _write(f"  {count:,} times {failure}")
+    return 1 if report.failures else 0
+
+
+def _ask(operation: Any, report: Report, rows: FirmRows, key: str, count: int) -> None:
+    """Make up to `count` different requests to one operation."""
+
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def ask(case: Case[Any]) -> None:
+        _ask_once(case, report, rows, key)
+
+    ask()
+
+
+def _ask_once(case: Case[Any], report: Report, rows: FirmRows, key: str) -> None:
+    """Make one request, note what came of it, and undo what it did."""
+    from django.db import transaction
+    from schemathesis.core.failures import FailureGroup
+
+    from tests.support.fuzzing import NOT_HELD, aim
+
+    aim(case, rows)
+    headers = {"Authorization": f"Bearer {key}"}
+    with transaction.atomic():
+        try:
+            answer = case.call(headers=headers)
+            report.answers[answer.status_code] += 1
+            case.validate_response(answer, headers=headers, excluded_checks=NOT_HELD)
+        except FailureGroup as found:
+            for failure in found.exceptions:
+                place = f"{case.operation.label}: {failure.title}"
+                if place not in report.failures:
+                    _write(f"{place}\n{failure.message}\n{case.as_curl_command()}")
+                report.failures[place] += 1
+        transaction.set_rollback(True)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
