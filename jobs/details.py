@@ -45,9 +45,6 @@ def _children_of(job: JobQueue) -> list[JobQueue]:
 
     No index holds the parent; the ids of the time in which the job ran bound the search.
     """
-    if job.attempts == 0 and job.series == 1:
-        # No handler of it has run: what would be read are all later jobs.
-        return []
     children = JobQueue.objects.select_related("firm").filter(
         firm_id=job.firm_id, parent_id=job.job_id, job_id__gt=job.job_id
     )

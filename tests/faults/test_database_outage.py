@@ -67,10 +67,10 @@ def test_workers_outlive_crashes_of_the_server_under_load(
 @postgresql_only
 def test_workers_outlive_cut_connections_under_load(queue: Scenario, fleet: Fleet) -> None:
     workers = fleet.start_many(WORKERS, *ARGUMENTS, lease_seconds=LEASE_SECONDS)
-    queue.add(JOBS, seconds=JOB_SECONDS)
 
     for _ in range(CUTS):
-        wait_for_more_starts(queue, JOBS // (CUTS + 2))
+        queue.add(JOBS // CUTS, seconds=JOB_SECONDS)
+        wait_for_more_starts(queue, JOBS // CUTS // 2)
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

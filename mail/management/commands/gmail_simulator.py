@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,9 @@ class Command(BaseCommand):
             raise CommandError(
                 f"cannot listen on {options['host']}:{options['port']}: {error}"
             ) from error
+        # Also where SIGINT came ignored, as it does to what a shell starts in the background.
+        for told_to_stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(told_to_stop, signal.default_int_handler)
         with server:
             self._announce(server, store, as_json=options["json"])
             try:

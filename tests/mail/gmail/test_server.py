@@ -110,7 +110,10 @@ def test_requests_without_a_usable_length_are_refused(server):
 
 
 @pytest.mark.processes
-def test_the_command_announces_where_it_serves_and_stops_when_told(simulator, tmp_path):
+@pytest.mark.parametrize("told_to_stop", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_announces_where_it_serves_and_stops_when_told(
+    simulator, tmp_path, told_to_stop
+):
     token = simulator.access_token(ADDRESS)
     command = [sys.executable, "manage.py", "gmail_simulator", "--port", "0", "--json"]
     store = tmp_path / "gmail.sqlite3"
@@ -123,7 +126,7 @@ def test_the_command_announces_where_it_serves_and_stops_when_told(simulator, tm
     ) as process:
         announced = json.loads(process.stdout.readline())
         profile = _client(announced["url"], token).profile()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told_to_stop)
         rest, _ = process.communicate(timeout=20)
 
     assert announced["url"].startswith("http://127.0.0.1:")
