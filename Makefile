@@ -3,9 +3,9 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 MANAGE := $(PYTHON) manage.py
 
-# Tests that touch no database need to run but once.
+# Tests that touch no database, or bring their own, need to run but once.
 NO_DATABASE := tests/unit tests/architecture tests/mail/gmail tests/mail/llm tests/mail/rules \
-	tests/mail/sample tests/mail/text
+	tests/mail/sample tests/mail/text tests/mail/e2e/test_demo.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
@@ -33,21 +33,21 @@ check: $(VENV)/.dev ## Lint, types and contracts
 	$(MANAGE) check
 
 suite-sqlite: $(VENV)/.dev ## The suite on SQLite
-	DATABASE_URL= $(PYTHON) -m pytest -n 2 -q
+	DATABASE_URL= $(PYTHON) -m pytest -n 2 --dist worksteal -q
 
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
-	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest -n 2 -q $(addprefix --ignore=,$(NO_DATABASE))
+	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q $(addprefix --ignore=,$(NO_DATABASE))
 
 bench: $(VENV)/.dev ## Measure the operators' pages on both databases
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
-	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres -- $(PYTHON) -m tests.benchmarks.pages
+	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.pages
 
 chaos: $(VENV)/.dev ## The fault tests at length, on both databases
 	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
-	$(PYTHON) -m tests.postgres -- $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
+	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
 
 soak: $(VENV)/.dev ## Fuzz the API on PostgreSQL, 20,000 requests as each role (REQUESTS=n for fewer)
-	$(PYTHON) -m tests.postgres -- $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))
+	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))
 
 requirements-table: $(VENV)/.dev ## Write docs/requirements.md from the tests' markers
 	$(PYTHON) -m tests.requirements
