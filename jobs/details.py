@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jobs.lists import CLOCK_MARGIN, id_at
 from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
+from jobs.states import Status
 from jobs.waiting import WaitReason, why_waiting
 
 ATTEMPTS_SHOWN = 200
@@ -29,22 +30,26 @@ def details_of(job: JobQueue) -> JobDetails:
     """Return the job's details; the latest attempts and first children where there are many."""
     mine = {"firm_id": job.firm_id, "job_id": job.job_id}
     latest = Attempt.objects.filter(**mine).order_by("-ended_at", "-id")[:ATTEMPTS_SHOWN]
+    attempts = list(reversed(latest))
     dead_letters = DeadLetterQueue.objects.filter(firm_id=job.firm_id, original_job_id=job.job_id)
     return JobDetails(
         job=job,
-        attempts=list(reversed(latest)),
+        attempts=attempts,
         steps=list(JobStep.objects.filter(**mine)),
-        children=_children_of(job),
+        children=_children_of(job, attempts),
         dead_letter=dead_letters.order_by("-job_series").first(),
         reasons=why_waiting(job),
     )
 
 
-def _children_of(job: JobQueue) -> list[JobQueue]:
+def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
     """Return the jobs this job's handler enqueued, oldest first.
 
     No index holds the parent; the ids of the time in which the job ran bound the search.
+    A waiting job without a past has none.
     """
+    if job.status == Status.PENDING and not attempts:
+        return []
     children = JobQueue.objects.select_related("firm").filter(
         firm_id=job.firm_id, parent_id=job.job_id, job_id__gt=job.job_id
     )
