@@ -8,7 +8,8 @@ import pytest
 from django.db import transaction
 
 from jobs.clock import database_now
-from jobs.engine.claim import Turns, claim
+from jobs.engine.claim import claim
+from jobs.engine.turns import Turns
 from jobs.queue import EnqueueSpec, enqueue_many
 from tenants.models import Firm
 from tests.queue_kit import change, later, new_worker, row, take, take_one

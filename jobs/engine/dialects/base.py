@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -11,6 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from jobs.engine.clock import frozen_now
+
+LAST_FIRM = 2**63 - 1
 
 
 class Column(Enum):
@@ -26,21 +28,50 @@ class Column(Enum):
 
 
 @dataclass(frozen=True)
-class ClaimRequest:
-    """Who claims, how many, of what, and whose turn it is.
+class Leg:
+    """A straight way along the firms of one priority: behind `after`, up to and with `until`."""
 
-    `cursors` holds, per priority, the firm that was served last: the turn goes to the next one.
-    Empty `categories` or `job_types` mean all.
+    priority: int
+    after: int
+    until: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A way along the firms of one priority: from behind `after` to `until`, round the end.
+
+    Where both are the same it is the whole round.
     """
 
-    worker_id: UUID
-    limit: int
-    cursors: Mapping[int, int]
-    categories: Sequence[str] = ()
-    job_types: Sequence[str] = ()
+    priority: int
+    after: int
+    until: int
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        """The way in straight parts."""
+        if self.after < self.until:
+            return (Leg(self.priority, self.after, self.until),)
+        return (Leg(self.priority, self.after, LAST_FIRM), Leg(self.priority, 0, self.until))
 
 
-# What a claim returns of each job, besides the turn and the seconds it waited.
+@dataclass(frozen=True)
+class Claimable:
+    """The condition that a job (alias `q`) may be claimed now, and its parameters."""
+
+    sql: str
+    params: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many jobs of a firm to take."""
+
+    firm_id: int
+    jobs: int
+
+
+# What a claim returns of each job, besides the seconds it waited.
 CLAIM_COLUMNS = (
     "job_id",
     "firm_id",
@@ -59,12 +90,17 @@ CLAIM_COLUMNS = (
     "lock_key",
     "scheduled_at",
     "cancel_requested_at",
+    "admitted",
 )
 
 
 class Dialect(ABC):
     """SQL fragments and value forms of one database."""
 
+    # The end of a SELECT that locks its rows.
+    for_update: str
+    # The same, without barring rows elsewhere from referring to this one.
+    for_no_key_update: str
     # The end of a SELECT that locks its rows and leaves out what others hold.
     skip_locked: str
     # Turns a text expression into the type of a JSON column.
@@ -132,16 +168,42 @@ class Dialect(ABC):
         """Return the expression for the job id inside a lock's holder (`job:<id>`)."""
 
     @abstractmethod
-    def claim(self, request: ClaimRequest) -> list[tuple[Any, ...]]:
-        """Take jobs for a worker and return their rows, in the order of `CLAIM_COLUMNS`.
+    def firms_with_work(
+        self, walks: Sequence[Walk], claimable: Claimable, most: int
+    ) -> tuple[int, list[int]] | None:
+        """Return the first `most` firms that have a claimable job, in turn, and their priority.
 
-        All rows are of one priority, the lowest number with a job due. Must run in autocommit or
-        in a transaction of its own.
+        The walks are tried in order, and the first one that meets such a firm is the one that
+        counts. Reads nothing but the claim index and, of each firm, its first claimable job.
+        """
+
+    @abstractmethod
+    def take(
+        self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
+    ) -> list[tuple[Any, ...]]:
+        """Take the jobs due first of each firm and return their rows, as in `CLAIM_COLUMNS`.
+
+        What another claim holds is passed over: two workers can never take the same job.
         """
 
     @abstractmethod
     def database_is_settled_sql(self, seconds: float) -> str:
         """Return a condition: the database has been up for longer than `seconds`."""
+
+    @abstractmethod
+    def job_by_id_sql(self, join: str, alias: str, job_id: str) -> str:
+        """Return a join ("JOIN", "LEFT JOIN") with the job of this id (SQL on what stands before).
+
+        One look by the primary key for each row, whatever the planner thinks of their number.
+        """
+
+    @abstractmethod
+    def give_up_on_locks_after(self, milliseconds: int) -> None:
+        """Let the open transaction wait no longer than that for another's row locks."""
+
+    @abstractmethod
+    def gave_up(self, error: Exception) -> bool:
+        """Say whether this database error is such a wait that ended."""
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:

@@ -5,82 +5,88 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
 
-from jobs.engine.dialects.base import CLAIM_COLUMNS, ClaimRequest, Column, Dialect
+from jobs.engine.dialects.base import (
+    CLAIM_COLUMNS,
+    Claimable,
+    Column,
+    Dialect,
+    Share,
+    Walk,
+)
 
+LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.
-TRANSIENT_STATES = frozenset({"40P01", "40001", "55P03"})
+TRANSIENT_STATES = frozenset({"40P01", "40001", LOCK_NOT_AVAILABLE})
 
-# One statement, so that two workers can never hold the same row. `turns` steps over the firms of
-# one priority by the claim index, starting behind the firm served last; each gets an equal share.
-# The scalar subqueries keep the planner from turning a step into a scan of the backlog.
-# Each look is ordered as the claim index is, to the end: any other index would have to sort, so the
-# planner never walks a firm's history by one that holds finished jobs too.
+# Steps over the firms by the claim index, leg after leg, until enough have work or the priority of
+# those who have is behind. OFFSET 0 keeps each part from being worked into the next: a step is asked
+# once, and compares with plain values, which is all that row level security lets into an index
+# condition. As scalar subqueries, step and look cannot turn into a scan of the backlog. Each is
+# ordered as the claim index is, to the end: any other index would have to sort, so the planner never
+# walks a firm's history by one that holds finished jobs too.
+FIRMS_SQL = """
+WITH RECURSIVE legs AS (
+    SELECT %s::smallint[] AS priority, %s::bigint[] AS after, %s::bigint[] AS until
+), walk (leg, priority, firm_id, has_work, met) AS (
+    SELECT 1, legs.priority[1], legs.after[1], false, false FROM legs
+    UNION ALL
+    SELECT next.leg, next.priority, step.firm_id, look.has_work, walk.met OR look.has_work
+    FROM walk CROSS JOIN LATERAL (
+        SELECT here.leg, legs.priority[here.leg], legs.until[here.leg],
+               coalesce(walk.firm_id, legs.after[here.leg])
+        FROM legs, (SELECT walk.leg + (walk.firm_id IS NULL)::integer) AS here (leg)
+        OFFSET 0
+    ) AS next (leg, priority, until, after)
+    CROSS JOIN LATERAL (
+        SELECT (SELECT q.firm_id FROM jobs_jobqueue q
+                WHERE q.ready AND q.priority = next.priority
+                  AND q.firm_id > next.after AND q.firm_id <= next.until
+                ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
+        OFFSET 0
+    ) AS step (firm_id)
+    CROSS JOIN LATERAL (
+        SELECT (SELECT 1 FROM jobs_jobqueue q
+                WHERE q.ready AND q.priority = next.priority
+                  AND q.firm_id = step.firm_id AND {claimable}
+                ORDER BY q.scheduled_at, q.job_id LIMIT 1) IS NOT NULL
+        OFFSET 0
+    ) AS look (has_work)
+    WHERE next.priority IS NOT NULL AND (next.priority = walk.priority OR NOT walk.met)
+)
+SELECT priority, firm_id FROM walk WHERE has_work LIMIT %s
+"""
+
 CLAIM_SQL = """
 WITH picked AS MATERIALIZED (
-    SELECT chosen.job_id, level.priority, chosen.turn
-    FROM (VALUES (0::smallint, %s::bigint), (1::smallint, %s::bigint),
-                 (2::smallint, %s::bigint), (3::smallint, %s::bigint)
-    ) AS level (priority, served)
+    SELECT due.job_id
+    FROM unnest(%s::bigint[], %s::integer[]) AS share (firm_id, jobs)
     CROSS JOIN LATERAL (
-        WITH RECURSIVE ahead (firm_id) AS (
-            SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-                    WHERE q.ready AND q.priority = level.priority AND q.firm_id > level.served
-                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
-            UNION ALL
-            SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-                    WHERE q.ready AND q.priority = level.priority AND q.firm_id > ahead.firm_id
-                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
-            FROM ahead WHERE ahead.firm_id IS NOT NULL
-        ), behind (firm_id) AS (
-            SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-                    WHERE q.ready AND q.priority = level.priority AND q.firm_id <= level.served
-                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
-            UNION ALL
-            SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-                    WHERE q.ready AND q.priority = level.priority
-                      AND q.firm_id > behind.firm_id AND q.firm_id <= level.served
-                    ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
-            FROM behind WHERE behind.firm_id IS NOT NULL
-        ), turns AS MATERIALIZED (
-            SELECT row_number() OVER () AS turn, due.firm_id
-            FROM (
-                SELECT walk.firm_id
-                FROM (SELECT firm_id FROM ahead UNION ALL SELECT firm_id FROM behind) AS walk
-                WHERE walk.firm_id IS NOT NULL
-                  AND (SELECT 1 FROM jobs_jobqueue q
-                       WHERE q.ready AND q.priority = level.priority
-                         AND q.firm_id = walk.firm_id AND {claimable}
-                       ORDER BY q.scheduled_at, q.job_id LIMIT 1) IS NOT NULL
-                LIMIT %s
-            ) AS due
-        )
-        SELECT due.job_id, turns.turn
-        FROM turns CROSS JOIN LATERAL (
-            SELECT q.job_id FROM jobs_jobqueue q
-            WHERE q.ready AND q.priority = level.priority AND q.firm_id = turns.firm_id
-              AND {claimable}
-            ORDER BY q.scheduled_at, q.job_id
-            LIMIT (SELECT ceil(%s::numeric / greatest(count(*), 1)) FROM turns)
-            FOR UPDATE SKIP LOCKED
-        ) AS due
-    ) AS chosen
+        SELECT q.job_id FROM jobs_jobqueue q
+        WHERE q.ready AND q.priority = %s AND q.firm_id = share.firm_id AND {claimable}
+        ORDER BY q.scheduled_at, q.job_id
+        LIMIT share.jobs
+        FOR UPDATE SKIP LOCKED
+    ) AS due
     LIMIT %s
 )
 UPDATE jobs_jobqueue AS j
 SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now}, started_at = NULL,
     lease_token = nextval('jobs_lease_token'), worker_id = %s, updated_at = {now}
 FROM picked
-WHERE j.job_id = picked.job_id AND picked.priority = (SELECT min(priority) FROM picked)
-RETURNING {columns}, picked.turn, extract(epoch FROM {now} - j.scheduled_at)::double precision
+WHERE j.job_id = picked.job_id
+RETURNING {columns}, extract(epoch FROM {now} - j.scheduled_at)::double precision
 """
 
 
 class PostgresDialect(Dialect):
     """SQL for PostgreSQL 13 and later."""
 
+    for_update = "FOR UPDATE"
+    for_no_key_update = "FOR NO KEY UPDATE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
     json_cast = "::jsonb"
     materialized = "MATERIALIZED"
@@ -138,44 +144,69 @@ class PostgresDialect(Dialect):
         """Cut and cast."""
         return f"substr({holder}, 5)::uuid"
 
-    def claim(self, request: ClaimRequest) -> list[tuple[Any, ...]]:
-        """Claim in one statement."""
-        now = self.now_sql()
-        claimable = (
-            f"q.status = 'pending' AND q.scheduled_at <= {now}"
-            f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
-            " AND q.attempts < q.max_attempts"
-        )
-        filters: list[Any] = []
-        for column, wanted in (
-            ("category", request.categories),
-            ("job_type", request.job_types),
-        ):
-            if wanted:
-                claimable += f" AND q.{column} = ANY(%s)"
-                filters.append(list(wanted))
+    def firms_with_work(
+        self, walks: Sequence[Walk], claimable: Claimable, most: int
+    ) -> tuple[int, list[int]] | None:
+        """Walk in one statement."""
+        legs = [leg for walk in walks for leg in walk.legs]
+        params = [
+            [leg.priority for leg in legs],
+            [leg.after for leg in legs],
+            [leg.until for leg in legs],
+            *claimable.params,
+            most,
+        ]
+        with connection.cursor() as cursor:
+            cursor.execute(FIRMS_SQL.format(claimable=claimable.sql), params)
+            found = cursor.fetchall()
+        return (found[0][0], [firm_id for _, firm_id in found]) if found else None
+
+    def take(
+        self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
+    ) -> list[tuple[Any, ...]]:
+        """Take in one statement."""
         columns = ", ".join(
             f"j.{column}::text" if column == "payload" else f"j.{column}"
             for column in CLAIM_COLUMNS
         )
-        limit = request.limit
         params = [
-            *(request.cursors.get(priority, 0) for priority in range(4)),
-            *filters,
-            limit,
-            *filters,
-            limit,
-            limit,
-            request.worker_id,
+            [share.firm_id for share in shares],
+            [share.jobs for share in shares],
+            priority,
+            *claimable.params,
+            sum(share.jobs for share in shares),
+            worker_id,
         ]
+        sql = CLAIM_SQL.format(claimable=claimable.sql, now=self.now_sql(), columns=columns)
         with connection.cursor() as cursor:
-            cursor.execute(CLAIM_SQL.format(now=now, claimable=claimable, columns=columns), params)
+            cursor.execute(sql, params)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
     def database_is_settled_sql(self, seconds: float) -> str:
         """Compare with the server's start."""
         return f"(now() - pg_postmaster_start_time()) > {float(seconds)} * interval '1 second'"
+
+    def job_by_id_sql(self, join: str, alias: str, job_id: str) -> str:
+        """Keep the look apart, or it becomes a join by hash with a scan of all jobs.
+
+        The id has to be there before: row level security lets no index be asked for the result of
+        a subquery.
+        """
+        job = "SELECT * FROM jobs_jobqueue j WHERE j.job_id = wanted.id LIMIT 1"
+        return (
+            f"{join} LATERAL (SELECT j.* FROM (SELECT {job_id} AS id OFFSET 0) AS wanted"
+            f" CROSS JOIN LATERAL ({job}) AS j) AS {alias} ON true"
+        )
+
+    def give_up_on_locks_after(self, milliseconds: int) -> None:
+        """Set it for the transaction."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{milliseconds}ms"])
+
+    def gave_up(self, error: Exception) -> bool:
+        """Look at the SQLSTATE."""
+        return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
     def is_transient(self, error: Exception) -> bool:
         """Look at the SQLSTATE."""

@@ -12,29 +12,37 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection
 
-from jobs.engine.dialects.base import CLAIM_COLUMNS, ClaimRequest, Column, Dialect
+from jobs.engine.dialects.base import (
+    CLAIM_COLUMNS,
+    Claimable,
+    Column,
+    Dialect,
+    Leg,
+    Share,
+    Walk,
+)
 
 # The form Django stores, always with six digits so that texts compare as times do.
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
 
-STEP_SQL = """(SELECT q.firm_id FROM jobs_jobqueue q
-    WHERE q.ready AND q.priority = %s AND q.firm_id > {after} AND q.firm_id <= {last}
-    ORDER BY q.firm_id LIMIT 1)"""
-
-# The firms of one priority that have a job due, in turn: first those behind `served`.
-TURNS_SQL = """
-WITH RECURSIVE ahead (firm_id) AS (
-    SELECT {ahead_first} UNION ALL SELECT {ahead_next} FROM ahead WHERE ahead.firm_id IS NOT NULL
-), behind (firm_id) AS (
-    SELECT {behind_first} UNION ALL SELECT {behind_next} FROM behind WHERE behind.firm_id IS NOT NULL
+# The firms of one leg that have a claimable job.
+FIRMS_SQL = """
+WITH RECURSIVE step (firm_id) AS (
+    SELECT (SELECT q.firm_id FROM jobs_jobqueue q
+            WHERE q.ready AND q.priority = %s AND q.firm_id > %s AND q.firm_id <= %s
+            ORDER BY q.firm_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT q.firm_id FROM jobs_jobqueue q
+            WHERE q.ready AND q.priority = %s AND q.firm_id > step.firm_id AND q.firm_id <= %s
+            ORDER BY q.firm_id LIMIT 1)
+    FROM step WHERE step.firm_id IS NOT NULL
 )
-SELECT walk.firm_id
-FROM (SELECT firm_id FROM ahead UNION ALL SELECT firm_id FROM behind) AS walk
-WHERE walk.firm_id IS NOT NULL
+SELECT step.firm_id FROM step
+WHERE step.firm_id IS NOT NULL
   AND (SELECT 1 FROM jobs_jobqueue q
-       WHERE q.ready AND q.priority = %s AND q.firm_id = walk.firm_id AND {claimable} LIMIT 1)
+       WHERE q.ready AND q.priority = %s AND q.firm_id = step.firm_id AND {claimable} LIMIT 1)
 LIMIT %s
 """
 
@@ -52,12 +60,12 @@ FROM {rows} WHERE j.job_id = r.job_id
 RETURNING {columns}, {waited}
 """
 
-LAST_FIRM = 2**63 - 1
-
 
 class SqliteDialect(Dialect):
     """SQL for SQLite 3.35 and later."""
 
+    for_update = ""
+    for_no_key_update = ""
     skip_locked = ""
     json_cast = ""
     materialized = ""
@@ -139,82 +147,51 @@ class SqliteDialect(Dialect):
         """Cut to the hex digits Django stores."""
         return f"replace(substr({holder}, 5), '-', '')"
 
-    def claim(self, request: ClaimRequest) -> list[tuple[Any, ...]]:
-        """Look, then take, in one transaction that nobody else writes beside."""
-        now = self.now_sql()
-        claimable, filters = self._claimable(request, now)
-        with transaction.atomic(), connection.cursor() as cursor:
-            for priority in range(4):
-                served = request.cursors.get(priority, 0)
-                cursor.execute(
-                    self._turns_sql(claimable),
-                    [
-                        *(priority, served, LAST_FIRM, priority, LAST_FIRM),
-                        *(priority, 0, served, priority, served),
-                        *(priority, *filters, request.limit),
-                    ],
-                )
-                firms = [row[0] for row in cursor.fetchall()]
-                picked = self._pick(cursor, priority, firms, claimable, filters, request.limit)
-                if picked:
-                    return self._take(cursor, picked, request, now)
-        return []
+    def firms_with_work(
+        self, walks: Sequence[Walk], claimable: Claimable, most: int
+    ) -> tuple[int, list[int]] | None:
+        """Walk leg by leg: a statement costs nothing here."""
+        for walk in walks:
+            met: list[int] = []
+            for leg in walk.legs:
+                if len(met) < most:
+                    met += self._firms_on(leg, claimable, most - len(met))
+            if met:
+                return walk.priority, met
+        return None
 
-    def _claimable(self, request: ClaimRequest, now: str) -> tuple[str, list[Any]]:
-        sql = (
-            f"q.status = 'pending' AND q.scheduled_at <= {now}"
-            f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
-            " AND q.attempts < q.max_attempts"
-        )
-        filters: list[Any] = []
-        for column, wanted in (("category", request.categories), ("job_type", request.job_types)):
-            if wanted:
-                sql += f" AND q.{column} IN ({', '.join(['%s'] * len(wanted))})"
-                filters.extend(wanted)
-        return sql, filters
-
-    def _turns_sql(self, claimable: str) -> str:
-        step = STEP_SQL.format
-        return TURNS_SQL.format(
-            ahead_first=step(after="%s", last="%s"),
-            ahead_next=step(after="ahead.firm_id", last="%s"),
-            behind_first=step(after="%s", last="%s"),
-            behind_next=step(after="behind.firm_id", last="%s"),
-            claimable=claimable,
-        )
-
-    def _pick(
-        self,
-        cursor: Any,
-        priority: int,
-        firms: list[int],
-        claimable: str,
-        filters: list[Any],
-        limit: int,
-    ) -> list[tuple[str, int]]:
-        """Return (job id, turn) of each job to take: an equal share for every firm."""
-        picked: list[tuple[str, int]] = []
-        share = -(-limit // max(len(firms), 1))
-        for turn, firm_id in enumerate(firms, 1):
-            room = min(share, limit - len(picked))
-            if room <= 0:
-                break
+    def _firms_on(self, leg: Leg, claimable: Claimable, most: int) -> list[int]:
+        with connection.cursor() as cursor:
             cursor.execute(
-                PICK_SQL.format(claimable=claimable), [priority, firm_id, *filters, room]
+                FIRMS_SQL.format(claimable=claimable.sql),
+                [
+                    *(leg.priority, leg.after, leg.until),
+                    *(leg.priority, leg.until),
+                    *(leg.priority, *claimable.params, most),
+                ],
             )
-            picked.extend((row[0], turn) for row in cursor.fetchall())
-        return picked
+            return [row[0] for row in cursor.fetchall()]
 
-    def _take(
-        self, cursor: Any, picked: list[tuple[str, int]], request: ClaimRequest, now: str
+    def take(
+        self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
     ) -> list[tuple[Any, ...]]:
-        first_token = self._raise_counter(len(picked)) - len(picked) + 1
+        """Look, then take: nobody else writes meanwhile."""
+        sql = PICK_SQL.format(claimable=claimable.sql)
+        picked: list[str] = []
+        with connection.cursor() as cursor:
+            for share in shares:
+                cursor.execute(sql, [priority, share.firm_id, *claimable.params, share.jobs])
+                picked += [row[0] for row in cursor.fetchall()]
+            return self._write(cursor, picked, worker_id) if picked else []
+
+    def _write(self, cursor: Any, job_ids: list[str], worker_id: UUID) -> list[tuple[Any, ...]]:
+        now = self.now_sql()
+        first_token = self._raise_counter(len(job_ids)) - len(job_ids) + 1
         rows, params = self.rows_sql(
             "r",
             {"job_id": Column.TEXT, "token": Column.BIGINT},
-            [(job_id, first_token + index) for index, (job_id, _) in enumerate(picked)],
+            [(job_id, first_token + index) for index, job_id in enumerate(job_ids)],
         )
-        turns = dict(picked)
         # SQLite's RETURNING knows only the updated table, and not its alias.
         cursor.execute(
             CLAIM_SQL.format(
@@ -223,13 +200,25 @@ class SqliteDialect(Dialect):
                 columns=", ".join(CLAIM_COLUMNS),
                 waited=self.seconds_between_sql("scheduled_at", now),
             ),
-            [self.value(Column.UUID, request.worker_id), *params],
+            [self.value(Column.UUID, worker_id), *params],
         )
-        return [(*row[:-1], turns[row[0]], row[-1]) for row in cursor.fetchall()]
+        taken: list[tuple[Any, ...]] = cursor.fetchall()
+        return taken
 
     def database_is_settled_sql(self, seconds: float) -> str:
         """Return truth: a file has no restart to wait out."""
         return "1"
+
+    def job_by_id_sql(self, join: str, alias: str, job_id: str) -> str:
+        """Return the join: SQLite only nests loops."""
+        return f"{join} jobs_jobqueue {alias} ON {alias}.job_id = {job_id}"
+
+    def give_up_on_locks_after(self, milliseconds: int) -> None:
+        """Do nothing: who writes has the only lock there is."""
+
+    def gave_up(self, error: Exception) -> bool:
+        """Return falsehood: there is nothing to wait for."""
+        return False
 
     def is_transient(self, error: Exception) -> bool:
         """Look for the two words SQLite has for somebody else writing."""
