@@ -1,136 +1,275 @@
-"""Gives lock slots to waiting jobs and makes them ready.
+"""Lets waiting jobs through: within their firm's cap and their type's rate, with a slot if keyed.
 
-A job with a lock key is stored waiting. Admission inserts the row of its slot and turns it ready;
-the slot lives until the job settles, retries, snoozes or is released. Called right after a keyed
-enqueue commits and after slots are freed; the sweep is the truth.
+Called with what a settle, rescue or release has freed, right after a keyed enqueue commits, and by
+a sweep over all that waits, which is the truth. Whatever is let through is written in the
+transaction that holds the rows of the limits it passed, always taken in this order: the firm, its
+buckets by type, slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from operator import attrgetter
+from uuid import UUID
 
-from uuid_utils.compat import uuid7
+from django.db import DatabaseError, connection
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
+from jobs.engine.freed import Freed, Strand
+from jobs.engine.gates import COUNTED
+from jobs.engine.heads import Q_KEY, Head, due_sql, heads_after, heads_near, heads_of_keys
+from jobs.engine.locks import take_slot
+from jobs.engine.rates import close_bucket, open_bucket
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.states import Priority
 
-SWEEP_LIMIT = 500
-# A few attempts bound the work where many racing admitters want the same key.
-SLOTS_AT_ONCE = 16
+BATCH = 500
+# Longer than any of the engine's own transactions holds a limit's row.
+LOCK_WAIT_MILLISECONDS = 100
+FIRST = Strand(0, "", "")
 
 
-def admit(keys: Iterable[tuple[int, str]]) -> int:
-    """Fill the free slots of these (firm id, lock key) pairs; return how many jobs became ready."""
-    return sum(_fill(firm_id, lock_key) for firm_id, lock_key in sorted(set(keys)))
+@dataclass
+class Sweep:
+    """Where a worker's sweep goes on: in turn every strand comes first."""
+
+    place: Strand = field(default=FIRST)
+
+    def step(self) -> int:
+        """Look over the next strands and let through what can be; return how many jobs."""
+        heads, last = reading(lambda: heads_after(self.place))
+        self.place = last or FIRST
+        return _let_through(heads)
+
+
+def admit(freed: Freed) -> int:
+    """Let the next jobs have what was freed; return how many became ready."""
+    if not freed:
+        return 0
+    return _let_through(reading(lambda: _heads_for(freed)))
 
 
 def sweep() -> int:
-    """Admit whatever can be admitted; return how many jobs became ready."""
-    return admit(reading(_keys_with_work))
-
-
-def free_orphan_slots() -> int:
-    """Free slots held by jobs that are over or gone: what a lost write may have left behind."""
-    return in_transaction(_free_orphans)
-
-
-def _fill(firm_id: int, lock_key: str) -> int:
-    admitted = 0
-    for _ in range(SLOTS_AT_ONCE):
-        if not in_transaction(lambda: _admit_one(firm_id, lock_key)):
-            break
-        admitted += 1
+    """Let through whatever can be, all strands once; return how many jobs became ready."""
+    line = Sweep()
+    admitted = line.step()
+    while line.place != FIRST:
+        admitted += line.step()
     return admitted
 
 
-def _admit_one(firm_id: int, lock_key: str) -> bool:
-    """Give the first free slot of the key to the first job that waits for it and is due."""
+def _heads_for(freed: Freed) -> list[Head]:
+    """Return who may have it: the room of a capped firm belongs to all its strands."""
+    of_keys = heads_of_keys(freed.keys)
+    return of_keys + heads_near(freed.room | {head.strand for head in of_keys if head.capped})
+
+
+def _let_through(heads: Iterable[Head]) -> int:
+    by_firm: dict[int, dict[Strand, Head]] = defaultdict(dict)
+    for head in heads:
+        by_firm[head.strand.firm_id][head.strand] = head
+    return sum(_of_firm(firm_id, list(by_firm[firm_id].values())) for firm_id in sorted(by_firm))
+
+
+def _of_firm(firm_id: int, heads: Sequence[Head]) -> int:
+    """Admit one firm's, or leave it to the sweep while somebody else holds what that takes.
+
+    Somebody's open transaction may hold it for long, and an enqueue that admits must not wait.
+    """
+    if connection.in_atomic_block:
+        return in_transaction(lambda: _admit(firm_id, heads))
     dialect = dialects.current()
-    now = dialect.now_sql()
-    waiting = fetch(
-        f"""
-        SELECT job_id, lock_limit FROM jobs_jobqueue
-        WHERE waiting AND firm_id = %s AND lock_key = %s AND status = 'pending'
-          AND scheduled_at <= {now}
-        ORDER BY priority, scheduled_at, job_id LIMIT 1 {dialect.skip_locked}
-        """,
-        [firm_id, lock_key],
-    )
-    if not waiting:
-        return False
-    job_id, limit = waiting[0]
-    if not any(_take_slot(firm_id, lock_key, slot, job_id) for slot in range(limit)):
-        return False
-    return (
-        run(
-            f"UPDATE jobs_jobqueue SET ready = %s, waiting = %s, updated_at = {now}"
-            " WHERE job_id = %s AND waiting",
-            [True, False, job_id],
-        )
-        == 1
-    )
+
+    def work() -> int:
+        dialect.give_up_on_locks_after(LOCK_WAIT_MILLISECONDS)
+        try:
+            return _admit(firm_id, heads)
+        except DatabaseError as error:
+            if dialect.gave_up(error):
+                raise _HeldElsewhere from error
+            raise
+
+    try:
+        return in_transaction(work)
+    except _HeldElsewhere:
+        return 0
 
 
-def _take_slot(firm_id: int, lock_key: str, slot: int, job_id: object) -> bool:
-    """Insert the slot's row, or take it over from a user's lock that has expired."""
+class _HeldElsewhere(Exception):
+    """Another transaction holds a limit's row and does not end."""
+
+
+def _admit(firm_id: int, heads: Sequence[Head]) -> int:
+    """Let through the best of one firm's heads and of those behind them, within every limit."""
+    room = _room(firm_id) if any(head.capped for head in heads) else BATCH
+    if room <= 0:
+        return 0
+    rated = sorted({head.strand.job_type for head in heads if head.rated})
+    opened = {job_type: open_bucket(firm_id, job_type) for job_type in rated}
+    buckets = {job_type: bucket for job_type, bucket in opened.items() if bucket is not None}
+    limits = _Limits(room, {job_type: bucket.starts for job_type, bucket in buckets.items()})
+    chosen = _with_slots(_lock(_choose(heads, limits)))
+    admitted = _make_ready(chosen)
+    taken = Counter(head.strand.job_type for head in chosen)
+    for job_type, bucket in buckets.items():
+        close_bucket(bucket, taken[job_type])
+    return admitted
+
+
+def _room(firm_id: int) -> int:
+    """Lock the firm's limit and return how many more of its jobs may be let through now.
+
+    Counted in a statement of its own, which sees what the last holder of the lock has let through.
+    """
     dialect = dialects.current()
-    now = dialect.now_sql()
-    token = dialect.draw_token_sql()
-    holder = dialect.read_uuid(job_id)
-    taken = fetch(
-        f"""
-        INSERT INTO jobs_concurrencylock
-            (id, firm_id, lock_key, slot, holder_id, acquired_at, expires_at, fencing_token)
-        SELECT %s, %s, %s, %s, %s, {now}, NULL, {token} WHERE true
-        ON CONFLICT (firm_id, lock_key, slot) DO UPDATE
-        SET holder_id = excluded.holder_id, acquired_at = excluded.acquired_at,
-            expires_at = NULL, fencing_token = excluded.fencing_token
-        WHERE jobs_concurrencylock.expires_at < {now}
-        RETURNING id
-        """,
-        [dialect.value(Column.UUID, uuid7()), firm_id, lock_key, slot, f"job:{holder}"],
+    firms = fetch(
+        f"SELECT running_cap FROM tenants_firm WHERE id = %s {dialect.for_no_key_update}", [firm_id]
     )
-    return bool(taken)
+    if not firms or firms[0][0] is None:
+        return BATCH
+    ((taken,),) = fetch(
+        f"SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = %s", [firm_id]
+    )
+    return min(int(firms[0][0]) - int(taken), BATCH)
 
 
-def _keys_with_work() -> list[tuple[int, str]]:
-    """Return keys that have a job waiting and due, stepping over the waiting index key by key."""
+@dataclass
+class _Limits:
+    """What is left while one firm's jobs are chosen: room, tokens by type, slots by key."""
+
+    room: int
+    tokens: dict[str, int]
+    slots: Counter[str] = field(default_factory=Counter)
+    # Keys whose first in line waits for a slot: nobody overtakes it.
+    closed: set[str] = field(default_factory=set)
+
+    def left(self, head: Head) -> int:
+        """Return how many jobs of the head's strand still fit."""
+        left = min(self.room, self.tokens.get(head.strand.job_type, BATCH))
+        if head.strand.lock_key:
+            left = min(left, self._slots_left(head))
+        return left
+
+    def close(self, head: Head) -> None:
+        """Note a head that does not fit: where it is for want of a slot, its key's line stands."""
+        if head.strand.lock_key and self._slots_left(head) <= 0:
+            self.closed.add(head.strand.lock_key)
+
+    def take(self, head: Head) -> None:
+        """Let the head have its share."""
+        self.room -= 1
+        self.slots[head.strand.lock_key] += 1
+        if head.strand.job_type in self.tokens:
+            self.tokens[head.strand.job_type] -= 1
+
+    def _slots_left(self, head: Head) -> int:
+        if head.strand.lock_key in self.closed:
+            return 0
+        return head.free_slots - self.slots[head.strand.lock_key]
+
+
+def _choose(heads: Sequence[Head], limits: _Limits) -> list[Head]:
+    """Merge the strands in order and take what fits."""
+    chosen: list[Head] = []
+    for head in heapq.merge(*(_line(head, limits) for head in heads), key=attrgetter("order")):
+        if limits.room <= 0:
+            break
+        if limits.left(head) > 0:
+            limits.take(head)
+            chosen.append(head)
+        else:
+            limits.close(head)
+    return chosen
+
+
+def _line(head: Head, limits: _Limits) -> Iterator[Head]:
+    """Return the head and those of its strand behind it, which are read when it was chosen."""
+    yield head
+    wanted = limits.left(head)
+    if wanted > 0:
+        yield from _behind(head, wanted)
+
+
+def _behind(head: Head, wanted: int) -> Iterator[Head]:
     dialect = dialects.current()
-    step = """SELECT q.firm_id, q.lock_key FROM jobs_jobqueue q WHERE q.waiting
-        {after} ORDER BY q.firm_id, q.lock_key LIMIT 1"""
-    keys: list[tuple[int, str]] = []
-    found = fetch(step.format(after=""), [])
-    while found and len(keys) < SWEEP_LIMIT:
-        firm_id, lock_key = found[0]
-        if fetch(
+    strand = head.strand
+    for priority in range(head.priority, max(Priority) + 1):
+        rows = fetch(
             f"""
-            SELECT 1 FROM jobs_jobqueue q
-            WHERE q.waiting AND q.firm_id = %s AND q.lock_key = %s
-              AND q.scheduled_at <= {dialect.now_sql()} LIMIT 1
+            SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
+            WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
+              AND q.job_type = %s AND q.priority = %s AND {due_sql("q")}
+            ORDER BY q.scheduled_at, q.job_id LIMIT %s
             """,
-            [firm_id, lock_key],
-        ):
-            keys.append((firm_id, lock_key))
-        found = fetch(
-            step.format(after="AND (q.firm_id, q.lock_key) > (%s, %s)"), [firm_id, lock_key]
+            # One more than wanted: the head itself comes first.
+            [strand.firm_id, strand.lock_key, strand.job_type, priority, wanted + 1],
         )
-    return keys
+        for job_id, scheduled_at in rows:
+            behind = replace(
+                head,
+                job_id=dialect.read_uuid(job_id),
+                priority=priority,
+                scheduled_at=dialect.read_time(scheduled_at),  # type: ignore[arg-type]  # never null
+            )
+            if behind.job_id != head.job_id:
+                wanted -= 1
+                yield behind
+        if wanted <= 0:
+            return
 
 
-def _free_orphans() -> int:
+def _lock(chosen: Sequence[Head]) -> list[Head]:
+    """Return those that still wait, their rows locked; one that somebody else changes is left."""
+    if not chosen:
+        return []
     dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(head.job_id,) for head in chosen])
+    found = fetch(
+        f"""
+        SELECT q.job_id FROM jobs_jobqueue q
+        WHERE q.job_id IN (SELECT r.id FROM {rows}) AND q.waiting AND q.status = 'pending'
+        {dialect.skip_locked}
+        """,
+        params,
+    )
+    locked = {dialect.read_uuid(job_id) for (job_id,) in found}
+    return [head for head in chosen if head.job_id in locked]
+
+
+def _with_slots(chosen: Sequence[Head]) -> list[Head]:
+    """Take a slot for each keyed job; return those that need none or got one."""
+    keyed = sorted((head for head in chosen if head.strand.lock_key), key=_slot_order)
+    refused = {
+        head.job_id
+        for head in keyed
+        if not take_slot(head.strand.firm_id, head.strand.lock_key, head.lock_limit, head.job_id)
+    }
+    return [head for head in chosen if head.job_id not in refused]
+
+
+def _slot_order(head: Head) -> tuple[str, tuple[int, datetime, UUID]]:
+    return head.strand.lock_key, head.order
+
+
+def _make_ready(chosen: Sequence[Head]) -> int:
+    if not chosen:
+        return 0
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql(
+        "r",
+        {"id": Column.UUID, "counted": Column.BOOLEAN},
+        sorted((head.job_id, head.capped or head.rated) for head in chosen),
+    )
     return run(
         f"""
-        DELETE FROM jobs_concurrencylock WHERE id IN (
-            SELECT l.id FROM jobs_concurrencylock l
-            WHERE l.holder_id LIKE 'job:%%' AND l.expires_at IS NULL
-              AND NOT EXISTS (
-                SELECT 1 FROM jobs_jobqueue j
-                WHERE j.job_id = {dialect.job_of_holder_sql("l.holder_id")} AND j.ready
-              )
-            LIMIT {SWEEP_LIMIT}
-        )
+        UPDATE jobs_jobqueue AS j
+        SET ready = true, waiting = false, admitted = r.counted, updated_at = {dialect.now_sql()}
+        FROM {rows} WHERE j.job_id = r.id AND j.waiting
         """,
-        [],
+        params,
     )

@@ -11,8 +11,12 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.engine import dialects
+from jobs.engine.admit import admit
 from jobs.engine.dialects import Column
+from jobs.engine.freed import Freed
+from jobs.engine.gates import held_back_sql
 from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.wakeup import wake
 
 CHUNK = 1000
 RACE_REPEATS = 20
@@ -80,6 +84,15 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     return stored
 
 
+def set_off(jobs: Sequence[NewJob]) -> None:
+    """Admit keyed jobs and wake workers, after the commit.
+
+    A failure here costs time only: the sweep repairs it.
+    """
+    admit(Freed(keys=frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key)))
+    wake({job.category for job in jobs})
+
+
 def _insert_chunk(jobs: Sequence[NewJob]) -> list[UUID]:
     once_only = [job for job in jobs if job.once_only and job.idempotency_key is not None]
     stands_for = _reserve_once_only(once_only)
@@ -106,6 +119,7 @@ def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
     now = dialect.now_sql()
     rows, params = dialect.rows_sql("r", COLUMNS, [job.row() for job in jobs])
     due = f"COALESCE(r.run_at, {dialect.after_sql(now, 'r.delay')})"
+    waits = f"(r.lock_key IS NOT NULL OR {held_back_sql('r')})"
     stored = fetch(
         f"""
         INSERT INTO jobs_jobqueue (
@@ -117,7 +131,7 @@ def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
         SELECT r.job_id, r.firm_id, r.user_id, r.parent_id, r.category, r.job_type,
             r.payload_version, r.payload{dialect.json_cast}, r.correlation_id, r.priority,
             r.max_attempts, {due}, r.expires_at, r.lock_key, r.lock_limit, r.idempotency_key,
-            r.idempotency_key, r.lock_key IS NULL, r.lock_key IS NOT NULL, {now}, {now},
+            r.idempotency_key, NOT {waits}, {waits}, {now}, {now},
             'pending', 0, '', 0, 0, 1, ''
         FROM {rows} WHERE true
         ON CONFLICT (firm_id, live_key) WHERE live_key IS NOT NULL DO NOTHING

@@ -9,7 +9,15 @@ from django.db import models
 
 from jobs.engine.transactions import reading
 from jobs.errors import UnknownJob
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
+from jobs.models import (
+    Attempt,
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Pause,
+    Schedule,
+)
 from tenants.scope import current_scope
 
 M = TypeVar("M", bound=models.Model)
@@ -24,6 +32,21 @@ def read_job(job_id: UUID) -> JobQueue:
     rows = JobQueue.objects.unscoped("an id just given by the engine")
     row: JobQueue = reading(lambda: rows.get(pk=job_id))
     return row
+
+
+def read_with_attempts(job_id: UUID) -> tuple[JobQueue, list[Attempt]]:
+    """Return a job, whatever the scope, with its attempts in order; the caller checks the firm.
+
+    Raises:
+        JobQueue.DoesNotExist: there is none.
+    """
+
+    def read() -> tuple[JobQueue, list[Attempt]]:
+        job = JobQueue.objects.unscoped("the caller checks the firm").get(pk=job_id)
+        attempts = Attempt.objects.unscoped("of that job").filter(job_id=job_id)
+        return job, list(attempts.order_by("ended_at", "id"))
+
+    return reading(read)
 
 
 def job_in_sight(job_id: UUID) -> JobQueue:
@@ -51,6 +74,33 @@ def lock_in_sight(lock_id: UUID) -> ConcurrencyLock:
         UnknownJob: no such lock in sight.
     """
     return _in_sight(ConcurrencyLock, lock_id)
+
+
+def pause_in_sight(pause_id: UUID) -> Pause:
+    """Return the pause, locked for the transaction.
+
+    Raises:
+        UnknownJob: no such pause in sight.
+    """
+    return _in_sight(Pause, pause_id)
+
+
+def breaker_in_sight(breaker_id: UUID) -> CircuitBreaker:
+    """Return the circuit breaker, locked for the transaction.
+
+    Raises:
+        UnknownJob: no such breaker in sight.
+    """
+    return _in_sight(CircuitBreaker, breaker_id)
+
+
+def schedule_in_sight(schedule_id: UUID) -> Schedule:
+    """Return the schedule, locked for the transaction.
+
+    Raises:
+        UnknownJob: no such schedule in sight.
+    """
+    return _in_sight(Schedule, schedule_id)
 
 
 def _in_sight(model: type[M], pk: UUID) -> M:

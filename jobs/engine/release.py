@@ -8,9 +8,11 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
+from jobs.engine.freed import Freed
+from jobs.engine.gates import held_back_sql
+from jobs.engine.held import Held, held_by
 from jobs.engine.history import EndedAttempt, record
 from jobs.engine.locks import free_job_locks
-from jobs.engine.rescue import Held, held_by
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.outcomes import Failure
 from jobs.states import AttemptEnd
@@ -21,22 +23,22 @@ LOST_ANSWER = "the answer to its claim was lost"
 def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
     """Put these jobs back to pending and return the ids of those that were still held.
 
-    The caller admits the lock keys of the claims afterwards.
+    The caller admits what they gave up afterwards (`Freed.by`).
     """
     if not claims:
         return []
     return in_transaction(lambda: _release(claims, reason))
 
 
-def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> set[tuple[int, str]]:
+def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> Freed:
     """Put back what this worker holds without knowing: its claims whose answer never came.
 
     `known_tokens` are those of all claims it does know. Call it from the thread that claims.
-    Returns the lock keys for the caller to admit.
+    Returns what they gave up, for the caller to admit.
     """
-    freed: set[tuple[int, str]] = set()
+    freed = Freed()
     while lost := in_transaction(lambda: _release_batch(worker_id, known_tokens)):
-        freed |= {(job.firm_id, job.lock_key) for job in lost if job.lock_key is not None}
+        freed |= Freed.by(lost)
     return freed
 
 
@@ -56,12 +58,13 @@ def _release(claims: Sequence[Claim | Held], reason: str) -> list[UUID]:
         {"id": Column.UUID, "token": Column.BIGINT},
         sorted((claim.job_id, claim.lease_token) for claim in newest.values()),
     )
+    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     released = fetch(
         f"""
         UPDATE jobs_jobqueue AS j
         SET status = 'pending', attempts = j.attempts - 1, lease_token = 0, worker_id = NULL,
             claimed_at = NULL, started_at = NULL, updated_at = {now},
-            ready = (j.lock_key IS NULL), waiting = (j.lock_key IS NOT NULL)
+            ready = NOT {waits}, waiting = {waits}, admitted = false
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
         RETURNING job_id

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
+from jobs.engine.gates import held_back_sql
 from jobs.engine.transactions import fetch
 from jobs.errors import KeyHeld, WrongState
 from jobs.states import RETRYABLE
@@ -48,11 +49,12 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
     now = dialect.now_sql()
     statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
     payload = f"%s{dialect.json_cast}"
+    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     try:
         with transaction.atomic():
             rows = fetch(
                 f"""
-                UPDATE jobs_jobqueue
+                UPDATE jobs_jobqueue AS j
                 SET status = 'pending', series = series + 1, attempts = 0, deaths = 0,
                     lease_token = 0, worker_id = NULL, claimed_at = NULL, started_at = NULL,
                     completed_at = NULL, cancel_requested_at = NULL, result = NULL,
@@ -62,7 +64,7 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
                     payload_version = COALESCE(%s, payload_version),
                     priority = COALESCE(%s, priority),
                     live_key = idempotency_key,
-                    ready = (lock_key IS NULL), waiting = (lock_key IS NOT NULL)
+                    ready = NOT {waits}, waiting = {waits}, admitted = false
                 WHERE job_id = %s AND status IN ({statuses})
                 RETURNING job_id, firm_id, category, series, lock_key
                 """,

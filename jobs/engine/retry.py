@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.engine.admit import admit
+from jobs.engine.freed import Freed
 from jobs.engine.lookup import job_in_sight
 from jobs.engine.resolve import close_as_reprocessed
 from jobs.engine.restart import Restart, Restarted, restart
@@ -46,5 +47,5 @@ def _retry(job_id: UUID, by: Actor, reason: str) -> None:
 def set_off(restarted: Restarted) -> None:
     """Admit and wake after the commit of a restart."""
     if restarted.lock_key is not None:
-        admit([(restarted.firm_id, restarted.lock_key)])
+        admit(Freed.key(restarted.firm_id, restarted.lock_key))
     wake([restarted.category])

@@ -56,6 +56,14 @@ def reading(work: Callable[[], T]) -> T:
         return work()
 
 
+def goes_on_after(error: DatabaseError) -> bool:
+    """Say whether the transaction can go on, now that the savepoint that failed is undone.
+
+    Not where repeating all of it can cure the error, nor where the connection is lost.
+    """
+    return not dialects.current().is_transient(error) and connection.is_usable()
+
+
 def _joining(work: Callable[[], T]) -> T:
     """Run inside the caller's transaction, and close the wall behind it."""
     if _in_engine.get():

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Q, Value, When
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
@@ -108,6 +108,11 @@ class JobQueue(FirmOwned):
     waiting = models.BooleanField(
         default=False, db_default=False, help_text="Waits for a lock slot, a cap, a rate, a pause."
     )
+    admitted = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Counted against its firm's cap and its type's rate; may start while those hold.",
+    )
     deaths = models.SmallIntegerField(
         default=0, db_default=0, help_text="Workers that died while running it."
     )
@@ -150,10 +155,22 @@ class JobQueue(FirmOwned):
                 condition=Q(ready=True),
                 name="job_claim",
             ),
+            # Strand by strand: a firm's lock key ("" for none) and type. Within a strand in the order
+            # of admission, to the end, so that a look at its head reads one entry.
             models.Index(
-                fields=["firm", "lock_key", "priority", "scheduled_at"],
+                "firm",
+                Case(When(lock_key__isnull=True, then=Value("")), default="lock_key"),
+                "job_type",
+                "priority",
+                "scheduled_at",
+                "job_id",
                 condition=Q(waiting=True),
                 name="job_waiting",
+            ),
+            models.Index(
+                fields=["firm", "job_type"],
+                condition=Q(admitted=True, ready=True),
+                name="job_admitted",
             ),
             models.Index(fields=["firm", "job_id"], name="job_firm"),
             models.Index(

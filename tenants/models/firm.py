@@ -60,6 +60,14 @@ class Firm(models.Model):
         constraints = [
             models.CheckConstraint(condition=models.Q(weight__gt=0), name="firm_weight_positive")
         ]
+        indexes = [
+            # The few whose jobs are held back: every claim asks whether there is one.
+            models.Index(
+                fields=["id"],
+                condition=models.Q(running_cap__isnull=False) | models.Q(active=False),
+                name="firm_limited",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

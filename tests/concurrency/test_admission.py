@@ -1,0 +1,116 @@
+"""Admission among open transactions: an enqueue waits for nobody, and no room is given twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier
+
+import pytest
+from django.db import connection, transaction
+
+from jobs.engine.admit import sweep
+from jobs.queue import acquire_lock, enqueue, set_rate_limit
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.queue_kit import row, take
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20")]
+
+# A failing test ends after that long; a passing one takes a fraction of it.
+WAIT_SECONDS = 15
+ADMITTERS = 4
+ROUNDS = 5
+
+on_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite has one writer: an enqueue waits for its turn"
+)
+
+
+def in_thread(work: Callable[[], object]) -> object:
+    """Run in a session of its own; fail when it waits."""
+
+    def run() -> object:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return thread.submit(run).result(timeout=WAIT_SECONDS)
+        except TimeoutError:
+            # Let the thread end, or leaving the pool would wait for it for ever.
+            transaction.set_rollback(True)
+            raise
+
+
+@contextmanager
+def open_transaction(hold: Callable[[Firm], object], firm: Firm) -> Iterator[None]:
+    """Hold what `hold` takes until the end, then give it back."""
+    with transaction.atomic():
+        hold(firm)
+        yield
+        transaction.set_rollback(True)
+
+
+def hold_the_firm(firm: Firm) -> None:
+    Firm.objects.select_for_update().get(pk=firm.pk)
+
+
+def hold_the_bucket(firm: Firm) -> None:
+    with all_firms("test"), connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM jobs_ratebucket WHERE firm_id = %s FOR UPDATE", [firm.pk])
+        assert cursor.fetchone()
+
+
+def hold_the_key(firm: Firm) -> None:
+    assert acquire_lock("key", 60, firm=firm) is not None
+
+
+def enqueue_the_same_key(firm: Firm) -> None:
+    enqueue("noop", firm=firm, lock_key="key")
+
+
+@on_postgresql
+@pytest.mark.parametrize(
+    "hold", [hold_the_firm, hold_the_bucket, hold_the_key, enqueue_the_same_key]
+)
+def test_an_enqueue_never_waits_for_anothers_open_transaction(
+    firm: Firm, hold: Callable[[Firm], object]
+) -> None:
+    Firm.objects.filter(pk=firm.pk).update(running_cap=5)
+    set_rate_limit("noop", 100, 1, firm=firm)
+    enqueue("noop", firm=firm, lock_key="another")
+
+    with open_transaction(hold, firm):
+        job_id = in_thread(lambda: enqueue("noop", firm=firm, lock_key="key").job_id)
+
+    sweep()
+    assert row(job_id).ready
+
+
+@pytest.mark.req("J-23")
+def test_many_admitters_at_once_give_each_room_once(firm: Firm) -> None:
+    Firm.objects.filter(pk=firm.pk).update(running_cap=3)
+    for number in range(4 * ROUNDS):
+        enqueue("noop", firm=firm, lock_key=f"key-{number % 7}" if number % 2 else None)
+    started = 0
+    for _ in range(ROUNDS):
+        line = Barrier(ADMITTERS)
+
+        def admit() -> int:
+            line.wait(WAIT_SECONDS)  # noqa: B023 - done before the next round
+            try:
+                return sweep()
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(ADMITTERS) as admitters:
+            futures = [admitters.submit(admit) for _ in range(ADMITTERS)]
+            for future in futures:
+                future.result(WAIT_SECONDS)
+        held = take(10)
+        started += len(held)
+        assert started == 3

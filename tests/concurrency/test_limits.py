@@ -1,0 +1,111 @@
+"""Caps, rates and pauses under four worker processes, watched in the database while they work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.engine.transactions import reading
+from jobs.models import JobQueue
+from jobs.queue import pause, resume, set_rate_limit
+from jobs.states import IN_FLIGHT, LIVE, Status
+from tenants.models import Firm
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import Fleet
+
+pytestmark = pytest.mark.processes
+
+WORKERS = 4
+CAP = 3
+KEYS = 5
+# How many jobs: in the suite, and in `make chaos`.
+SUITE, CHAOS = 120, 3_000
+JOB_SECONDS = 0.01
+
+RATE, BURST, RATED = 20, 5, 40
+# Between the start of a handler and the line it writes about it, on a busy machine.
+LATE_SECONDS = 0.5
+
+
+def in_flight(firm: Firm) -> int:
+    """Count what the firm has running, as any other session sees it; on SQLite without a lock."""
+    jobs = JobQueue.objects.unscoped("watching").filter(firm=firm, status__in=IN_FLIGHT)
+    return reading(jobs.count)
+
+
+def is_over(firm: Firm) -> bool:
+    live = JobQueue.objects.unscoped("watching").filter(firm=firm, status__in=LIVE)
+    return not reading(live.exists)
+
+
+@pytest.mark.req("J-23")
+def test_a_cap_is_never_exceeded_while_four_workers_run(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    jobs = CHAOS if chaos else SUITE
+    Firm.objects.filter(pk=queue.firm.pk).update(running_cap=CAP)
+    queue.add(jobs // 2, seconds=JOB_SECONDS)
+    for number in range(KEYS):
+        queue.add(jobs // 2 // KEYS, seconds=JOB_SECONDS, lock_key=f"key-{number}")
+    fleet.start_many(WORKERS, "--concurrency", "4")
+
+    seen = [in_flight(queue.firm)]
+    while not is_over(queue.firm):
+        seen.append(in_flight(queue.firm))
+    fleet.stop()
+
+    assert max(seen) == CAP
+    assert queue.statuses() == {Status.COMPLETED: jobs}
+    assert len({start.session for start in queue.journal.starts()}) > 1
+    queue.check()
+
+
+@pytest.mark.req("J-24")
+def test_no_stretch_of_time_has_more_starts_than_the_burst_and_what_it_adds(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    set_rate_limit("process.document", RATE, 1, burst=BURST, firm=queue.firm)
+    limited = queue.add(RATED, job_type="process.document")
+    queue.add(RATED)
+    fleet.start_many(WORKERS)
+    queue.wait_until_settled(timeout=60)
+    fleet.stop()
+
+    starts = sorted(
+        start.at for start in queue.journal.starts() if start.job_id in set(map(str, limited))
+    )
+    for first in range(RATED):
+        for last in range(first, RATED):
+            allowed = BURST + RATE * (starts[last] - starts[first] + LATE_SECONDS)
+            assert last - first + 1 <= allowed, (first, last)
+    assert starts[-1] - starts[0] >= (RATED - BURST) / RATE - LATE_SECONDS
+    assert {queue.row(job_id).attempts for job_id in limited} == {1}
+    queue.check()
+
+
+@pytest.mark.req("J-23")
+def test_a_paused_firm_starts_nothing_more_until_it_is_resumed(
+    queue: Scenario, fleet: Fleet, tmp_path: Path
+) -> None:
+    jobs = queue.add(SUITE, seconds=JOB_SECONDS)
+    fleet.start_many(2)
+    wait_until(queue.journal.starts, "the first jobs")
+
+    paused = pause(firm=queue.firm, reason="stop here")
+    wait_until(lambda: not in_flight(queue.firm), "what runs to end")
+    started = len(queue.journal.starts())
+    assert started < len(jobs)
+    # What may run does, long after anything of the firm would have.
+    folder = tmp_path / "others"
+    folder.mkdir()
+    others = Scenario(Firm.objects.create(name="Globex", slug="globex"), folder)
+    done = others.add(5, seconds=JOB_SECONDS)
+    others.wait_until_settled(done)
+    assert len(queue.journal.starts()) == started
+
+    resume(paused)
+    queue.wait_until_settled(jobs)
+    fleet.stop()
+    assert {queue.row(job_id).attempts for job_id in jobs} == {1}

@@ -1,0 +1,218 @@
+"""Admission stays cheap: one strand's backlog is never walked, whoever else waits or claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.engine.admit import Sweep, admit, sweep
+from jobs.engine.freed import Freed, Strand
+from jobs.engine.transactions import in_transaction, run
+from jobs.queue import set_rate_limit
+from jobs.states import Status
+from tenants.models import Firm
+from tests.queue_kit import table_rows
+from tests.support.backlog import Server
+from tests.support.plans import nodes
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20", "J-24")]
+
+# Jobs that wait for one thing: in the suite, and in `make chaos`.
+SUITE, CHAOS = 5_000, 100_000
+OTHERS = 40
+CAP = 5
+
+on_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="asks PostgreSQL's own statistics"
+)
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="asks SQLite's own planner")
+
+
+@pytest.fixture
+def many(chaos: bool) -> int:
+    """Return how many jobs wait for one thing."""
+    return CHAOS if chaos else SUITE
+
+
+def fill(
+    firm: Firm, count: int, *, key: str | None = None, status: Status = Status.PENDING
+) -> None:
+    """Let so many jobs of the firm wait; "{n}" in the key is the job's number."""
+    new_id = {
+        "postgresql": "gen_random_uuid()",
+        "sqlite": "lower(hex(randomblob(16)))",
+    }[connection.vendor]
+    in_transaction(
+        lambda: run(
+            f"""
+            WITH RECURSIVE number (n) AS (
+                SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < %s
+            )
+            INSERT INTO jobs_jobqueue (job_id, firm_id, category, job_type, payload_version,
+                payload, correlation_id, lock_key, ready, waiting, status)
+            SELECT {new_id}, %s, 'maintenance', 'noop', '1.0', '{{}}', 'c',
+                replace(%s, '{{n}}', CAST(n AS text)), false, %s, %s
+            FROM number
+            """,
+            [count, firm.pk, key, status == Status.PENDING, status.value],
+        )
+    )
+
+
+def analyze() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def wait_for_a_key(firm: Firm, many: int) -> None:
+    fill(firm, many, key="key")
+
+
+def wait_for_a_token(firm: Firm, many: int) -> None:
+    set_rate_limit("noop", 1, 10_000, firm=firm)
+    fill(firm, many)
+
+
+def wait_for_the_firm(firm: Firm, many: int) -> None:
+    Firm.objects.filter(pk=firm.pk).update(running_cap=1)
+    fill(firm, many)
+
+
+def cost(work: Callable[[], object]) -> int:
+    """Return what the work reads: pages of the table of jobs, or steps of SQLite's machine."""
+    if connection.vendor == "postgresql":
+        before = _pages()
+        work()
+        return _pages() - before
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(count, 100)
+    try:
+        work()
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+    return steps
+
+
+def _pages() -> int:
+    table_rows("SELECT pg_stat_force_next_flush()::text")
+    connection.close()
+    ((pages,),) = table_rows(
+        "SELECT heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read"
+        " FROM pg_statio_user_tables WHERE relname = 'jobs_jobqueue'"
+    )
+    return int(pages)
+
+
+@pytest.mark.parametrize("backlog", [wait_for_a_key, wait_for_a_token, wait_for_the_firm])
+def test_a_backlog_that_waits_costs_others_nothing(
+    firm: Firm, other_firm: Firm, backlog: Callable[[Firm, int], None], many: int
+) -> None:
+    server = Server()
+
+    def serve_others() -> None:
+        assert Sweep().step() == OTHERS
+        claims = server.claim(OTHERS)
+        assert {one.firm_id for one in claims} == {other_firm.pk}
+        assert len(server.finish(claims)) == OTHERS
+
+    # As many finished jobs, so that the trees are as deep without the backlog as with it.
+    fill(firm, many, status=Status.COMPLETED)
+    fill(other_firm, OTHERS, key="first-{n}")
+    analyze()
+    without = cost(serve_others)
+
+    backlog(firm, many)
+    assert sweep() == 1
+    assert [one.firm_id for one in server.claim(1)] == [firm.pk]
+    assert sweep() == 0
+    fill(other_firm, OTHERS, key="second-{n}")
+    analyze()
+    beside = cost(serve_others)
+
+    assert beside <= 2 * without, (without, beside)
+
+
+def admissions(work: Callable[[], object]) -> list[str]:
+    """Return the statements by which the work looks for heads and for those behind them."""
+    with CaptureQueriesContext(connection) as queries:
+        work()
+    looks = [query["sql"] for query in queries if "jobs_jobqueue q" in query["sql"]]
+    assert any("RECURSIVE walk" in look for look in looks)
+    return [look for look in looks if look.lstrip().startswith(("SELECT", "WITH"))]
+
+
+@pytest.fixture
+def crowd(firm: Firm, other_firm: Firm, many: int) -> Firm:
+    """Let a capped firm and another wait: many jobs of one key, of one type, and of many keys."""
+    Firm.objects.filter(pk=firm.pk).update(running_cap=CAP)
+    set_rate_limit("noop", 1, 10_000, firm=other_firm)
+    for one in (firm, other_firm):
+        fill(one, many, key="key")
+        fill(one, many)
+        fill(one, OTHERS, key="key-{n}")
+    analyze()
+    return firm
+
+
+def by_sweep(firm: Firm) -> Callable[[], object]:
+    return Sweep().step
+
+
+def by_hand_over(firm: Firm) -> Callable[[], object]:
+    freed = Freed(frozenset([(firm.pk, "key")]), frozenset([Strand(firm.pk, "key-7", "noop")]))
+    return lambda: admit(freed)
+
+
+@on_postgresql
+@pytest.mark.parametrize("way", [by_sweep, by_hand_over])
+def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_strand(crowd, way):
+    for look in admissions(way(crowd)):
+        ((plan,),) = in_transaction(
+            lambda: table_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {look}")  # noqa: B023 - called at once
+        )
+        plan = json.loads(plan) if isinstance(plan, str) else plan
+        walked: list[dict[str, Any]] = [
+            node
+            for node in nodes(plan[0]["Plan"])
+            if node.get("Relation Name") == "jobs_jobqueue" and node["Actual Loops"]
+        ]
+        used = {node.get("Index Name") for node in walked}
+        assert used <= {"job_waiting", "jobs_jobqueue_pkey", "job_claim", "job_admitted"}, used
+        touched = sum(
+            (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+            for node in walked
+        )
+        # Each strand: the step to it, a look at four priorities, the row itself.
+        assert touched <= 6 * 2 * (OTHERS + 2) + 2 * CAP, look
+
+
+@on_sqlite
+@pytest.mark.parametrize("way", [by_sweep, by_hand_over])
+def test_every_look_of_an_admission_goes_by_an_index(crowd, way):
+    for look in admissions(way(crowd)):
+        details = [row[-1] for row in table_rows(f"EXPLAIN QUERY PLAN {look}")]
+        of_jobs = [text for text in details if {"q", "n", "h"} & set(text.split()[1:2])]
+        assert of_jobs
+        assert all(text.startswith("SEARCH") for text in of_jobs), details
+        assert not [text for text in details if "TEMP B-TREE" in text], details
+
+
+def test_no_limits_cost_a_claim_nothing(firm: Firm) -> None:
+    """Where nobody holds anything back, the guard asks three questions a statement, not a job."""
+    fill(firm, 200)
+    sweep()
+    server = Server()
+    few, many = cost(lambda: server.claim(10)), cost(lambda: server.claim(100))
+    assert many < 15 * few
