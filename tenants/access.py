@@ -21,6 +21,11 @@ class Access:
     roles: Mapping[int, Role] | None
 
     @property
+    def is_platform_staff(self) -> bool:
+        """Whether this is every act on every firm."""
+        return self.roles is None
+
+    @property
     def firm_ids(self) -> frozenset[int] | None:
         """The firms in sight, None for every firm."""
         return None if self.roles is None else frozenset(self.roles)

@@ -23,6 +23,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from tenants.access import Access
 from tenants.admin.base import ReadOnlyAdmin, access_in
 from tenants.audit import Actor
 from tenants.models import Role
@@ -107,6 +108,10 @@ class Act(ABC):
     def seen(self, row: Any) -> str:
         """Return the part of the row's state that the person's decision rests on."""
 
+    def allowed(self, access: Access, row: Any) -> bool:
+        """Say whether somebody who may do so much may do this to the row."""
+        return access.may(self.needed, row.firm_id)
+
     def obstacle(self, row: Any) -> str:
         """Return why the row's state does not allow it; nothing when it does."""
         return ""
@@ -168,7 +173,7 @@ class ActingAdmin(ReadOnlyAdmin):
                 act.variant,
             )
             for act in self.acts
-            if access.may(act.needed, row.firm_id) and not act.obstacle(row)
+            if act.allowed(access, row) and not act.obstacle(row)
         ]
 
     def subject(self, row: Any) -> str:
@@ -193,7 +198,7 @@ class ActingAdmin(ReadOnlyAdmin):
             row = self.model.objects.select_for_update().filter(pk=row.pk).first()
             if row is None:
                 raise Http404(f"this {self.model._meta.verbose_name} is gone")
-        if not access_in(request).may(act.needed, row.firm_id):
+        if not act.allowed(access_in(request), row):
             raise PermissionDenied
         if act.obstacle(row):
             return self._page(request, act, row, None, HTTPStatus.CONFLICT)

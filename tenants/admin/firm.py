@@ -7,15 +7,17 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from tenants.admin.base import ReadOnlyAdmin
+from tenants.admin.acts import ActingAdmin
+from tenants.admin.firm_acts import ChangeLimits
 from tenants.models import Firm
 from tenants.scope import require_scope
 
 
 @admin.register(Firm)
-class FirmAdmin(ReadOnlyAdmin):
+class FirmAdmin(ActingAdmin):
     """The firms in scope."""
 
+    acts = (ChangeLimits(),)
     list_display = ("name", "slug", "state", "weight", "running_cap", "retention_days")
     list_filter = ("active",)
     search_fields = ("name", "slug__exact")

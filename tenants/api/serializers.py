@@ -80,6 +80,16 @@ class WholeNumberField(serializers.IntegerField):
         return data
 
 
+class FlagField(serializers.BooleanField):
+    """A JSON boolean, not a word or a number that can stand for one."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        """Return the flag."""
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
 class MomentField(serializers.DateTimeField):
     """A time, ISO 8601; without a zone it is UTC."""
 

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.exceptions import NotFound, PermissionDenied
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -36,6 +37,7 @@ class FirmView(APIView):
     http_method_names = ["get", "head", "post"]
     permission_classes = (IsMember,)
     throttle_classes = (CallerThrottle, FirmThrottle)
+    # What a GET may ask for; an act takes a body and no query.
     query_class: ClassVar[type[QuerySerializer]] = NoQuery
 
     access: Access
@@ -63,11 +65,23 @@ class FirmView(APIView):
         super().initial(request, *args, **kwargs)
         if request.method not in self.allowed_methods:
             self.http_method_not_allowed(request)
-        self.query = self.query_class.read(request.query_params)
+        query_class = self.query_class if request.method in SAFE_METHODS else NoQuery
+        self.query = query_class.read(request.query_params)
         slug = self.query.pop("firm", None)
-        scope = self.access.scope() if slug is None else firm_scope(self._firm(slug))
+        scope = self.access.scope() if slug is None else firm_scope(self.get_firm(slug))
         self._stack.enter_context(scope)
         self._in_scope = True
+
+    def get_firm(self, slug: str) -> Firm:
+        """Return the firm.
+
+        Raises:
+            NotFound: there is none in sight.
+        """
+        firm = Firm.objects.filter(slug=slug).first()
+        if firm is None or not self.access.sees(firm.pk):
+            raise NotFound("There is no such firm.")
+        return firm
 
     def get_row(self, rows: QuerySet[M], pk: UUID, needed: Role = Role.VIEWER) -> M:
         """Return the row, for somebody who has the role `needed` in its firm.
@@ -79,9 +93,17 @@ class FirmView(APIView):
         row = rows.filter(pk=pk).first()
         if row is None:
             raise NotFound
-        if not self.access.may(needed, row.firm_id):
-            raise PermissionDenied(f"This needs the role {needed.value} in the firm.")
+        self.check_role(needed, row.firm_id)
         return row
+
+    def check_role(self, needed: Role, firm_id: int) -> None:
+        """Let pass whoever has the role `needed` in the firm.
+
+        Raises:
+            PermissionDenied: the caller's role is too low.
+        """
+        if not self.access.may(needed, firm_id):
+            raise PermissionDenied(f"This needs the role {needed.value} in the firm.")
 
     def get_body(self, body: type[StrictSerializer]) -> dict[str, Any]:
         """Return the request's validated body.
@@ -92,9 +114,3 @@ class FirmView(APIView):
         serializer = body(data=self.request.data)
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
-
-    def _firm(self, slug: str) -> Firm:
-        firm = Firm.objects.filter(slug=slug).first()
-        if firm is None or not self.access.sees(firm.pk):
-            raise NotFound("There is no such firm.")
-        return firm

@@ -1,0 +1,63 @@
+"""Asking for which firm: those in which a person may act, for platform staff every firm too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from tenants.access import Access
+from tenants.models import Firm, Role
+
+
+class FirmChoiceForm(forms.Form):
+    """The base of forms about one firm; cleaned, `firm` is None where everywhere is meant."""
+
+    def __init__(self, access: Access, needed: Role, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data)
+        roles = access.roles or {}
+        self._firms = Firm.objects.filter(
+            pk__in=[firm for firm, role in roles.items() if role.includes(needed)]
+        )
+        self._asks_staff = access.is_platform_staff
+        if self._asks_staff:
+            # There may be thousands of firms: too many to choose from.
+            self.fields["everywhere"] = forms.BooleanField(
+                required=False, label="Every firm", widget=UnfoldBooleanSwitchWidget()
+            )
+            self.fields["firm"] = forms.CharField(
+                required=False,
+                max_length=50,
+                label="Firm (slug)",
+                widget=UnfoldAdminTextInputWidget(),
+            )
+        elif len(self._firms) > 1:
+            self.fields["firm"] = forms.ModelChoiceField(
+                queryset=self._firms, widget=UnfoldAdminSelectWidget()
+            )
+        self.order_fields(["everywhere", "firm"])
+
+    def clean(self) -> dict[str, Any]:
+        """Put the firm that is meant in its place."""
+        answers = self.cleaned_data
+        if self._asks_staff:
+            answers["firm"] = self._firm_of_staff(answers)
+        elif "firm" not in self.fields:
+            answers["firm"] = self._firms.get()
+        return answers
+
+    def _firm_of_staff(self, answers: dict[str, Any]) -> Firm | None:
+        slug, everywhere = answers.get("firm", "").strip(), answers.pop("everywhere")
+        if everywhere == bool(slug):
+            self.add_error("firm", "Name one firm, or choose every firm.")
+            return None
+        firm = Firm.objects.filter(slug=slug).first()
+        if firm is None and not everywhere:
+            self.add_error("firm", "No firm has this slug.")
+        return firm
