@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
-from jobs.context import JobContext, Signals
+from jobs.context import JobContext, Signals, storable_result
 from jobs.engine.claim import Claim
-from jobs.engine.jsontext import NotStorable, to_json
 from jobs.engine.unknown import Parking, parked
 from jobs.errors import (
     Cancel,
@@ -21,7 +22,7 @@ from jobs.errors import (
     Snooze,
     UnknownJobType,
 )
-from jobs.failures import failure_of
+from jobs.failures import failure_of, fingerprint
 from jobs.outcomes import (
     Canceled,
     Completed,
@@ -33,18 +34,25 @@ from jobs.outcomes import (
     Snoozed,
 )
 from jobs.payload_validator import parse_payload
+from jobs.poison import end_by_death
 from jobs.redact import redact
 from jobs.registry import JobType
+from jobs.retry import RetryPolicy
 from jobs.running import RunningJob, running_as
 from jobs.states import DeadReason
 from tenants.context import correlation
+
+# Runs a coroutine to its end, in the context variables of its caller, and returns its result.
+RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
 UNKNOWN_FIRST_DELAY_SECONDS = 5.0
 UNKNOWN_MAX_DELAY_SECONDS = 300.0
 
 
-def execute(claim: Claim, *, rng: Random, signals: Signals) -> Outcome:
-    """Run the claimed job's handler and say how the attempt ended."""
+def execute(
+    claim: Claim, *, rng: Random, signals: Signals, run_async: RunAsync = asyncio.run
+) -> Outcome:
+    """Run the claimed job's handler, an `async def` by `run_async`; say how the attempt ended."""
     declared = registry.find(claim.job_type)
     with (
         correlation(claim.correlation_id),
@@ -55,14 +63,32 @@ def execute(claim: Claim, *, rng: Random, signals: Signals) -> Outcome:
                 return _unknown(claim, declared)
             if claim.cancel_requested:
                 return Canceled("canceled before it started")
-            return _run(claim, declared, JobContext(claim, signals))
+            return _run(claim, declared, JobContext(claim, signals), run_async)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             return _outcome_of(error, claim, declared, rng)
 
 
-def timed_out(claim: Claim, *, rng: Random) -> Outcome:
-    """Say how the attempt ended when its handler could not be made to."""
-    return _outcome_of(_timeout(claim), claim, registry.find(claim.job_type), rng)
+def timed_out(claim: Claim, *, rng: Random, message: str = "") -> Outcome:
+    """Say how the attempt ended when its handler could not be made to; `message` if not so late."""
+    error = JobTimeout(message) if message else _timeout(claim)
+    return _outcome_of(error, claim, registry.find(claim.job_type), rng)
+
+
+def died(claim: Claim, how: str, *, rng: Random) -> Outcome:
+    """Say how the attempt ended whose own process died; `how` names the exit code or signal."""
+    declared = registry.find(claim.job_type)
+    failure = Failure(
+        "ProcessDied",
+        f"its process died: {how}",
+        fingerprint=fingerprint(claim.job_type, "ProcessDied", "", how),
+    )
+    reason = end_by_death(
+        deaths=claim.deaths, attempts=claim.attempts, max_attempts=claim.max_attempts
+    )
+    if reason is not None:
+        return _dead(reason, failure, declared, died=True)
+    policy = declared.retry if declared else RetryPolicy()
+    return Retry(policy.delay_seconds(claim.attempts, rng), failure, died=True)
 
 
 def _timeout(claim: Claim) -> JobTimeout:
@@ -71,21 +97,15 @@ def _timeout(claim: Claim) -> JobTimeout:
     return JobTimeout(f"timed out{seconds}")
 
 
-def _run(claim: Claim, declared: JobType, ctx: JobContext) -> Outcome:
+def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) -> Outcome:
     try:
         payload = parse_payload(declared, claim.payload, claim.firm_id)
     except PayloadInvalid as error:
         return _dead(DeadReason.INVALID_PAYLOAD, failure_of(error, claim.job_type), declared)
     result = declared.handler(payload, ctx)
-    return Completed({} if result is None else _checked(result, claim))
-
-
-def _checked(result: Any, claim: Claim) -> Any:
-    try:
-        to_json(result)
-    except NotStorable as error:
-        raise Fatal(f"the handler of {claim.job_type} returned a result that is {error}") from error
-    return result
+    if declared.is_async:
+        result = run_async(result)
+    return Completed(storable_result(claim, result))
 
 
 def _outcome_of(
@@ -100,7 +120,7 @@ def _outcome_of(
             return Released("lease lost")
         case Fatal():
             return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
-    if isinstance(error, JobTimeout):
+    if isinstance(error, JobTimeout) and not error.args:
         # Raised from outside, by class alone: say what happened, keep where it was.
         error = _timeout(claim).with_traceback(error.__traceback__)
     failure = failure_of(error, claim.job_type)
@@ -112,8 +132,11 @@ def _outcome_of(
     return Retry(delay, failure)
 
 
-def _dead(reason: DeadReason, failure: Failure, declared: JobType | None) -> DeadLettered:
-    return DeadLettered(reason, failure, to_review=declared is None or declared.dead_letter)
+def _dead(
+    reason: DeadReason, failure: Failure, declared: JobType | None, *, died: bool = False
+) -> DeadLettered:
+    to_review = declared is None or declared.dead_letter
+    return DeadLettered(reason, failure, to_review, died)
 
 
 def _unknown(claim: Claim, declared: JobType | None) -> Outcome:

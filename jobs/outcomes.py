@@ -28,10 +28,11 @@ class Completed:
 
 @dataclass(frozen=True)
 class Retry:
-    """The attempt failed; wait `delay_seconds` and try again."""
+    """The attempt failed; wait `delay_seconds` and try again. `died`: with its process."""
 
     delay_seconds: float
     failure: Failure
+    died: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,15 @@ class Canceled:
 
 @dataclass(frozen=True)
 class DeadLettered:
-    """No further attempt; an operator decides. `to_review` False ends the job `failed` instead."""
+    """No further attempt; an operator decides. `to_review` False ends the job `failed` instead.
+
+    `died`: the attempt ended with its process.
+    """
 
     reason: DeadReason
     failure: Failure
     to_review: bool = True
+    died: bool = False
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,10 @@ def note_running(worker_id: UUID, job_ids: Iterable[UUID]) -> bool:
 
 
 def mark_processing(claims: Sequence[Claim]) -> None:
-    """Set `processing` on jobs whose handlers have been running for a while."""
+    """Set `processing` on jobs whose handlers have been running for a while.
+
+    One whose row its handler holds in a transaction is left out: the pulse must not wait for it.
+    """
     if not claims:
         return
     dialect = dialects.current()
@@ -105,8 +108,11 @@ def mark_processing(claims: Sequence[Claim]) -> None:
             f"""
             UPDATE jobs_jobqueue AS j
             SET status = 'processing', started_at = {now}, updated_at = {now}
-            FROM {rows}
-            WHERE j.job_id = r.id AND j.lease_token = r.token
+            WHERE j.job_id IN (
+                SELECT q.job_id FROM jobs_jobqueue q
+                WHERE (q.job_id, q.lease_token) IN (SELECT r.id, r.token FROM {rows})
+                {dialect.skip_locked}
+            )
             """,
             params,
         )

@@ -1,15 +1,17 @@
 """Takes the jobs of dead workers back.
 
 A worker whose lease is over is marked dead once; from then on its own writes are refused. Its jobs
-go round again: those whose handler had started with the attempt counted, the others with it given
-back. Every condition stands in the UPDATE itself, so a rescuer that slept moves nothing.
+go round again: those whose handler had started with the attempt and a death counted, the others
+with the attempt given back. A suspect ran in a process of its own when its worker fell: its death
+counts, so that it cannot go round for ever, but it pays no second attempt for what may have been
+another's fault. Every condition stands in the UPDATE itself, so a rescuer that slept moves nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -19,49 +21,42 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.bury import Death, bury
 from jobs.engine.dialects import Column
+from jobs.engine.fan_in import leave_fan_ins
+from jobs.engine.freed import Freed
+from jobs.engine.gates import held_back_sql
+from jobs.engine.held import Held, held_by
 from jobs.engine.history import Counted, EndedAttempt, count, record
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.outcomes import Failure
+from jobs.poison import end_by_death, is_suspect
 from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, DeadReason, Status
 
-BATCH = 200
 STALE_MESSAGE = "Job timed out (stale claim)"
-
-
-@dataclass(frozen=True)
-class Held:
-    """A job in flight whose worker is dead."""
-
-    job_id: UUID
-    firm_id: int
-    category: str
-    job_type: str
-    attempts: int
-    max_attempts: int
-    series: int
-    lease_token: int
-    lock_key: str | None
-    canceled: bool
-    worker_id: UUID
+STALE = Failure("StaleClaim", STALE_MESSAGE, fingerprint="stale-claim")
+NOT_STARTED = Failure("NotStarted", "its worker died first")
+ALONE = Failure("StaleSuspect", "its worker died; it ran in a process of its own")
 
 
 @dataclass
 class RescueReport:
-    """What one pass did; `freed_locks` are for the caller to admit."""
+    """What one pass did; `freed` is for the caller to admit."""
 
     workers: int = 0
     rescued: int = 0
     buried: int = 0
-    freed_locks: frozenset[tuple[int, str]] = frozenset()
+    freed: Freed = field(default_factory=Freed)
+    # Jobs that will not go round again, with the status they ended in.
+    ended: tuple[tuple[Held, Status], ...] = ()
 
     def add(self, other: RescueReport) -> None:
         """Take in another pass."""
         self.workers += other.workers
         self.rescued += other.rescued
         self.buried += other.buried
-        self.freed_locks |= other.freed_locks
+        self.freed |= other.freed
+        self.ended += other.ended
 
 
 def rescue(rng: Random) -> RescueReport:
@@ -78,7 +73,12 @@ def rescue(rng: Random) -> RescueReport:
 
 
 def rescue_orphans(rng: Random) -> RescueReport:
-    """Take back jobs held by workers that have no row: what an interrupted rescue left behind."""
+    """Take back jobs held by workers that have no row: what an interrupted rescue left behind.
+
+    Nothing says any more which of them were started, save their status: a job that is `claimed`
+    gets the benefit of the doubt. Poison gains nothing by it: while a job kills its workers, each
+    leaves the row that names it.
+    """
     report = RescueReport()
     for owner in reading(_orphans_owners):
         report.add(in_transaction(lambda: _rescue_batch(owner, None, rng)))  # noqa: B023 - called at once
@@ -136,69 +136,52 @@ def _forget(worker_id: UUID) -> None:
 
 
 def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random) -> RescueReport:
-    """Take back one batch; `running` None counts every attempt."""
+    """Take back one batch; `running` None: only what is `processing` is known to have started."""
     held = held_by(worker_id)
     if not held:
         return RescueReport()
-    decided = [_decide(job, running is None or job.job_id in running, rng) for job in held]
+    decided = [_decide(job, _started(job, running), rng) for job in held]
     taken = _take_back(decided)
     return _write_consequences([one for one in decided if one.job.job_id in taken])
-
-
-def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
-    """Return, and lock, a batch of the worker's jobs in flight; not those with these tokens."""
-    dialect = dialects.current()
-    tokens, params = dialect.rows_sql(
-        "r", {"token": Column.BIGINT}, [(token,) for token in besides]
-    )
-    rows = fetch(
-        f"""
-        SELECT job_id, firm_id, category, job_type, attempts, max_attempts, series, lease_token,
-            lock_key, cancel_requested_at IS NOT NULL
-        FROM jobs_jobqueue
-        WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
-          AND lease_token NOT IN (SELECT r.token FROM {tokens})
-        ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
-        """,
-        [dialect.value(Column.UUID, worker_id), *params],
-    )
-    return [
-        Held(
-            job_id=dialect.read_uuid(row[0]),
-            firm_id=row[1],
-            category=row[2],
-            job_type=row[3],
-            attempts=row[4],
-            max_attempts=row[5],
-            series=row[6],
-            lease_token=row[7],
-            lock_key=row[8],
-            canceled=bool(row[9]),
-            worker_id=worker_id,
-        )
-        for row in rows
-    ]
 
 
 @dataclass(frozen=True)
 class _Decision:
     job: Held
-    started: bool
     status: Status
-    delay: float
+    started: bool
+    refunded: bool
+    delay: float = 0.0
+    reason: DeadReason | None = None
+
+    @property
+    def failure(self) -> Failure:
+        """What is kept of the attempt."""
+        if not self.started:
+            return NOT_STARTED
+        return ALONE if self.refunded else STALE
+
+
+def _started(job: Held, running: frozenset[UUID] | None) -> bool:
+    return job.status is Status.PROCESSING if running is None else job.job_id in running
 
 
 def _decide(job: Held, started: bool, rng: Random) -> _Decision:
+    refunded = not started or is_suspect(job.deaths)
     if job.canceled:
-        return _Decision(job, started, Status.CANCELED, 0.0)
+        return _Decision(job, Status.CANCELED, started, refunded)
     if not started:
-        return _Decision(job, started, Status.PENDING, 0.0)
+        return _Decision(job, Status.PENDING, started, refunded)
     declared = registry.find(job.job_type)
-    if job.attempts >= job.max_attempts:
+    attempts = job.attempts - refunded
+    reason = end_by_death(deaths=job.deaths, attempts=attempts, max_attempts=job.max_attempts)
+    if reason is not None:
         to_review = declared is None or declared.dead_letter
-        return _Decision(job, started, Status.DLQ if to_review else Status.FAILED, 0.0)
+        status = Status.DLQ if to_review else Status.FAILED
+        return _Decision(job, status, started, refunded, reason=reason)
     policy = declared.retry if declared else RetryPolicy()
-    return _Decision(job, started, Status.PENDING, policy.delay_seconds(job.attempts, rng))
+    delay = policy.delay_seconds(job.attempts, rng)
+    return _Decision(job, Status.PENDING, started, refunded, delay)
 
 
 def _take_back(decided: Sequence[_Decision]) -> set[UUID]:
@@ -211,6 +194,7 @@ def _take_back(decided: Sequence[_Decision]) -> set[UUID]:
             "token": Column.BIGINT,
             "next": Column.TEXT,
             "delay": Column.FLOAT,
+            "died": Column.INTEGER,
             "refund": Column.INTEGER,
             "error": Column.TEXT,
         },
@@ -220,24 +204,26 @@ def _take_back(decided: Sequence[_Decision]) -> set[UUID]:
                 one.job.lease_token,
                 one.status.value,
                 one.delay,
-                0 if one.started else 1,
+                int(one.started),
+                int(one.refunded),
                 STALE_MESSAGE if one.started else None,
             )
             for one in decided
         ],
     )
     again = "r.next = 'pending'"
+    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     taken = fetch(
         f"""
         UPDATE jobs_jobqueue AS j
         SET status = r.next, attempts = j.attempts - r.refund,
-            deaths = j.deaths + 1 - r.refund,
+            deaths = j.deaths + r.died,
             last_error = COALESCE(r.error, j.last_error),
-            scheduled_at = CASE WHEN {again} AND r.refund = 0
+            scheduled_at = CASE WHEN {again} AND r.died = 1
                 THEN {dialect.after_sql(now, "r.delay")} ELSE j.scheduled_at END,
             completed_at = CASE WHEN {again} THEN NULL ELSE {now} END,
-            ready = ({again} AND j.lock_key IS NULL),
-            waiting = ({again} AND j.lock_key IS NOT NULL),
+            ready = ({again} AND NOT {waits}), waiting = ({again} AND {waits}),
+            admitted = false,
             live_key = CASE WHEN {again} THEN j.live_key END,
             lease_token = 0, worker_id = NULL, updated_at = {now}
         FROM {rows}
@@ -250,9 +236,7 @@ def _take_back(decided: Sequence[_Decision]) -> set[UUID]:
 
 
 def _write_consequences(taken: Sequence[_Decision]) -> RescueReport:
-    failure = Failure("StaleClaim", STALE_MESSAGE, fingerprint="stale-claim")
-    keyed = [one.job for one in taken if one.job.lock_key is not None]
-    free_job_locks([job.job_id for job in keyed])
+    free_job_locks([one.job.job_id for one in taken if one.job.lock_key is not None])
     record(
         [
             EndedAttempt(
@@ -262,31 +246,32 @@ def _write_consequences(taken: Sequence[_Decision]) -> RescueReport:
                 number=one.job.attempts,
                 worker_id=one.job.worker_id,
                 end=AttemptEnd.RESCUED,
-                failure=failure if one.started else Failure("NotStarted", "its worker died first"),
+                failure=one.failure,
             )
             for one in taken
         ]
     )
-    dead = [one.job for one in taken if one.status is Status.DLQ]
-    bury(
-        [
-            Death(
-                firm_id=job.firm_id,
-                job_id=job.job_id,
-                series=job.series,
-                reason=DeadReason.STALE,
-                failure=failure,
-            )
-            for job in dead
-        ]
-    )
-    count(
-        Counted(firm_id=one.job.firm_id, category=one.job.category, word=one.status.value)
+    dead = [
+        Death(
+            firm_id=one.job.firm_id,
+            job_id=one.job.job_id,
+            series=one.job.series,
+            reason=one.reason,
+            failure=STALE,
+        )
         for one in taken
-        if one.status is not Status.PENDING
+        if one.status is Status.DLQ and one.reason is not None
+    ]
+    bury(dead)
+    ended = tuple((one.job, one.status) for one in taken if one.status is not Status.PENDING)
+    leave_fan_ins((job.firm_id, job.job_id) for job, _ in ended)
+    count(
+        Counted(firm_id=job.firm_id, category=job.category, word=status.value)
+        for job, status in ended
     )
     return RescueReport(
         rescued=len(taken) - len(dead),
         buried=len(dead),
-        freed_locks=frozenset((job.firm_id, str(job.lock_key)) for job in keyed),
+        freed=Freed.by(one.job for one in taken),
+        ended=ended,
     )

@@ -16,8 +16,7 @@ from jobs.engine.admit import admit
 from jobs.engine.claim import Claim
 from jobs.engine.settle import Settlement, SettleReport, settle
 from jobs.engine.wakeup import wake
-from jobs.events import Event, emit
-from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
+from jobs.events import Event, emit, emit_attempts
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.state import WorkerState
 
@@ -89,37 +88,10 @@ class Completer:
                     return
                 outage.failed(error)
         self._settled([one.claim for one in batch])
-        _tell(batch, report)
+        emit_attempts(batch, report)
         try:
-            if admit(report.freed_locks):
-                wake({one.claim.category for one in batch if one.claim.lock_key is not None})
+            if admit(report.freed):
+                wake(())
         except DatabaseError as error:
             # The sweep admits what this could not; polling finds it.
             emit(Event.MAINTENANCE_FAILED, task="admit", error_class=type(error).__name__)
-
-
-def _tell(batch: Sequence[Settlement], report: SettleReport) -> None:
-    stale = {claim.job_id for claim in report.stale}
-    for one in batch:
-        claim = one.claim
-        fields = {
-            "job_type": claim.job_type,
-            "job_id": str(claim.job_id),
-            "tenant_id": claim.firm_id,
-            "category": claim.category,
-            "correlation_id": claim.correlation_id,
-            "attempt": claim.attempts,
-            "outcome": type(one.outcome).__name__.lower(),
-            "error_class": _error_class(one.outcome),
-            "wait_s": round(claim.waited_seconds, 4),
-            "run_s": round(one.ran_seconds or 0.0, 4),
-            "worker_id": str(claim.worker_id),
-        }
-        event = Event.ATTEMPT_STALE if claim.job_id in stale else Event.ATTEMPT_FINISHED
-        emit(event, **fields)
-
-
-def _error_class(outcome: Outcome) -> str | None:
-    if isinstance(outcome, Retry | DeadLettered):
-        return outcome.failure.error_class
-    return None if isinstance(outcome, Completed) else ""

@@ -10,10 +10,12 @@ from django.db import DatabaseError, connection
 
 from jobs import VERSION, registry
 from jobs.engine.admit import admit
-from jobs.engine.claim import Claim, Turns, claim
+from jobs.engine.claim import Claim, claim
+from jobs.engine.freed import Freed
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.release import release, release_lost
 from jobs.engine.settle import Settlement
+from jobs.engine.turns import Turns
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit
 from jobs.executor import timed_out
@@ -48,7 +50,7 @@ class WorkerLoop:
         self._pool = Pool(self.state, options.concurrency)
         self._completer = Completer(self.state, self._pool.forget)
         self._pulse = Pulse(self.state, self._pool, self._description(), self.stop)
-        self._maintenance = Maintenance(self.state)
+        self._maintenance = Maintenance(self.state, schedules=options.ticks)
         self._listener = Listener(self.state)
 
     def stop(self) -> None:
@@ -172,7 +174,11 @@ class WorkerLoop:
         """Say what becomes of handlers that outlive the worker, and of jobs next in their turn."""
         now = time.monotonic()
         overdue = [
-            Settlement(one.claim, timed_out(one.claim, rng=self.state.rng), now - one.since)
+            Settlement(
+                one.claim,
+                timed_out(one.claim, rng=self.state.rng, message=one.blame),
+                now - one.since,
+            )
             for one in self._pool.running()
             if one.interrupted
         ]
@@ -183,7 +189,7 @@ class WorkerLoop:
     def _give_back(self, claims: list[Claim]) -> None:
         try:
             released = release(claims, "worker stopped")
-            admit({(one.firm_id, one.lock_key) for one in claims if one.lock_key is not None})
+            admit(Freed.by(claims))
             if released:
                 emit(Event.JOBS_RELEASED, jobs=len(released))
                 wake({one.category for one in claims})

@@ -5,20 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db import DatabaseError, connection
 
 from jobs.conf import lease_seconds
-from jobs.engine.admit import admit, free_orphan_slots, sweep
+from jobs.engine.admit import Sweep, admit, sweep
 from jobs.engine.expire import expire
+from jobs.engine.fan_in import sweep_fan_ins
+from jobs.engine.locks import free_orphan_slots
+from jobs.engine.park import Parking, park
+from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit
 from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
 from jobs.worker.state import WorkerState
 
 SWEEP_SECONDS = 0.25
 EXPIRE_SECONDS = 1.0
+PARK_SECONDS = 1.0
+PROBE_SECONDS = 1.0
+# A pass that finds much goes on for this long before the other chores have their turn.
+PASS_SECONDS = 0.25
+FAN_IN_SECONDS = 5.0
 
 
 @dataclass
@@ -34,16 +45,29 @@ class Chore:
 class Maintenance:
     """Does the chores, from a thread of its own or all at once."""
 
-    def __init__(self, state: WorkerState) -> None:
+    def __init__(self, state: WorkerState, *, schedules: bool = False) -> None:
         self._state = state
+        self._sweep = Sweep()
+        self._parking = Parking()
         rescue_every = min(max(lease_seconds() / 6, 0.2), 5.0)
         self._chores = [
             Chore("admit", SWEEP_SECONDS, self._admit),
             Chore("expire", EXPIRE_SECONDS, self._expire),
+            Chore("park", PARK_SECONDS, self._park),
+            Chore("send_probes", PROBE_SECONDS, self._send_probes),
+            Chore("drop_idle_breakers", lease_seconds(), drop_idle_breakers),
             Chore("rescue", rescue_every, self._rescue),
             Chore("rescue_orphans", lease_seconds(), self._rescue_orphans),
             Chore("free_orphan_slots", lease_seconds(), self._free_orphan_slots),
+            Chore("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins),
         ]
+        if schedules:
+            scheduler = Scheduler()
+            self._chores += [
+                Chore("schedule", TICK_SECONDS, scheduler.tick),
+                Chore("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
+            ]
+        self._fan_in_place: UUID | None = None
         # After an outage every lease looks over: the living get one whole lease to report first.
         self._no_rescue_before = 0.0
 
@@ -52,13 +76,15 @@ class Maintenance:
         self._state.start_thread("maintenance", self._loop)
 
     def run_once(self) -> None:
-        """Do every chore now.
+        """Do every chore now, parking and the sweep all the way round.
 
         Raises:
             DatabaseError: one of them failed.
         """
         for chore in self._chores:
             chore.do()
+        park()
+        sweep()
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -81,12 +107,23 @@ class Maintenance:
         chore.next_at = time.monotonic() + chore.every_seconds * self._state.rng.uniform(0.8, 1.2)
 
     def _admit(self) -> None:
-        if sweep():
+        until = time.monotonic() + PASS_SECONDS
+        while self._sweep.step():
             wake(())
+            if time.monotonic() > until:
+                break
+
+    def _park(self) -> None:
+        until = time.monotonic() + PASS_SECONDS
+        while self._parking.step() and time.monotonic() < until:
+            pass
 
     def _expire(self) -> None:
         while expire():
             pass
+
+    def _send_probes(self) -> None:
+        send_probes()
 
     def _rescue(self) -> None:
         if time.monotonic() >= self._no_rescue_before:
@@ -99,6 +136,9 @@ class Maintenance:
     def _free_orphan_slots(self) -> None:
         free_orphan_slots()
 
+    def _sweep_fan_ins(self) -> None:
+        self._fan_in_place = sweep_fan_ins(self._fan_in_place)
+
     def _report(self, report: RescueReport) -> None:
         if report.workers or report.rescued or report.buried:
             emit(
@@ -107,5 +147,13 @@ class Maintenance:
                 rescued=report.rescued,
                 dead_lettered=report.buried,
             )
-            admit(report.freed_locks)
+            for job, status in report.ended:
+                emit(
+                    Event.JOB_GIVEN_UP,
+                    job_id=str(job.job_id),
+                    job_type=job.job_type,
+                    tenant_id=job.firm_id,
+                    status=status,
+                )
+            admit(report.freed)
             wake(())

@@ -15,4 +15,10 @@ class WorkerOptions:
     categories: tuple[str, ...] = ()
     job_types: tuple[str, ...] = ()
     burst: bool = False
+    scheduler: bool = True
     max_jobs: int | None = None
+
+    @property
+    def ticks(self) -> bool:
+        """Whether the worker runs schedules: a burst ends with the work there is."""
+        return self.scheduler and not self.burst

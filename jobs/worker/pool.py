@@ -2,31 +2,32 @@
 
 Claims wait in one line that all threads share. A thread takes a chunk: one job where jobs are slow,
 up to fifty where they take microseconds, so that short jobs do not pay for their hand-over one by
-one. Before a chunk starts, its ids are written to the worker's row.
+one. Before a chunk starts, its ids are written to the worker's row. A suspect is a chunk of its
+own and runs in a process of its own; it leaves the line when that process is there.
 """
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from uuid import UUID
+from collections.abc import Callable, Sequence
 
 from django.db import connection
 
 from jobs import registry
 from jobs.context import Signals
 from jobs.engine.claim import Claim
-from jobs.engine.lease import note_running
 from jobs.engine.settle import Settlement
-from jobs.errors import JobTimeout
-from jobs.executor import execute, timed_out
-from jobs.outcomes import Outcome, Released
+from jobs.events import Event, emit
+from jobs.outcomes import Released
+from jobs.worker.attempts import Attempt, OnThread, Stop
 from jobs.worker.completer import Completer
-from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.database import Outage, refresh_connection
+from jobs.worker.eventloop import EventLoop, OnLoop
+from jobs.worker.isolation import InProcess, IsolatedProcess, Isolation, ProcessDied
+from jobs.worker.line import Line
+from jobs.worker.running import RunningHandlers
+from jobs.worker.started import Started
 from jobs.worker.state import WorkerState
 
 LARGEST_CHUNK = 50
@@ -35,22 +36,10 @@ CHUNK_SECONDS = 0.01
 # Jobs slower than this are not claimed ahead: they would wait here while another worker is idle.
 PREFETCH_BELOW_SECONDS = 0.05
 SMOOTHING = 0.2
-# A handler that still runs this long after JobTimeout was raised in it can only be ended with its
-# process.
-INTERRUPT_SECONDS = 10.0
-
-
-@dataclass
-class Running:
-    """A started handler; times are of the monotonic clock."""
-
-    claim: Claim
-    since: float
-    deadline: float
-    thread_id: int
-    signals: Signals
-    marked: bool = False
-    interrupted: bool = False
+# The death of one worker makes suspects of all that ran in it: they may neither fill the machine
+# with processes nor take every thread from the others.
+MOST_PROCESSES = 4
+NO_PROCESS_DELAY_SECONDS = 10.0
 
 
 class Pool:
@@ -59,16 +48,19 @@ class Pool:
     def __init__(self, state: WorkerState, size: int) -> None:
         self._state = state
         self._size = size
-        self._line: deque[Claim] = deque()
-        self._running: dict[UUID, Running] = {}
-        # Started and not yet settled: what the worker's row names.
-        self._started: dict[UUID, Claim] = {}
+        self._line = Line()
+        self._started = Started(state)
+        self._event_loop = EventLoop(state.start_thread)
+        self._isolation = Isolation()
         self._busy = 0
+        # Threads that run a suspect, and those among them that wait for its process.
+        self._alone = 0
+        self._preparing = 0
         self._abandoned = False
         self._average_seconds: float | None = None
         self._changed = threading.Condition()
-        self._noting = threading.Lock()
         self._completer: Completer | None = None
+        self.running = RunningHandlers(self._changed, self._event_loop)
 
     def start(self, completer: Completer) -> None:
         """Start the threads; their outcomes go to `completer`."""
@@ -95,26 +87,21 @@ class Pool:
     def take_back(self) -> list[Claim]:
         """Remove and return the claims whose handlers were not started."""
         with self._changed:
-            waiting = list(self._line)
-            self._line.clear()
+            waiting = self._line.clear()
             self._changed.notify_all()
             return waiting
 
     def known_tokens(self) -> set[int]:
         """Return the lease tokens of all claims that wait, run, or are not yet settled."""
         with self._changed:
-            return {claim.lease_token for claim in (*self._line, *self._started.values())}
-
-    def running(self) -> list[Running]:
-        """Return the handlers that run now."""
-        with self._changed:
-            return list(self._running.values())
+            return {claim.lease_token for claim in (*self._line, *self._started.claims())}
 
     def abandon(self) -> list[Claim]:
-        """Start nothing more; return the started claims that are not settled."""
+        """Start nothing more, stop what runs; return the started claims that are not settled."""
         with self._changed:
             self._abandoned = True
-            return list(self._started.values())
+        self.running.disown()
+        return self._started.claims()
 
     @property
     def idle(self) -> bool:
@@ -130,17 +117,19 @@ class Pool:
                 self._changed.wait(timeout)
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until nothing runs; False when `timeout` seconds were not enough."""
+        """Wait until nothing runs; False when `timeout` seconds were not enough.
+
+        Nobody waits for handlers that are stuck: False as soon as only they are left.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: not self._line and not self._busy, timeout)
+            self._changed.wait_for(
+                lambda: not self._line and self._busy <= self.running.stuck, timeout
+            )
+            return not self._line and not self._busy
 
     def forget(self, claims: Sequence[Claim]) -> None:
         """Drop settled jobs from the list of started ones."""
-        with self._changed:
-            for claim in claims:
-                held = self._started.get(claim.job_id)
-                if held is not None and held.lease_token == claim.lease_token:
-                    del self._started[claim.job_id]
+        self._started.forget(claims)
 
     def _chunk_size(self) -> int:
         if self._average_seconds is None:
@@ -150,55 +139,80 @@ class Pool:
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.is_set():
-            chunk = self._take_chunk()
-            if chunk:
-                self._run_chunk(chunk, outage)
+            if self._may_run_suspect():
+                self._occupied(lambda: self._run_suspect(outage))
+            elif chunk := self._take_chunk():
+                self._occupied(lambda: self._run_chunk(chunk, outage))
+            else:
+                self._isolation.end_idle()
+        self._event_loop.stop()
+        self._isolation.end_idle(0)
         connection.close()
 
-    def _take_chunk(self) -> list[Claim]:
-        with self._changed:
-            if not self._line:
-                self._changed.wait(1.0)
-            size = min(self._chunk_size(), -(-len(self._line) // self._size))
-            chunk = [self._line.popleft() for _ in range(min(size, len(self._line)))]
-            if chunk:
-                self._busy += 1
-                self._started.update((claim.job_id, claim) for claim in chunk)
-            return chunk
-
-    def _run_chunk(self, chunk: list[Claim], outage: Outage) -> None:
+    def _occupied(self, work: Callable[[], None]) -> None:
         try:
             refresh_connection()
-            if self._note(chunk, outage):
-                for claim in chunk:
-                    self._run_one(claim)
-            else:
-                self._give_back(chunk)
+            work()
         finally:
             refresh_connection()
             with self._changed:
                 self._busy -= 1
                 self._changed.notify_all()
 
-    def _note(self, chunk: list[Claim], outage: Outage) -> bool:
-        """Write the started jobs to the worker's row; False when the lease is lost.
+    def _take_chunk(self) -> list[Claim]:
+        with self._changed:
+            if not self._line.ordinary:
+                self._changed.wait(1.0)
+            chunk = self._line.take(min(self._chunk_size(), -(-self._line.ordinary // self._size)))
+            if chunk:
+                self._busy += 1
+                self._started.add(chunk)
+            return chunk
 
-        One thread writes for all that came since: whoever holds the lock writes the whole list.
-        """
-        while not self._state.halt.is_set():
-            if not all(self._state.holds(claim) for claim in chunk):
+    def _may_run_suspect(self) -> bool:
+        """Take the turn to run a suspect, if one waits that nobody prepares for."""
+        with self._changed:
+            most = min(MOST_PROCESSES, max(self._size - 1, 1))
+            if self._alone >= most or self._preparing >= self._line.suspects:
                 return False
-            try:
-                with self._noting:
-                    with self._changed:
-                        started = list(self._started)
-                    noted = note_running(self._state.worker_id, started)
-                outage.over()
-            except AWAY as error:
-                outage.failed(error)
-            else:
-                return noted
-        return False
+            self._alone += 1
+            self._preparing += 1
+            self._busy += 1
+            return True
+
+    def _run_chunk(self, chunk: list[Claim], outage: Outage) -> None:
+        if not self._started.note(chunk, outage):
+            self._give_back(chunk)
+            return
+        for claim in chunk:
+            self._run_one(claim)
+
+    def _run_suspect(self, outage: Outage) -> None:
+        try:
+            with self._isolation.process() as process:
+                claim = self._take_suspect()
+                if claim is not None and self._started.note([claim], outage):
+                    self._run_one(claim, process)
+                elif claim is not None:
+                    self._give_back([claim])
+        except ProcessDied as death:
+            claim = self._take_suspect()
+            emit(Event.ISOLATION_FAILED, cause=str(death))
+            if claim is not None:
+                reason = Released("its process did not start", NO_PROCESS_DELAY_SECONDS)
+                self._submit([Settlement(claim, reason, None)])
+        finally:
+            with self._changed:
+                self._alone -= 1
+
+    def _take_suspect(self) -> Claim | None:
+        """Take a suspect out of the line, if it was not taken back meanwhile."""
+        with self._changed:
+            self._preparing -= 1
+            claim = self._line.take_suspect()
+            if claim is not None:
+                self._started.add([claim])
+            return claim
 
     def _give_back(self, claims: Sequence[Claim]) -> None:
         """Release claims of a lease that may be over, unless they were rescued already."""
@@ -209,61 +223,35 @@ class Pool:
             raise RuntimeError("the pool was not started")
         self._completer.submit(settlements)
 
-    def _run_one(self, claim: Claim) -> None:
+    def _run_one(self, claim: Claim, process: IsolatedProcess | None = None) -> None:
         if self._abandoned:
             return
         lease = self._state.lease
         if claim.worker_id != lease.worker_id or not lease.trusted:
             self._give_back([claim])
             return
-        begun = time.monotonic()
-        signals = Signals(lease_lost=lease.lost)
-        outcome: Outcome | None = None
+        attempt = self._attempt(claim, Signals(lease_lost=lease.lost), process)
+        running = self.running.add(claim, attempt)
+        if lease.lost.is_set():
+            attempt.stop(Stop.LEASE_LOST)
         try:
-            with self._changed:
-                self._running[claim.job_id] = self._entry(claim, begun, signals)
-            outcome = execute(claim, rng=self._state.rng, signals=signals)
-            self._end(claim)
-        except JobTimeout:
-            # It came between the handler's end and ours.
-            self._end(claim)
-        if outcome is None:
-            outcome = timed_out(claim, rng=self._state.rng)
-        ran = time.monotonic() - begun
-        self._learn(ran)
+            outcome = attempt.run()
+        finally:
+            self.running.remove(running)
+        ran = time.monotonic() - running.since
+        if process is None:
+            self._learn(ran)
         self._submit([Settlement(claim, outcome, None if isinstance(outcome, Released) else ran)])
 
-    def _entry(self, claim: Claim, begun: float, signals: Signals) -> Running:
+    def _attempt(self, claim: Claim, signals: Signals, process: IsolatedProcess | None) -> Attempt:
+        if process is not None:
+            return InProcess(claim, process, self._state.rng)
         declared = registry.find(claim.job_type)
-        seconds = declared.timeout_seconds if declared else float("inf")
-        return Running(claim, begun, begun + seconds, threading.get_ident(), signals)
-
-    def _end(self, claim: Claim) -> None:
-        with self._changed:
-            self._running.pop(claim.job_id, None)
-
-    def interrupt_overdue(self) -> list[Running]:
-        """Raise JobTimeout in handlers past their deadline; return those that ignore it."""
-        now = time.monotonic()
-        with self._changed:
-            for one in self._running.values():
-                if now >= one.deadline and not one.interrupted:
-                    one.interrupted = True
-                    _raise_in_thread(one.thread_id)
-            return [
-                one
-                for one in self._running.values()
-                if one.interrupted and now >= one.deadline + INTERRUPT_SECONDS
-            ]
+        if declared is not None and declared.is_async:
+            return OnLoop(claim, signals, self._state.rng, self._event_loop)
+        return OnThread(claim, signals, self._state.rng)
 
     def _learn(self, ran: float) -> None:
         with self._changed:
             known = self._average_seconds
             self._average_seconds = ran if known is None else known + SMOOTHING * (ran - known)
-
-
-def _raise_in_thread(thread_id: int) -> None:
-    """Raise JobTimeout in a thread, at its next step of Python code."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread_id), ctypes.py_object(JobTimeout)
-    )

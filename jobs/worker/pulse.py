@@ -86,6 +86,7 @@ class Pulse:
         if fresh is None:
             return
         self._pool.take_back()
+        self._pool.running.disown()
         self._register(fresh)
 
     def _mark_processing(self) -> None:
@@ -101,14 +102,11 @@ class Pulse:
         if not running or time.monotonic() < self._next_cancel_look:
             return
         self._next_cancel_look = time.monotonic() + CANCEL_LOOK_SECONDS
-        requested = requested_among([one.claim.job_id for one in running])
-        for one in running:
-            if one.claim.job_id in requested:
-                one.signals.cancel_requested.set()
+        self._pool.running.cancel(requested_among([one.claim.job_id for one in running]))
 
     def _end_overdue(self) -> None:
         """Interrupt handlers past their timeout; one that ignores it ends this process."""
-        stuck = self._pool.interrupt_overdue()
+        stuck = self._pool.running.interrupt_overdue()
         if stuck and not self._state.stuck.is_set():
             for one in stuck:
                 emit(

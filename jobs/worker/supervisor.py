@@ -35,7 +35,9 @@ class Child:
 class Supervisor:
     """Keeps one process per command running.
 
-    Where the work is not `lasting` (a burst), a child that keeps falling at its start is given up.
+    Where the work is not `lasting` (a burst), a child that ends well is done, and one that keeps
+    falling at its start is given up. Lasting work has no end: whatever the exit code, a handler
+    may have chosen it.
     """
 
     def __init__(self, commands: Sequence[Sequence[str]], *, lasting: bool) -> None:
@@ -74,7 +76,7 @@ class Supervisor:
             if code is None:
                 continue
             child.process = None
-            if code == 0 or self._stopping:
+            if self._stopping or (code == 0 and not self._lasting):
                 child.exit_code = max(code, 0) if code >= 0 else 1
             else:
                 self._schedule_restart(child)

@@ -10,10 +10,10 @@ import pytest
 from django.db import connection
 
 from jobs.conf import lease_seconds
-from jobs.engine import dialects
+from jobs.engine import dialects, held
 from jobs.engine import rescue as module
 from jobs.engine.admit import sweep
-from jobs.engine.lease import deregister, heartbeat, note_running
+from jobs.engine.lease import deregister, heartbeat, mark_processing, note_running
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.models import Worker
 from jobs.outcomes import Completed, Retry
@@ -117,7 +117,9 @@ def test_of_one_worker_only_the_started_jobs_pay(add):
 def test_an_exhausted_job_becomes_a_dead_letter(add):
     job_id = add(max_attempts=1, idempotency_key="key")
     take_started(new_worker())
-    assert after_the_lease() == RescueReport(workers=1, buried=1)
+    report = after_the_lease()
+    assert (report.workers, report.rescued, report.buried) == (1, 0, 1)
+    assert [(job.job_id, status) for job, status in report.ended] == [(job_id, "dlq")]
     stored = row(job_id)
     assert (stored.status, stored.attempts, stored.deaths) == ("dlq", 1, 1)
     assert (stored.ready, stored.waiting, stored.live_key) == (False, False, None)
@@ -172,7 +174,7 @@ def test_a_dead_workers_lock_is_freed(firm, add):
     job_id = add("test.locked", "key")
     take_started(new_worker())
     assert len(locks()) == 1
-    assert after_the_lease().freed_locks == {(firm.pk, "key")}
+    assert after_the_lease().freed.keys == {(firm.pk, "key")}
     assert locks() == []
     assert (row(job_id).ready, row(job_id).waiting) == (False, True)
     with later(200):
@@ -226,7 +228,7 @@ def test_a_job_that_another_worker_has_by_now_is_left_alone(add):
 
 @pytest.mark.req("J-14")
 def test_more_jobs_than_a_batch_are_all_rescued(monkeypatch, add):
-    monkeypatch.setattr(module, "BATCH", 3)
+    monkeypatch.setattr(held, "BATCH", 3)
     ids = [add() for _ in range(8)]
     take(8, worker_id=new_worker())
     assert after_the_lease() == RescueReport(workers=1, rescued=8)
@@ -256,17 +258,20 @@ def test_a_database_that_was_just_started_declares_nobody_dead(
 
 
 @pytest.mark.req("J-14")
-def test_jobs_of_a_worker_without_a_row_are_found_after_a_lease(add):
+@pytest.mark.parametrize(("seen_running", "paid"), [(True, 1), (False, 0)])
+def test_jobs_of_a_worker_without_a_row_are_found_after_a_lease(add, seen_running, paid):
     job_id = add()
     worker_id = new_worker()
-    take_started(worker_id)
+    claimed = take_started(worker_id)
+    if seen_running:
+        mark_processing([claimed])
     deregister(worker_id)
     assert rescue_orphans(Random(1)) == RescueReport()
     with later(lease_seconds() + 1):
         assert rescue(Random(1)) == RescueReport()
         assert rescue_orphans(Random(1)) == RescueReport(rescued=1)
     stored = row(job_id)
-    assert (stored.status, stored.attempts) == (Status.PENDING, 1)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, paid, paid)
 
 
 @pytest.mark.req("J-14")

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from jobs.models import Worker
+from jobs.poison import DEADLY
 from jobs.states import IN_FLIGHT, AttemptEnd, Status
 from tests.support.invariants import NOT_STARTED
 from tests.support.prefetch import claim_ahead
@@ -48,11 +49,16 @@ def test_killing_workers_again_and_again_loses_nothing(
     queue.wait_until_settled(timeout=120)
     fleet.kill()
 
-    assert queue.statuses() == {Status.COMPLETED: jobs_in_all}
     jobs = [queue.row(job_id) for job_id in queue.accepted]
-    assert all(job.attempts == 1 + job.deaths for job in jobs)
+    # Whoever ran in three workers that died looks like poison. However many died, only the first
+    # death costs an attempt: afterwards a job runs in a process of its own.
+    poison = [job.job_id for job in jobs if job.deaths == DEADLY]
+    assert len(poison) <= kills // 3
+    completed = [job for job in jobs if job.status == Status.COMPLETED]
+    assert len(completed) == jobs_in_all - len(poison)
+    assert all(job.attempts == 1 + min(job.deaths, 1) for job in completed)
     assert sum(job.deaths for job in jobs) > 0
-    queue.check()
+    queue.check(expected_dead=poison)
 
 
 @pytest.mark.req("J-14")

@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+
+from tests.support.databases import database_url
 from tests.support.fixtures import fleet, queue
 
-__all__ = ["fleet", "queue"]
+__all__ = ["fleet", "isolated_memory_mb", "queue"]
+
+
+@pytest.fixture(scope="module")
+def isolated_memory_mb(django_db_setup: None) -> Iterator[int]:
+    """Let isolated processes of this process know the tests' job types; return what they may eat.
+
+    It is less than the hungry job asks for.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_SETTINGS_MODULE", "tests.support.worker_settings")
+        patch.setenv("DATABASE_URL", database_url())
+        patch.setenv("VAR_DIR", str(settings.VAR_DIR))
+        patch.setenv("JOB_ISOLATED_MEMORY_MB", "1024")
+        patch.setattr(settings, "JOB_ISOLATED_MEMORY_MB", 1024)
+        yield 1024

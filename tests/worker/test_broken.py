@@ -20,7 +20,7 @@ def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     def fall() -> int:
         raise RuntimeError("a bug nobody foresaw")
 
-    monkeypatch.setattr(maintenance, "sweep", fall)
+    monkeypatch.setattr(maintenance, "expire", fall)
     loop = WorkerLoop(WorkerOptions(concurrency=1, poll_seconds=0.05, grace_seconds=1))
 
     loop.run()

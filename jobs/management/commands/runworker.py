@@ -73,7 +73,8 @@ class Command(BaseCommand):
             WorkerLoop(worker).run()
             return
         self.stderr.write(_greeting(worker, options["processes"]))
-        sys.exit(Supervisor(self._commands(options), lasting=not worker.burst).run())
+        lasting = not worker.burst and worker.max_jobs is None
+        sys.exit(Supervisor(self._commands(options), lasting=lasting).run())
 
     def _commands(self, options: dict[str, Any]) -> list[list[str]]:
         """Return each child's command line: this one's, with a health port of its own."""
@@ -112,6 +113,11 @@ def _add_serving(parser: CommandParser) -> None:
 
 def _add_ending(parser: CommandParser) -> None:
     parser.add_argument("--burst", action="store_true", help="end when nothing is runnable")
+    parser.add_argument(
+        "--no-scheduler",
+        action="store_true",
+        help="leave schedules to other workers; a burst always does",
+    )
     parser.add_argument("--max-jobs", type=_positive, metavar="N", help="end after this many jobs")
     parser.add_argument(
         "--poll-interval",
@@ -160,6 +166,7 @@ def _worker_options(options: dict[str, Any]) -> WorkerOptions:
         categories=tuple(options["category"]),
         job_types=tuple(options["job_type"]),
         burst=options["burst"],
+        scheduler=not options["no_scheduler"],
         max_jobs=options["max_jobs"],
     )
 

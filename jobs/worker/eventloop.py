@@ -1,0 +1,180 @@
+"""The event loop of a worker, on a thread of its own, and the `async def` handlers on it.
+
+Each handler keeps the pool thread that took its job, which sleeps meanwhile: so one number bounds
+all handlers, and chunks, timeouts and outcomes are the same for both kinds. A sleeping thread costs
+a few kilobytes; the database connection, which would cost more, it gives up before it sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextvars import Context, ContextVar
+from random import Random
+from typing import Any
+from weakref import WeakSet
+
+from django.db import connection
+
+from jobs.context import Signals
+from jobs.engine.claim import Claim
+from jobs.errors import Cancel, JobTimeout, LeaseLost
+from jobs.executor import execute
+from jobs.outcomes import Outcome
+from jobs.worker.attempts import Attempt, Stop
+
+Task = asyncio.Task[Any]
+# Looks of the pulse, ten seconds at least. They are counted, not timed: a process that was frozen
+# finds its loop behind through no handler's fault.
+BLOCKED_LOOKS = 200
+
+
+class EventLoop:
+    """Runs callbacks and tasks on its thread, which starts when first needed."""
+
+    def __init__(self, start_thread: Callable[[str, Callable[[], None]], None]) -> None:
+        self._start_thread = start_thread
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
+        self._asked = False
+        self._looks = 0
+
+    def call(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call on the loop's thread, soon, in a copy of this thread's context."""
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._loop.set_task_factory(_create_task)
+                self._start_thread("event-loop", self._serve)
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def stop(self) -> None:
+        """End the thread, if it ever started."""
+        if self._loop is not None:
+            # Whoever comes second finds it closed.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def blocking_task(self) -> Task | None:
+        """Return the task that has long kept the loop from turning; call it every so often."""
+        if self._loop is None:
+            return None
+        if not self._asked:
+            self._asked = True
+            self._looks = 0
+            self.call(self._answer)
+            return None
+        self._looks += 1
+        return asyncio.current_task(self._loop) if self._looks >= BLOCKED_LOOKS else None
+
+    def _answer(self) -> None:
+        self._asked = False
+
+    def _serve(self) -> None:
+        if self._loop is not None:
+            self._loop.run_forever()
+            self._loop.close()
+
+
+class OnLoop(Attempt):
+    """An `async def` handler, a task on the loop; stopping it cancels the task."""
+
+    def __init__(self, claim: Claim, signals: Signals, rng: Random, loop: EventLoop) -> None:
+        self._claim = claim
+        self._signals = signals
+        self._rng = rng
+        self._loop = loop
+        self._task: Task | None = None
+        self._stopped: Stop | None = None
+        self._ended: Future[Any] = Future()
+        self._tasks: WeakSet[Task] = WeakSet()
+
+    def run(self) -> Outcome:
+        """Run the handler on the loop while this thread waits."""
+        return execute(
+            self._claim, rng=self._rng, signals=self._signals, run_async=self._run_on_loop
+        )
+
+    def stop(self, why: Stop) -> None:
+        """Cancel the handler's task."""
+        if why is Stop.CANCEL:
+            self._signals.cancel_requested.set()
+        self._loop.call(self._cancel, why)
+
+    def adopt(self, task: Task) -> None:
+        """Note that the handler created this task, which is to end with it."""
+        self._tasks.add(task)
+
+    def owns(self, task: Task) -> bool:
+        """Say whether the task is the handler's, or one that it created."""
+        return task in self._tasks
+
+    def _run_on_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        connection.close()
+        self._loop.call(self._start, coroutine)
+        return self._ended.result()
+
+    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        _attempt.set(self)
+        self._task = asyncio.get_running_loop().create_task(_guarded(coroutine))
+        self._task.add_done_callback(lambda task: self._finish(task, coroutine))
+        if self._stopped is not None:
+            self._task.cancel()
+
+    def _cancel(self, why: Stop) -> None:
+        self._stopped = self._stopped or why
+        if self._task is not None:
+            self._task.cancel()
+
+    def _finish(self, task: Task, coroutine: Coroutine[Any, Any, Any]) -> None:
+        # A task canceled before its first step has not touched the handler.
+        coroutine.close()
+        for left_over in self._tasks - {task}:
+            left_over.cancel()
+        error: BaseException | None = asyncio.CancelledError()
+        result = None
+        if not task.cancelled():
+            result, error = task.result()
+        if error is None:
+            self._ended.set_result(result)
+        else:
+            self._ended.set_exception(self._meaning(error))
+
+    def _meaning(self, error: BaseException) -> BaseException:
+        """Translate a cancellation that was asked for; any other is an error like others."""
+        if not isinstance(error, asyncio.CancelledError):
+            return error
+        match self._stopped:
+            case Stop.CANCEL:
+                return Cancel("canceled by request")
+            case Stop.TIMEOUT:
+                return JobTimeout().with_traceback(error.__traceback__)
+            case Stop.LEASE_LOST:
+                return LeaseLost(f"the worker of job {self._claim.job_id} lost its lease")
+        return error
+
+
+# Whose task this is; tasks that a handler creates inherit it.
+_attempt: ContextVar[OnLoop | None] = ContextVar("attempt", default=None)
+
+
+def _create_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None
+) -> Task:
+    """Create a task and note whose it is."""
+    task = asyncio.Task(coroutine, loop=loop, context=context)
+    owner = _attempt.get()
+    if owner is not None:
+        owner.adopt(task)
+    return task
+
+
+async def _guarded(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """Return what the handler returns or raises: a raised SystemExit would end the loop itself."""
+    try:
+        return await coroutine, None
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+        return None, error

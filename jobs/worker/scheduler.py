@@ -1,0 +1,48 @@
+"""The scheduler: a chore that runs what is due, in any worker that is not told to leave it."""
+
+from __future__ import annotations
+
+from jobs import registry
+from jobs.engine.schedule import note_unknown
+from jobs.engine.transactions import in_transaction
+from jobs.events import Event, emit
+from jobs.firing import GRACE_SECONDS, Fired, tick
+from jobs.shipped import store_shipped
+
+TICK_SECONDS = 1.0
+NOTE_SECONDS = 60.0
+
+
+class Scheduler:
+    """Ticks, having brought the shipped schedules up to date once."""
+
+    def __init__(self) -> None:
+        self._stored = False
+
+    def tick(self) -> None:
+        """Run what is due, until nothing is."""
+        if not self._stored:
+            store_shipped()
+            self._stored = True
+        while fired := tick():
+            for one in fired:
+                _report(one)
+
+    def note_unknown(self) -> None:
+        """Say on schedules of types that this code does not know why they do not run."""
+        known = [declared.name for declared in registry.all_types()]
+        in_transaction(lambda: note_unknown(known, GRACE_SECONDS))
+
+
+def _report(fired: Fired) -> None:
+    what = {
+        "schedule_id": fired.schedule_id,
+        "job_type": fired.job_type,
+        "slot": None if fired.slot is None else fired.slot.isoformat(),
+    }
+    if fired.error:
+        emit(Event.SCHEDULE_FAILED, **what)
+    elif fired.jobs is None:
+        emit(Event.SCHEDULE_SKIPPED, **what)
+    else:
+        emit(Event.SCHEDULE_RAN, **what, jobs=fired.jobs)

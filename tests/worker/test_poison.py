@@ -1,0 +1,58 @@
+"""A job that kills its workers ends as a dead letter; those beside it do not pay for it twice."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from jobs.models import DeadLetterQueue
+from jobs.states import DeadReason, Status
+from tenants.scope import all_firms
+from tests.support.scenario import Scenario
+from tests.support.workers import Fleet
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("J-15")]
+
+WAYS_TO_DIE = ("exit", "segfault", "memory", "killed")
+# Poisonous jobs and innocent ones: in the suite, and in `make chaos`.
+SUITE = (1, 20)
+CHAOS = (20, 1_000)
+INNOCENT_SECONDS = 0.05
+# Short, but a busy machine must not make its workers look dead.
+LEASE_SECONDS = 2.0
+# Of address space, less than the hungry job asks for.
+MEMORY_MB = "1024"
+
+
+def reason(job_id: UUID) -> str:
+    """Return why the job was dead-lettered."""
+    with all_firms("looking at a dead letter"):
+        return str(DeadLetterQueue.objects.get(original_job_id=job_id).reason)
+
+
+def test_poison_is_dead_after_three_deaths_and_its_neighbours_pay_one_attempt_at_most(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    poisonous, innocents = CHAOS if chaos else SUITE
+    innocent: list[UUID] = []
+    poison: list[UUID] = []
+    for number in range(poisonous):
+        innocent += queue.add(innocents // poisonous, seconds=INNOCENT_SECONDS)
+        poison.append(queue.add_deadly(WAYS_TO_DIE[number % len(WAYS_TO_DIE)]))
+
+    fleet.start(
+        *("--concurrency", "3", "--processes", "2" if chaos else "1"),
+        supervised=True,
+        lease_seconds=LEASE_SECONDS,
+        JOB_ISOLATED_MEMORY_MB=MEMORY_MB,
+    )
+    queue.wait_until_settled(timeout=900 if chaos else 60)
+    fleet.stop()
+
+    assert queue.statuses(innocent) == {Status.COMPLETED: len(innocent)}
+    assert max(queue.row(job_id).attempts for job_id in innocent) <= 2
+    for job_id in poison:
+        assert queue.row(job_id).deaths == 3
+        assert reason(job_id) == DeadReason.POISON
+    queue.check(expected_dead=poison)

@@ -1,0 +1,122 @@
+"""What a worker does with jobs of which a worker died: each runs alone, in its own process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import psutil
+import pytest
+from django.db import connection
+
+from jobs.models import Worker
+from jobs.queue import cancel
+from jobs.states import AttemptEnd, Status
+from jobs.worker import running
+from jobs.worker.loop import WorkerLoop
+from jobs.worker.options import WorkerOptions
+from tests.queue_kit import change
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.req("J-15"),
+    pytest.mark.usefixtures("isolated_memory_mb"),
+]
+
+
+def worker(*, burst: bool = False, concurrency: int = 2) -> WorkerLoop:
+    return WorkerLoop(
+        WorkerOptions(concurrency=concurrency, poll_seconds=0.05, grace_seconds=0.3, burst=burst)
+    )
+
+
+@contextmanager
+def working(loop: WorkerLoop) -> Iterator[None]:
+    """Let the worker work beside the test, and end."""
+
+    def work() -> None:
+        try:
+            loop.run()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def suspect(queue: Scenario, **options: object) -> UUID:
+    """Enqueue a job of which a worker died."""
+    (job_id,) = queue.add(**options)  # type: ignore[arg-type]  # as in `add`
+    change(job_id, deaths=1)
+    return job_id
+
+
+def test_an_innocent_suspect_completes_in_a_process_of_its_own(queue: Scenario) -> None:
+    alone, (ordinary,) = suspect(queue), queue.add()
+
+    worker(burst=True).run()
+
+    assert queue.statuses() == {Status.COMPLETED: 2}
+    pids = {UUID(entry.job_id): entry.pid for entry in queue.journal.starts()}
+    assert pids[ordinary] == psutil.Process().pid
+    assert pids[alone] != pids[ordinary]
+    wait_until(lambda: not psutil.pid_exists(pids[alone]), "the end of the process")
+
+
+@pytest.mark.req("J-16", "W-03")
+def test_cancel_reaches_it_and_a_shutdown_gives_it_back(queue: Scenario) -> None:
+    gate = queue.gate()
+    canceled = suspect(queue, gate=gate, job_type="process.patient")
+    kept = suspect(queue, gate=gate)
+    with working(worker(concurrency=3)):
+        queue.wait_until_started(canceled)
+        queue.wait_until_started(kept)
+        assert {canceled, kept} >= {UUID(one) for one in Worker.objects.get().running}
+        cancel(canceled, reason="not needed")
+        queue.wait_until_settled([canceled])
+
+    assert queue.row(canceled).status == Status.CANCELED
+    stored = queue.row(kept)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
+    assert [one.end for one in queue.attempts(kept)] == [AttemptEnd.RELEASED]
+    (start,) = queue.journal.starts(job_id=kept)
+    wait_until(lambda: not psutil.pid_exists(start.pid), "the end of the process")
+
+
+@pytest.mark.req("J-14")
+def test_one_that_ignores_its_timeout_is_killed_and_the_worker_goes_on(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "INTERRUPT_SECONDS", 0.1)
+    job_id = suspect(queue, job_type="process.stubborn", max_attempts=1)
+    loop = worker(burst=True)
+
+    loop.run()
+
+    assert not loop.state.stuck.is_set()
+    stored = queue.row(job_id)
+    assert (stored.status, stored.deaths) == (Status.DLQ, 1)
+    assert stored.last_error == "timed out after 0.5 seconds"
+
+
+def test_where_no_process_can_be_had_it_waits_and_loses_nothing(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.worker.isolation.START", "raise SystemExit(3)")
+    job_id = suspect(queue)
+
+    worker(burst=True).run()
+
+    stored = queue.row(job_id)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
+    assert stored.scheduled_at > stored.updated_at
