@@ -14,15 +14,14 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
-from jobs.engine.admit import admit
-from jobs.engine.insert import NewJob, insert
+from jobs.engine.insert import NewJob, insert, set_off
 from jobs.engine.lookup import read_job
-from jobs.engine.wakeup import wake
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, parse_payload
 from jobs.registry import JobType
 from jobs.running import running_job
+from jobs.settled import wait_until_settled, wait_until_settled_async
 from jobs.states import Priority
 from tenants.context import MAX_CORRELATION_ID_LENGTH, current_correlation_id, new_correlation_id
 from tenants.errors import MissingTenant
@@ -61,6 +60,20 @@ class EnqueueResult:
     def job(self) -> JobQueue:
         """The job's row, read at the first look."""
         return read_job(self.job_id)
+
+    def wait(self, timeout: float) -> JobQueue:
+        """Return the job's row once it is settled, in whatever status; `timeout` is in seconds.
+
+        Raises:
+            NotSettled: it was not within `timeout`. It is a TimeoutError, and the job goes on.
+            WrongPlace: in a transaction, where the job could never be seen to be settled; in a
+                handler, which would hold a worker: there, `ctx.enqueue_many(…, then=…)`.
+        """
+        return wait_until_settled(self.job_id, timeout)
+
+    async def wait_async(self, timeout: float) -> JobQueue:
+        """Return the job's row once it is settled: the twin of `wait` (`await` is taken)."""
+        return await wait_until_settled_async(self.job_id, timeout)
 
 
 def enqueue(
@@ -116,10 +129,15 @@ def enqueue_many(
     if not specs:
         return []
     firm_id = firm_in_scope(firm)
-    jobs = [_new_job(spec, firm_id) for spec in specs]
+    return enqueue_for_firms([(firm_id, spec) for spec in specs])
+
+
+def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
+    """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
+    jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
     with transaction.atomic():
         stored = insert(jobs)
-        transaction.on_commit(partial(_after_commit, jobs), robust=True)
+        transaction.on_commit(partial(set_off, jobs), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == job.job_id)
         for job, job_id in zip(jobs, stored, strict=True)
@@ -128,12 +146,6 @@ def enqueue_many(
 
 aenqueue = sync_to_async(enqueue)
 aenqueue_many = sync_to_async(enqueue_many)
-
-
-def _after_commit(jobs: Sequence[NewJob]) -> None:
-    """Admit keyed jobs and wake workers. A failure here costs time only: the sweep repairs it."""
-    admit({(job.firm_id, job.lock_key) for job in jobs if job.lock_key is not None})
-    wake({job.category for job in jobs})
 
 
 def firm_in_scope(firm: Firm | int | None) -> int:
@@ -159,7 +171,12 @@ def firm_in_scope(firm: Firm | int | None) -> int:
     return firms[0]
 
 
-def _new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
+def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
+    """Check one job and return it as it will be stored.
+
+    Raises:
+        PayloadInvalid: it is refused.
+    """
     declared = registry.get(spec.job_type)
     payload = _with_envelope(declared, spec, firm_id)
     text = encode_payload(declared, payload)

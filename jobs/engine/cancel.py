@@ -6,6 +6,7 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
+from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.history import Counted, count
 from jobs.engine.locks import free_job_locks
 from jobs.engine.lookup import job_in_sight
@@ -34,6 +35,7 @@ def _cancel(job_id: UUID, by: Actor, reason: str) -> bool:
     if _cancel_pending(job_id):
         if job.lock_key is not None:
             free_job_locks([job_id])
+        leave_fan_ins([(job.firm_id, job_id)])
         count([Counted(firm_id=job.firm_id, category=job.category, word="canceled")])
         _record(job, by, reason, {"status": "canceled"})
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs.engine import dialects
+from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.history import Counted, count
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction
@@ -35,5 +36,6 @@ def _expire() -> int:
         [EXPIRED_MESSAGE, False, False],
     )
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
+    leave_fan_ins((row[1], dialect.read_uuid(row[0])) for row in ended)
     count(Counted(firm_id=row[1], category=row[2], word="failed") for row in ended)
     return len(ended)

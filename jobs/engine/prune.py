@@ -80,7 +80,7 @@ def _first_id_at(moment: datetime) -> UUID:
 
 
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:
-    """Delete these jobs, but for those a dead letter still speaks of."""
+    """Delete these jobs, but for those a dead letter speaks of or whose children are awaited."""
     if not job_ids:
         return 0
     dialect = dialects.current()
@@ -92,15 +92,19 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
           AND NOT EXISTS (
             SELECT 1 FROM jobs_deadletterqueue d
             WHERE d.firm_id = jobs_jobqueue.firm_id AND d.original_job_id = jobs_jobqueue.job_id)
+          AND NOT EXISTS (
+            SELECT 1 FROM jobs_fanin f WHERE f.firm_id = jobs_jobqueue.firm_id
+              AND f.parent_id = jobs_jobqueue.job_id AND f.fired_at IS NULL)
         RETURNING job_id
         """,
         params,
     )
     ids = [(dialect.read_uuid(row[0]),) for row in gone]
-    for table in ("jobs_attempt", "jobs_jobstep"):
+    for column in ("jobs_attempt.job_id", "jobs_jobstep.job_id", "jobs_fanin.parent_id"):
+        table = column.partition(".")[0]
         rows, params = dialect.rows_sql("r", {"id": Column.UUID}, ids)
         run(
-            f"DELETE FROM {table} WHERE firm_id = %s AND job_id IN (SELECT r.id FROM {rows})",
+            f"DELETE FROM {table} WHERE firm_id = %s AND {column} IN (SELECT r.id FROM {rows})",
             [firm_id, *params],
         )
     return len(ids)

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from functools import partial
 from uuid import UUID
 
-from django.db import DataError, IntegrityError
+from django.db import DataError, IntegrityError, transaction
 
 from jobs.engine import dialects
+from jobs.engine.breakers import tally
 from jobs.engine.bury import Death, bury
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
+from jobs.engine.ending import Ending, ending_of
+from jobs.engine.fan_in import leave_fan_ins
+from jobs.engine.freed import Freed
+from jobs.engine.gates import held_back_sql
 from jobs.engine.history import Counted, EndedAttempt, count, record
-from jobs.engine.jsontext import to_json
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction
+from jobs.engine.wakeup import tell_settled
 from jobs.outcomes import (
-    Canceled,
-    Completed,
     DeadLettered,
     Failure,
     Outcome,
-    Released,
     Retry,
-    Snoozed,
 )
-from jobs.states import AttemptEnd, DeadReason, Status
+from jobs.states import TERMINAL, AttemptEnd, DeadReason, Status
 
 # None is called as a returned column is: SQLite's RETURNING cannot say whose it means.
 COLUMNS = {
@@ -43,6 +44,7 @@ COLUMNS = {
     "due": Column.TIME,
     "delay": Column.FLOAT,
     "refund": Column.INTEGER,
+    "died": Column.INTEGER,
     "ran": Column.FLOAT,
 }
 
@@ -58,34 +60,22 @@ class Settlement:
 
 @dataclass
 class SettleReport:
-    """What became of a batch: the status of each settled job, the claims that came too late."""
+    """What became of a batch: the status of each settled job, the claims that came too late.
+
+    `before` holds, by token, the status of jobs that an earlier write of the same claim settled.
+    """
 
     statuses: dict[UUID, Status] = field(default_factory=dict)
+    before: dict[int, Status] = field(default_factory=dict)
     stale: list[Claim] = field(default_factory=list)
-    freed_locks: set[tuple[int, str]] = field(default_factory=set)
+    freed: Freed = field(default_factory=Freed)
 
     def add(self, other: SettleReport) -> None:
         """Take in the report of another part of the batch."""
         self.statuses |= other.statuses
+        self.before |= other.before
         self.stale += other.stale
-        self.freed_locks |= other.freed_locks
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """An outcome in the terms of the table."""
-
-    status: Status
-    end: AttemptEnd
-    failure: Failure
-    error: str | None = None
-    result: str | None = None
-    due: datetime | None = None
-    delay: float | None = None
-    refund: int = 0
-
-
-_NO_FAILURE = Failure("", "")
+        self.freed |= other.freed
 
 
 def settle(settlements: Sequence[Settlement]) -> SettleReport:
@@ -93,12 +83,12 @@ def settle(settlements: Sequence[Settlement]) -> SettleReport:
 
     Stale claims change nothing and are named in the report. Of two outcomes of one claim the first
     counts. A row the database refuses is settled alone, as a dead letter when it is refused again.
-    The caller admits `freed_locks` afterwards.
+    The caller admits what it `freed` afterwards.
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
     ordered = sorted(once.values(), key=lambda settlement: settlement.claim.job_id)
     try:
-        return in_transaction(lambda: _settle(ordered))
+        return in_transaction(lambda: write_outcomes(ordered))
     except (DataError, IntegrityError):
         report = SettleReport()
         for settlement in ordered:
@@ -108,31 +98,36 @@ def settle(settlements: Sequence[Settlement]) -> SettleReport:
 
 def _settle_alone(settlement: Settlement) -> SettleReport:
     try:
-        return in_transaction(lambda: _settle([settlement]))
+        return in_transaction(lambda: write_outcomes([settlement]))
     except (DataError, IntegrityError) as error:
         failure = Failure(type(error).__name__, "the database refused the outcome of this job")
         refused = Settlement(
             settlement.claim, DeadLettered(DeadReason.FATAL, failure), settlement.ran_seconds
         )
-        return in_transaction(lambda: _settle([refused]))
+        return in_transaction(lambda: write_outcomes([refused]))
 
 
-def _settle(settlements: Sequence[Settlement]) -> SettleReport:
+def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
+    """Settle them in the transaction that is open; each claim once, in the order of the jobs."""
     # By token, not by job: a batch may hold an old claim of a job beside the one in force.
-    endings = {one.claim.lease_token: _ending(one.outcome) for one in settlements}
+    endings = {one.claim.lease_token: ending_of(one.outcome) for one in settlements}
     statuses = _update(settlements, endings)
     settled = [one for one in settlements if one.claim.lease_token in statuses]
     missed = [one.claim for one in settlements if one.claim.lease_token not in statuses]
+    over = [one.claim for one in settled if statuses[one.claim.lease_token] in TERMINAL]
+    leave_fan_ins((claim.firm_id, claim.job_id) for claim in over)
     _write_consequences(settled, endings, statuses)
-    report = SettleReport(stale=_stale(missed))
+    before = _settled_before(missed)
+    report = SettleReport(before=before)
+    report.stale = [claim for claim in missed if claim.lease_token not in before]
     report.statuses = {one.claim.job_id: statuses[one.claim.lease_token] for one in settled}
-    keyed = [one.claim for one in settled if one.claim.lock_key is not None]
-    free_job_locks([claim.job_id for claim in keyed])
-    report.freed_locks = {(claim.firm_id, str(claim.lock_key)) for claim in keyed}
+    free_job_locks([one.claim.job_id for one in settled if one.claim.lock_key is not None])
+    transaction.on_commit(partial(tell_settled, [claim.job_id for claim in over]), robust=True)
+    report.freed = Freed.by(one.claim for one in settled)
     return report
 
 
-def _update(settlements: Sequence[Settlement], endings: dict[int, _Ending]) -> dict[int, Status]:
+def _update(settlements: Sequence[Settlement], endings: dict[int, Ending]) -> dict[int, Status]:
     """Write the rows; return the new status of each that was still held, by token."""
     dialect = dialects.current()
     now = dialect.now_sql()
@@ -146,6 +141,7 @@ def _update(settlements: Sequence[Settlement], endings: dict[int, _Ending]) -> d
     )
     again = f"({status}) = 'pending'"
     due = f"COALESCE(r.due, {dialect.after_sql(now, 'r.delay')})"
+    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     updated = fetch(
         f"""
         UPDATE jobs_jobqueue AS j
@@ -153,14 +149,14 @@ def _update(settlements: Sequence[Settlement], endings: dict[int, _Ending]) -> d
             result = CASE WHEN r.result IS NULL THEN j.result
                 ELSE r.result{dialect.json_cast} END,
             last_error = COALESCE(r.error, j.last_error),
-            attempts = j.attempts - r.refund,
+            attempts = j.attempts - r.refund, deaths = j.deaths + r.died,
             scheduled_at = CASE WHEN {again} THEN {due} ELSE j.scheduled_at END,
             started_at = CASE WHEN r.ran IS NULL OR j.started_at IS NOT NULL THEN j.started_at
                 ELSE {dialect.after_sql(now, "-r.ran")} END,
             completed_at = CASE WHEN {again} THEN NULL ELSE {now} END,
             worker_id = CASE WHEN {again} THEN NULL ELSE j.worker_id END,
-            ready = ({again} AND j.lock_key IS NULL),
-            waiting = ({again} AND j.lock_key IS NOT NULL),
+            ready = ({again} AND NOT {waits}), waiting = ({again} AND {waits}),
+            admitted = false,
             live_key = CASE WHEN {again} THEN j.live_key END,
             lease_token = -j.lease_token,
             updated_at = {now}
@@ -173,7 +169,7 @@ def _update(settlements: Sequence[Settlement], endings: dict[int, _Ending]) -> d
     return {token: Status(status) for token, status in updated}
 
 
-def _row(settlement: Settlement, ending: _Ending) -> tuple[object, ...]:
+def _row(settlement: Settlement, ending: Ending) -> tuple[object, ...]:
     return (
         settlement.claim.job_id,
         settlement.claim.lease_token,
@@ -183,42 +179,14 @@ def _row(settlement: Settlement, ending: _Ending) -> tuple[object, ...]:
         ending.due,
         ending.delay if ending.delay is not None else 0.0,
         ending.refund,
+        int(ending.end is AttemptEnd.RESCUED),
         settlement.ran_seconds,
     )
 
 
-def _ending(outcome: Outcome) -> _Ending:
-    match outcome:
-        case Completed(result):
-            return _Ending(
-                Status.COMPLETED, AttemptEnd.RETRIED, _NO_FAILURE, error="", result=to_json(result)
-            )
-        case Retry(delay, failure):
-            return _Ending(
-                Status.PENDING, AttemptEnd.RETRIED, failure, error=failure.message, delay=delay
-            )
-        case Snoozed(until, delay):
-            return _Ending(
-                Status.PENDING, AttemptEnd.SNOOZED, _NO_FAILURE, due=until, delay=delay, refund=1
-            )
-        case Canceled(message):
-            failure = Failure("Cancel", message)
-            return _Ending(Status.CANCELED, AttemptEnd.CANCELED, failure, error=message)
-        case DeadLettered(_, failure, to_review):
-            return _Ending(
-                Status.DLQ if to_review else Status.FAILED,
-                AttemptEnd.DEAD_LETTERED if to_review else AttemptEnd.FAILED,
-                failure,
-                error=failure.message,
-            )
-        case Released(reason, delay):
-            failure = Failure("Released", reason)
-            return _Ending(Status.PENDING, AttemptEnd.RELEASED, failure, delay=delay, refund=1)
-
-
 def _write_consequences(
     settled: Sequence[Settlement],
-    endings: dict[int, _Ending],
+    endings: dict[int, Ending],
     statuses: dict[int, Status],
 ) -> None:
     attempts, deaths, counted = [], [], []
@@ -228,7 +196,8 @@ def _write_consequences(
         counted.append(_counted(one, status))
         if status is Status.COMPLETED:
             continue
-        canceled = status is Status.CANCELED and ending.status is Status.PENDING
+        again = ending.status is Status.PENDING and ending.end is not AttemptEnd.RESCUED
+        canceled = status is Status.CANCELED and again
         attempts.append(
             EndedAttempt(
                 firm_id=claim.firm_id,
@@ -254,6 +223,7 @@ def _write_consequences(
     record(attempts)
     bury(deaths)
     count(one for one in counted if one is not None)
+    tally((one.claim, one.outcome) for one in settled)
 
 
 def _counted(one: Settlement, status: Status) -> Counted | None:
@@ -269,10 +239,10 @@ def _counted(one: Settlement, status: Status) -> Counted | None:
     )
 
 
-def _stale(missed: Sequence[Claim]) -> list[Claim]:
-    """Return the claims whose job is no longer theirs; one I settled before is not stale."""
+def _settled_before(missed: Sequence[Claim]) -> dict[int, Status]:
+    """Return, by token, the status of those jobs that an earlier write of their claim settled."""
     if not missed:
-        return []
+        return {}
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
         "r",
@@ -281,10 +251,9 @@ def _stale(missed: Sequence[Claim]) -> list[Claim]:
     )
     mine = fetch(
         f"""
-        SELECT r.token FROM jobs_jobqueue j
+        SELECT r.token, j.status FROM jobs_jobqueue j
         JOIN {rows} ON j.job_id = r.job_id WHERE j.lease_token = -r.token
         """,
         params,
     )
-    settled = {token for (token,) in mine}
-    return [claim for claim in missed if claim.lease_token not in settled]
+    return {token: Status(status) for token, status in mine}

@@ -30,6 +30,9 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
 def save_step(claim: Claim, name: str, result: Any) -> bool:
     """Store a step's result. False: the job is no longer this claim's, nothing was stored.
 
+    Holds the job's row until the end of the transaction, so that whoever takes the job over finds
+    the step.
+
     Raises:
         NotStorable: the result is not plain JSON.
     """
@@ -44,6 +47,7 @@ def save_step(claim: Claim, name: str, result: Any) -> bool:
                 INSERT INTO jobs_jobstep (id, firm_id, job_id, name, result, finished_at)
                 SELECT %s, %s, j.job_id, %s, %s{dialect.json_cast}, {dialect.now_sql()}
                 FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
+                {dialect.for_update}
                 ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
                 RETURNING id
                 """,

@@ -1,10 +1,15 @@
-"""Tells workers that there is something to claim. A hint only: polling is the truth."""
+"""Tells workers that there is something to claim, and who waits for a job that it is settled.
+
+Hints only: polling is the truth.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
 
 from django.db import connection
 
@@ -15,6 +20,7 @@ NOTIFY_INTERVAL_SECONDS = 0.05
 _lock = threading.Lock()
 _in_process: set[threading.Event] = set()
 _last_notified: dict[str, float] = {}
+_awaiting: dict[UUID, list[Callable[[], object]]] = {}
 
 
 def subscribe(event: threading.Event) -> None:
@@ -44,3 +50,27 @@ def wake(categories: Iterable[str]) -> None:
         with connection.cursor() as cursor:
             for category in due:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, category])
+
+
+@contextmanager
+def told_of(job_id: UUID, tell: Callable[[], object]) -> Iterator[None]:
+    """Call `tell`, inside the block, when this process settles the job; from whatever thread."""
+    with _lock:
+        _awaiting.setdefault(job_id, []).append(tell)
+    try:
+        yield
+    finally:
+        with _lock:
+            _awaiting[job_id].remove(tell)
+            if not _awaiting[job_id]:
+                del _awaiting[job_id]
+
+
+def tell_settled(job_ids: Iterable[UUID]) -> None:
+    """Tell who waits for these jobs in this process. Call after the commit."""
+    with _lock:
+        if not _awaiting:
+            return
+        for job_id in job_ids:
+            for tell in _awaiting.get(job_id, ()):
+                tell()

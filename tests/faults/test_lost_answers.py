@@ -23,7 +23,7 @@ def test_a_worker_gives_back_what_it_holds_without_knowing(queue: Scenario) -> N
 
     freed = release_lost(worker_id, {known.lease_token})
 
-    assert freed == {(queue.firm.pk, "key")}
+    assert freed.keys == {(queue.firm.pk, "key")}
     assert queue.row(known.job_id).lease_token == known.lease_token
     assert queue.row(of_another).status == Status.CLAIMED
     assert keyed in {claim.job_id for claim in lost}

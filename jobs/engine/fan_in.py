@@ -1,0 +1,215 @@
+"""Enqueues a job once others are settled: completed, failed, canceled or dead-lettered.
+
+A fan-in keeps the job to come, checked, and one member for each job it waits for. Whoever settles
+a job deletes its members in the same transaction, then locks the fan-ins concerned, and only then,
+in a statement of its own, looks for members that are left. Of two last members settled at once the
+second waits for that lock and then sees that the first is gone: exactly one of them fires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from uuid import UUID
+
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from jobs.engine import dialects
+from jobs.engine.claim import Claim
+from jobs.engine.dialects import Column
+from jobs.engine.insert import NewJob, insert, set_off
+from jobs.engine.steps import save_step
+from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.errors import LeaseLost
+from jobs.states import LIVE, Priority
+
+SWEEP_CHUNK = 500
+FIRST_ID = UUID(int=0)
+
+# What a fan-in keeps of the job to come.
+KEPT = (
+    "firm_id",
+    "parent_id",
+    "category",
+    "job_type",
+    "payload_version",
+    "payload",
+    "correlation_id",
+    "max_attempts",
+    "lock_key",
+    "lock_limit",
+    "idempotency_key",
+    "once_only",
+)
+
+
+def fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
+    """Store the children, and `then` to be enqueued when they are settled; at once without any.
+
+    All of it and the record of the step `name` stand together. Returns, for each child, the id of
+    the job that stands for it (see `insert`); one that is settled already is not waited for.
+
+    Raises:
+        LeaseLost: the job is no longer this claim's; nothing was stored.
+    """
+    return in_transaction(lambda: _fan_out(claim, name, children, then), savepoint=True)
+
+
+def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
+    stored = insert(children)
+    results = [
+        [str(job_id), job_id == child.job_id]
+        for job_id, child in zip(stored, children, strict=True)
+    ]
+    if not save_step(claim, name, results):
+        raise LeaseLost(f"job {claim.job_id} belongs to another worker now")
+    fan_in_id = _open(name, then)
+    _add_members(fan_in_id, then.firm_id, set(stored))
+    _fire([fan_in_id])
+    return stored
+
+
+def _open(name: str, then: NewJob) -> UUID:
+    dialect = dialects.current()
+    fan_in_id: UUID = uuid7()
+    values = ", ".join(f"%s{dialect.json_cast if column == 'payload' else ''}" for column in KEPT)
+    kept = [getattr(then, column) for column in KEPT]
+    kept[KEPT.index("parent_id")] = dialect.value(Column.UUID, then.parent_id)
+    run(
+        f"""
+        INSERT INTO jobs_fanin (id, name, created_at, {", ".join(KEPT)})
+        VALUES (%s, %s, {dialect.now_sql()}, {values})
+        """,
+        [dialect.value(Column.UUID, fan_in_id), name, *kept],
+    )
+    return fan_in_id
+
+
+def _add_members(fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID]) -> None:
+    """Wait for those of these jobs that are live.
+
+    One that somebody else enqueued may be settled before this commits: the sweep finds that.
+    """
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql(
+        "r",
+        {"member": Column.UUID, "job_id": Column.UUID},
+        [(uuid7(), job_id) for job_id in sorted(job_ids)],
+    )
+    run(
+        f"""
+        INSERT INTO jobs_faninmember (id, firm_id, fan_in_id, job_id)
+        SELECT r.member, %s, %s, j.job_id FROM {rows}
+        JOIN jobs_jobqueue j ON j.job_id = r.job_id WHERE j.status IN ({_live()})
+        """,
+        [firm_id, dialect.value(Column.UUID, fan_in_id), *params],
+    )
+
+
+def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
+    """Note that these jobs (firm id, job id) are settled, and fire what waited for no others.
+
+    Must join the transaction that settles them, before it counts them: locks are taken in the
+    same order everywhere.
+    """
+    settled = list(jobs)
+    # Nearly always nobody waits for anything, and one look is all it costs.
+    if not settled or not fetch("SELECT 1 FROM jobs_faninmember LIMIT 1", []):
+        return
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"firm_id": Column.BIGINT, "job_id": Column.UUID}, settled)
+    left = fetch(
+        f"""
+        DELETE FROM jobs_faninmember
+        WHERE id IN (
+            SELECT m.id FROM {rows}
+            JOIN jobs_faninmember m ON m.firm_id = r.firm_id AND m.job_id = r.job_id
+        )
+        RETURNING fan_in_id
+        """,
+        params,
+    )
+    _fire({dialect.read_uuid(row[0]) for row in left})
+
+
+def sweep_fan_ins(after: UUID | None) -> UUID | None:
+    """Look for members whose job is over or gone, one chunk; return where to go on, None at the end.
+
+    They are few: whatever ends a job without `leave_fan_ins`, and jobs that were settled while
+    their fan-in was being stored.
+    """
+    dialect = dialects.current()
+    members = reading(
+        lambda: fetch(
+            f"""
+            SELECT m.id, EXISTS (
+                SELECT 1 FROM jobs_jobqueue j
+                WHERE j.job_id = m.job_id AND j.status IN ({_live()})
+            )
+            FROM jobs_faninmember m WHERE m.id > %s ORDER BY m.id LIMIT {SWEEP_CHUNK}
+            """,
+            [dialect.value(Column.UUID, after or FIRST_ID)],
+        )
+    )
+    over = [dialect.read_uuid(member) for member, live in members if not live]
+    if over:
+        in_transaction(lambda: _remove(over))
+    return dialect.read_uuid(members[-1][0]) if len(members) == SWEEP_CHUNK else None
+
+
+def _remove(members: Sequence[UUID]) -> None:
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(member,) for member in members])
+    left = fetch(
+        f"DELETE FROM jobs_faninmember WHERE id IN (SELECT r.id FROM {rows}) RETURNING fan_in_id",
+        params,
+    )
+    _fire({dialect.read_uuid(row[0]) for row in left})
+
+
+def _fire(fan_in_ids: Collection[UUID]) -> None:
+    """Enqueue the jobs of those that have no member left and have not fired."""
+    if not fan_in_ids:
+        return
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql(
+        "r", {"id": Column.UUID}, [(fan_in_id,) for fan_in_id in fan_in_ids]
+    )
+    unfired = f"f.fired_at IS NULL AND f.id IN (SELECT r.id FROM {rows})"
+    fetch(
+        f"SELECT f.id FROM jobs_fanin f WHERE {unfired} ORDER BY f.id {dialect.for_update}", params
+    )
+    # A new statement: it sees what those did who held the locks before.
+    columns = ", ".join(
+        dialect.json_text_sql("f.payload") if column == "payload" else f"f.{column}"
+        for column in KEPT
+    )
+    complete = fetch(
+        f"""
+        SELECT f.id, {columns} FROM jobs_fanin f
+        WHERE {unfired}
+          AND NOT EXISTS (SELECT 1 FROM jobs_faninmember m WHERE m.fan_in_id = f.id)
+        ORDER BY f.id
+        """,
+        params,
+    )
+    for fan_in_id, *kept in complete:
+        job = _job_to_come(kept)
+        (stands_for,) = insert([job])
+        run(
+            f"UPDATE jobs_fanin SET fired_at = {dialect.now_sql()}, then_job_id = %s WHERE id = %s",
+            [dialect.value(Column.UUID, stands_for), fan_in_id],
+        )
+        transaction.on_commit(partial(set_off, [job]), robust=True)
+
+
+def _job_to_come(kept: Sequence[object]) -> NewJob:
+    values = dict(zip(KEPT, kept, strict=True))
+    values["parent_id"] = dialects.current().read_uuid(values["parent_id"])
+    values["once_only"] = bool(values["once_only"])
+    return NewJob(job_id=uuid7(), priority=Priority.NORMAL, **values)  # type: ignore[arg-type]  # rows are untyped
+
+
+def _live() -> str:
+    return ", ".join(f"'{status.value}'" for status in sorted(LIVE))

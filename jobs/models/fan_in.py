@@ -1,0 +1,81 @@
+"""`FanIn` and `FanInMember`: a job that runs once others are settled, and those it waits for."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.models.base import QueueModel
+from jobs.models.job import JobQueue
+from jobs.states import Category
+from tenants.context import MAX_CORRELATION_ID_LENGTH
+
+
+class FanIn(QueueModel):
+    """A checked job that is enqueued when the last member is settled; `parent` asked for it."""
+
+    parent = models.ForeignKey(
+        JobQueue,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="fan_ins",
+    )
+    name = models.CharField(max_length=200, help_text="The step of the parent that made it.")
+    category = models.CharField(
+        max_length=20, choices=[(word.value, word.value) for word in Category]
+    )
+    job_type = models.CharField(max_length=100)
+    payload_version = models.CharField(max_length=20)
+    payload = models.JSONField()
+    correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
+    max_attempts = models.SmallIntegerField()
+    lock_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
+    lock_limit = models.SmallIntegerField()
+    idempotency_key = models.CharField(  # noqa: DJ001 - as a job's
+        max_length=200, null=True, blank=True
+    )
+    once_only = models.BooleanField()
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    fired_at = models.DateTimeField(null=True, blank=True)
+    then_job_id = models.UUIDField(
+        null=True, blank=True, help_text="The job it led to, or the one that held its key."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "parent", "name"], name="fan_in_once_per_step"),
+            models.CheckConstraint(
+                condition=Q(fired_at__isnull=True, then_job_id__isnull=True)
+                | Q(fired_at__isnull=False, then_job_id__isnull=False),
+                name="fan_in_fired_means_enqueued",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_type} after {self.parent_id}"
+
+
+class FanInMember(QueueModel):
+    """A job that a fan-in still waits for; the row goes when the job is settled."""
+
+    fan_in = models.ForeignKey(
+        FanIn, on_delete=models.CASCADE, db_constraint=False, related_name="members"
+    )
+    job = models.ForeignKey(
+        JobQueue,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+
+    class Meta:
+        constraints = [
+            # In this order: settle looks up what waits for a job.
+            models.UniqueConstraint(fields=["firm", "job", "fan_in"], name="fan_in_member_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} of {self.fan_in_id}"

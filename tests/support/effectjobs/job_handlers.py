@@ -1,0 +1,136 @@
+"""A job type with every kind of lasting effect, which kills its process where it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from django.db import connection
+
+from jobs.context import JobContext
+from jobs.queue import EnqueueSpec
+from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
+from jobs.states import Category
+from tests.support.journal import Journal
+
+Point = Literal[
+    "after claim",
+    "mid step",
+    "after step",
+    "before commit of children",
+    "after commit of children",
+    "after effect",
+    "before commit",
+    "after commit",
+]
+Execute = Callable[[str, Any, bool, Any], Any]
+POINTS: tuple[Point, ...] = get_args(Point)
+STEP = "charge"
+LEAVES = 2
+PATIENT = RetryPolicy(
+    max_attempts=40, backoff="fixed", base_delay_seconds=0.05, max_delay_seconds=0.05, jitter=0
+)
+
+
+class EffectPayload(JobPayload):
+    """Where each of the first attempts kills its process."""
+
+    journal: str
+    kills: list[Point]
+
+
+class LeafPayload(JobPayload):
+    """Nothing but the envelope."""
+
+
+def steps_of(journal: Journal) -> Journal:
+    """Return what is noted of steps: a start whenever one runs, an end once it is stored."""
+    return Journal(journal.path.with_suffix(".steps"))
+
+
+def kills_of(journal: Journal) -> Journal:
+    """Return what is noted of kills: a start just before each, labeled with its point."""
+    return Journal(journal.path.with_suffix(".kills"))
+
+
+class Killer:
+    """Kills the process at the point that is meant for this attempt."""
+
+    def __init__(self, payload: EffectPayload, ctx: JobContext) -> None:
+        self._journal = kills_of(Journal(Path(payload.journal)))
+        self._ctx = ctx
+        past = ctx.attempt > len(payload.kills)
+        self._point = None if past else payload.kills[ctx.attempt - 1]
+
+    def at(self, point: Point) -> None:
+        """Say that the handler has come to this point."""
+        if point == self._point:
+            self._journal.start(self._ctx, point)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextmanager
+    def around_commit(self, what: str, before: Point, after: Point) -> Iterator[None]:
+        """Pass two points at the commit inside the block that follows the SQL `what`."""
+        commit = connection.commit
+        written: list[str] = []
+
+        def note(execute: Execute, sql: str, params: Any, many: bool, context: Any) -> Any:
+            if what in sql:
+                written.append(sql)
+            return execute(sql, params, many, context)
+
+        def pass_by() -> None:
+            if written:
+                self.at(before)
+            commit()
+            if written:
+                self.at(after)
+
+        connection.commit = pass_by  # type: ignore[method-assign]  # put back below
+        try:
+            with connection.execute_wrapper(note):
+                yield
+        finally:
+            connection.commit = commit  # type: ignore[method-assign]
+
+
+@job("effect.leaf", category=Category.NOTIFICATIONS, payload=LeafPayload, retry=PATIENT)
+@job("effect.sum", category=Category.NOTIFICATIONS, payload=LeafPayload, retry=PATIENT)
+def leaf(payload: LeafPayload, ctx: JobContext) -> None:
+    """Do nothing."""
+
+
+@job("effect.make", category=Category.NOTIFICATIONS, payload=EffectPayload, retry=PATIENT)
+def make(payload: EffectPayload, ctx: JobContext) -> None:
+    """Run a step, fan out, write a row with the completion."""
+    journal = Journal(Path(payload.journal))
+    steps, killer = steps_of(journal), Killer(payload, ctx)
+    journal.start(ctx, "make")
+    killer.at("after claim")
+
+    def charge() -> int:
+        steps.start(ctx, STEP)
+        killer.at("mid step")
+        return ctx.attempt
+
+    charged = ctx.step(STEP, charge)
+    steps.end(ctx, STEP)
+    killer.at("after step")
+    with killer.around_commit(
+        "INSERT INTO jobs_fanin ", "before commit of children", "after commit of children"
+    ):
+        ctx.enqueue_many([EnqueueSpec("effect.leaf")] * LEAVES, then=("effect.sum", {}))
+    completion = killer.around_commit("SET status", "before commit", "after commit")
+    with completion, ctx.transaction() as tx:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO test_effect (job_id, attempt) VALUES (%s, %s)",
+                [str(ctx.job_id), ctx.attempt],
+            )
+        tx.result = {"charged": charged, "attempt": ctx.attempt}
+        killer.at("after effect")
