@@ -17,6 +17,16 @@ def sync_full_days() -> int:
     return int(getattr(settings, "SYNC_FULL_DAYS", 10))
 
 
+def sync_fallback_interval_seconds() -> int:
+    """How many seconds lie between two scheduled syncs of a mailbox."""
+    return int(getattr(settings, "SYNC_FALLBACK_INTERVAL_MINUTES", 15)) * 60
+
+
+def sync_full_interval_seconds() -> int:
+    """How many seconds lie between two scheduled full scans of a mailbox."""
+    return int(getattr(settings, "SYNC_FULL_INTERVAL_HOURS", 1)) * 3600
+
+
 def demo_worker_log() -> Path:
     """Where the demo keeps what its worker logs."""
     return Path(settings.VAR_DIR) / "demo-worker.log"

@@ -9,7 +9,7 @@ from jobs.context import JobContext
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.registry import job
 from jobs.states import Category
-from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox
+from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox
 from mail.services.actions import fail_action
 from mail.services.perform import perform_action
 
@@ -25,6 +25,7 @@ class ActionPayload(AccountPayload):
     category=Category.ORCHESTRATION,
     payload=ActionPayload,
     retry=GMAIL_RETRY,
+    breaker=GMAIL_BREAKER,
     idempotency_key=lambda p: f"action.gmail:{p.account_id}:{p.action_id}",
 )
 def action(payload: ActionPayload, ctx: JobContext) -> dict[str, Any]:

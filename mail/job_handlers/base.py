@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
+from jobs.breaker import Breaker
 from jobs.errors import Cancel, Fatal, HandlerError, Retryable, Snooze
 from jobs.registry import JobPayload
 from jobs.retry import RetryPolicy
@@ -23,6 +24,8 @@ from mail.services.accounts import usable_account
 from mail.services.gmail_connection import gmail_of
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
+# Expired credentials or an outage of Gmail fail every job of a firm alike: better wait than try.
+GMAIL_BREAKER = Breaker(min_attempts=10, window_seconds=300)
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
 

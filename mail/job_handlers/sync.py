@@ -6,9 +6,12 @@ from typing import Any
 
 from jobs.context import JobContext
 from jobs.registry import job
+from jobs.shipped import ship
 from jobs.states import Category
-from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox
-from mail.services.queueing import sync_lock
+from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
+from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox
+from mail.services.queueing import SYNC_PRIORITY, sync_lock
+from mail.services.schedule_targets import MAILBOXES
 from mail.services.sync import backfill_page, sync_mailbox
 
 
@@ -40,12 +43,30 @@ class BackfillPayload(AccountPayload):
     category=Category.SYNC,
     payload=SyncPayload,
     retry=GMAIL_RETRY,
+    breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
 def sync(payload: SyncPayload, _: JobContext) -> dict[str, Any]:
     """Enqueue what is new in the mailbox."""
     with mailbox(payload) as (account, gmail):
         return sync_mailbox(account, gmail, force_full=payload.force_full).as_result()
+
+
+ship(
+    "Sync mailboxes",
+    "sync",
+    every_seconds=sync_fallback_interval_seconds,
+    group_name=MAILBOXES,
+    priority=SYNC_PRIORITY,
+)
+ship(
+    "Scan mailboxes in full",
+    "sync",
+    every_seconds=sync_full_interval_seconds,
+    group_name=MAILBOXES,
+    payload={"force_full": True},
+    priority=SYNC_PRIORITY,
+)
 
 
 @job(

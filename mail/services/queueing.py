@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
@@ -17,6 +17,8 @@ from jobs.states import Priority
 from mail.models import Action, MailAccount, Message
 
 SyncType = Literal["sync", "history.sync.gmail"]
+SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
+SYNC_PRIORITY = Priority.HIGH
 
 
 def sync_lock(account_id: UUID) -> str:
@@ -42,16 +44,20 @@ def request_sync(
     """
     account.refresh_from_db(fields=["sync_generation"])
     payload: dict[str, object] = {"account_id": account.pk, "history_id": history_id}
-    kind: str = job_type
     if job_type == "sync":
         payload["force_full"] = force_full
-        kind = "sync:full" if force_full else "sync"
     return enqueue(
         job_type,
         payload,
-        priority=Priority.HIGH,
-        idempotency_key=f"{kind}:{account.pk}:{account.sync_generation}",
+        priority=SYNC_PRIORITY,
+        idempotency_key=sync_key(account, job_type, force_full=force_full),
     )
+
+
+def sync_key(account: MailAccount, job_type: str, *, force_full: bool = False) -> str:
+    """Name the one sync of this kind that may wait, as far as the account's row says."""
+    kind = "sync:full" if force_full else job_type
+    return f"{kind}:{account.pk}:{account.sync_generation}"
 
 
 def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:

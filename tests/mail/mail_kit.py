@@ -13,7 +13,6 @@ from jobs.outcomes import Outcome
 from jobs.states import LIVE
 from mail.gmail.simulator.api import GmailSimulator
 from mail.llm.base import Category, Classification, MailContext
-from tests.queue_kit import finish, perform, take
 
 if TYPE_CHECKING:
     from jobs.models import JobQueue
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 OWNER = "owner@acme.example"
 ANNA = "Anna Novak <anna@customer.example>"
-MAX_JOBS = 500
 
 
 def letter(
@@ -178,13 +176,6 @@ def jobs(job_type: str | None = None, *, live: bool = True) -> list[JobQueue]:
 
 def drain() -> list[Outcome]:
     """Run jobs one after another until nothing is runnable; return how each ended."""
-    from jobs.engine.admit import admit
+    from jobs import testing
 
-    outcomes = []
-    while claims := take(1):
-        (held,) = claims
-        outcomes.append(perform(held))
-        report = finish(held, outcomes[-1])
-        admit(report.freed_locks)
-        assert len(outcomes) < MAX_JOBS, "the queue does not come to rest"
-    return outcomes
+    return [one.outcome for one in testing.drain().ran]

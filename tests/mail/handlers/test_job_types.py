@@ -14,6 +14,7 @@ from jobs.models import DeadLetterQueue
 from jobs.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.queue import enqueue
 from jobs.states import Category, DeadReason
+from jobs.testing import run_job
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.job_handlers.base import GMAIL_RETRY
 from mail.labels import LABEL_NAMES, LabelKey
@@ -135,14 +136,10 @@ def test_a_wait_gmail_asks_for_uses_no_attempt(mailbox: Mailbox) -> None:
 
 @pytest.mark.req("M-06")
 def test_a_message_that_is_gone_completes_its_job(mailbox: Mailbox) -> None:
-    with firm_scope(mailbox.firm):
-        enqueue(
-            "ingest.gmail",
-            {"account_id": mailbox.account.pk, "gmail_message_id": "18c0ffee18c0ffee"},
-        )
-    outcome = work_off()
-    assert isinstance(outcome, Completed)
-    assert outcome.result["skipped"] is True
+    payload = {"account_id": mailbox.account.pk, "gmail_message_id": "18c0ffee18c0ffee"}
+    job = run_job("ingest.gmail", payload, firm=mailbox.firm)
+    assert job.status == "completed"
+    assert job.result["skipped"] is True
 
 
 @pytest.mark.req("M-06", "J-07")
@@ -217,11 +214,9 @@ def test_the_job_of_an_inactive_mailbox_is_canceled(mailbox: Mailbox) -> None:
 @pytest.mark.req("T-02", "J-11")
 def test_a_mailbox_of_another_firm_is_not_found(mailbox: Mailbox, other_firm: Firm) -> None:
     foreign = open_account(other_firm, "boss@globex.example")
-    with firm_scope(mailbox.firm):
-        enqueue("sync", {"account_id": foreign.pk})
-    outcome = work_off()
-    assert isinstance(outcome, DeadLettered)
-    assert outcome.reason == DeadReason.FATAL
+    job = run_job("sync", {"account_id": foreign.pk}, firm=mailbox.firm)
+    assert job.status == "dlq"
+    assert stored(DeadLetterQueue)[0].reason == DeadReason.FATAL
 
 
 @pytest.mark.req("J-03")

@@ -1,0 +1,145 @@
+"""Schedules in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs.admin.base import Fact, age, exact, known, payload_mask, pretty_json
+from jobs.admin.filters import FirmFilter
+from jobs.admin.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
+from jobs.admin.schedule_forms import ChangeSchedule, NewSchedule
+from jobs.models import Schedule
+from jobs.schedule_shape import next_runs, timetable_in_words
+from jobs.states import Priority, ScheduleTarget
+from jobs.timetable import TimetableInvalid
+from tenants.admin.list_acts import ListActingAdmin
+
+STATE_LABELS = {"runs": "success", "paused": "default", "fails": "danger"}
+UNREADABLE = "its timetable cannot be read"
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ListActingAdmin):
+    """What runs again and again."""
+
+    acts = (RunSchedule(), PauseSchedule(), ResumeSchedule(), ChangeSchedule())
+    list_acts = (NewSchedule(),)
+    change_form_template = "admin/jobs/schedule/page.html"
+    list_select_related = ("firm",)
+    list_display = ("title", "state", "firm", "reaches", "runs", "next_run", "last_run")
+    list_filter = (FirmFilter,)
+    search_fields = ("name__icontains",)
+    search_help_text = "Part of the name"
+    ordering = ("-id",)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Show one schedule: when it runs, and what it leads to."""
+        row: Any = self.get_object(request, object_id)
+        context = {
+            "title": row.name,
+            "schedule": row,
+            "state": _state(row),
+            "state_label": STATE_LABELS[_state(row)],
+            "timetable": timetable_in_words(row) or UNREADABLE,
+            "next_runs": _next_runs(row),
+            "payload": pretty_json(row.payload, payload_mask(request, row.firm_id)),
+            "facts": known(_facts(row)),
+        }
+        return super().change_view(
+            request, object_id, form_url, {**context, **(extra_context or {})}
+        )
+
+    def subject(self, row: Schedule) -> str:
+        """Name the schedule and what it enqueues."""
+        return f"{row.name} ({row.job_type})"
+
+    @display(description="Schedule", header=True)
+    def title(self, row: Schedule) -> list[str]:
+        """Name it, and the type of its jobs."""
+        return [row.name, row.job_type]
+
+    @display(description="State", label=STATE_LABELS)
+    def state(self, row: Schedule) -> str:
+        """Say whether it runs, and whether it does so in vain."""
+        return _state(row)
+
+    @display(description="For")
+    def reaches(self, row: Schedule) -> str:
+        """Say whom each run is for."""
+        return _reach(row)
+
+    @display(description="Runs")
+    def runs(self, row: Schedule) -> SafeString:
+        """Say when it runs, in words; the cron expression shows on hover."""
+        words = timetable_in_words(row) or UNREADABLE
+        return format_html('<span title="{}">{}</span>', row.cron or "", words)
+
+    @display(description="Next run")
+    def next_run(self, row: Schedule) -> SafeString | str:
+        """Say when it runs next."""
+        return age(row.next_run_at) if row.enabled else "-"
+
+    @display(description="Last run")
+    def last_run(self, row: Schedule) -> SafeString | str:
+        """Say when it ran last."""
+        return age(row.last_run_at)
+
+
+def _state(row: Schedule) -> str:
+    if not row.enabled:
+        return "paused"
+    return "fails" if row.last_error else "runs"
+
+
+def _reach(row: Schedule) -> str:
+    match ScheduleTarget(row.target):
+        case ScheduleTarget.FIRM:
+            return "the firm"
+        case ScheduleTarget.EVERY_FIRM:
+            return "every active firm"
+        case ScheduleTarget.EVERY_MEMBER:
+            return f"every {row.group_name}"
+
+
+def _next_runs(row: Schedule) -> list[tuple[str, str]]:
+    """Return the next runs by the clock of the schedule's zone, and how far off they are."""
+    try:
+        zone = row.timetable().zone
+    except TimetableInvalid:
+        return []
+    return [
+        (f"{slot.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}", age(slot)) for slot in next_runs(row)
+    ]
+
+
+def _facts(row: Schedule) -> list[Fact]:
+    jobs = reverse("admin:jobs_jobqueue_changelist")
+    return [
+        Fact("Firm", row.firm.name, reverse("admin:tenants_firm_change", args=[row.firm_id])),
+        Fact("For", _reach(row)),
+        Fact("Type", row.job_type, f"{jobs}?type={row.job_type}"),
+        Fact("Jobs", "its latest jobs", f"{jobs}?q=schedule:{row.pk}"),
+        Fact("Priority", Priority(row.priority).name.lower()),
+        Fact("Cron", row.cron, is_code=True),
+        Fact("Interval", f"{row.interval_seconds} s" if row.interval_seconds else None),
+        Fact("Time zone", row.time_zone),
+        Fact("Missed runs", row.missed_runs.replace("_", " ")),
+        Fact("Comes with the code", "yes" if row.shipped else None),
+        Fact("Last run", exact(row.last_run_at)),
+        Fact("Changed", exact(row.updated_at)),
+        Fact("Created", exact(row.created_at)),
+        Fact("Id", row.pk, is_code=True),
+    ]

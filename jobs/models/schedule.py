@@ -1,0 +1,130 @@
+"""`Schedule`: what is enqueued again and again, for whom, and when next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from jobs.models.base import QueueModel
+from jobs.states import MissedRuns, Priority, ScheduleTarget
+from jobs.timetable import MAX_CRON_LENGTH, Timetable, TimetableInvalid
+
+
+class Schedule(QueueModel):
+    """A timetable and the jobs it leads to. The system firm's serve every firm."""
+
+    name = models.CharField(max_length=100)
+    target = models.CharField(
+        max_length=20,
+        choices=[(word.value, word.value) for word in ScheduleTarget],
+        default=ScheduleTarget.FIRM,
+        help_text="Whom each run is for: its firm, every active firm, or every member of a group.",
+    )
+    group_name = models.CharField(
+        max_length=50, blank=True, default="", help_text="Which group, for target every_member."
+    )
+    cron = models.CharField(  # noqa: DJ001 - one of two is null, which a constraint holds
+        max_length=MAX_CRON_LENGTH,
+        null=True,
+        blank=True,
+        help_text="Minute, hour, day, month, weekday; either this or an interval.",
+    )
+    interval_seconds = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Counted from slot to slot."
+    )
+    time_zone = models.CharField(
+        max_length=50, default="UTC", help_text="The zone whose clock the cron expression names."
+    )
+    job_type = models.CharField(max_length=100)
+    payload = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="The payload of every run, but for the envelope and what a group's member adds.",
+    )
+    priority = models.SmallIntegerField(
+        choices=[(level.value, level.name.lower()) for level in Priority],
+        default=Priority.NORMAL,
+    )
+    missed_runs = models.CharField(
+        max_length=10,
+        choices=[(word.value, word.value) for word in MissedRuns],
+        default=MissedRuns.SKIP,
+        help_text="What becomes of slots that passed while no worker was there.",
+    )
+    enabled = models.BooleanField(default=True)
+    last_run_at = models.DateTimeField(null=True, blank=True, editable=False)
+    next_run_at = models.DateTimeField(
+        editable=False, help_text="The next slot; a paused schedule keeps the one it stopped at."
+    )
+    last_error = models.TextField(
+        default="", blank=True, editable=False, help_text="Why the last run came to nothing."
+    )
+    shipped = models.JSONField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="What the code declared last; what differs from it was changed by a person.",
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = "schedule"
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "name"], name="schedule_name_once"),
+            models.CheckConstraint(
+                condition=Q(cron__isnull=True, interval_seconds__gt=0)
+                | Q(cron__isnull=False, interval_seconds__isnull=True),
+                name="schedule_cron_or_interval",
+            ),
+            models.CheckConstraint(
+                condition=Q(target__in=list(ScheduleTarget)), name="schedule_target_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(missed_runs__in=list(MissedRuns)), name="schedule_missed_runs_known"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_run_at"], name="schedule_due", condition=Q(enabled=True))
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save; a new row that names no slot gets its first one."""
+        self.claim_for_scope()
+        if getattr(self, "next_run_at", None) is None:
+            self.next_run_at = self.timetable().first_after(timezone.now())
+        super().save(*args, **kwargs)
+
+    def timetable(self) -> Timetable:
+        """Return when it is due.
+
+        Raises:
+            TimetableInvalid: cron expression, interval or zone cannot be read.
+        """
+        return Timetable(self.cron, self.interval_seconds, self.time_zone)
+
+    def clean(self) -> None:
+        """Check the timetable and that target and group fit each other and the firm.
+
+        Raises:
+            ValidationError: what is wrong, by field.
+        """
+        faults = {}
+        try:
+            self.timetable()
+        except TimetableInvalid as error:
+            faults[error.field] = str(error)
+        if bool(self.group_name) != (self.target == ScheduleTarget.EVERY_MEMBER):
+            faults["group_name"] = "goes with the target every_member, and with no other"
+        if self.target == ScheduleTarget.EVERY_FIRM and not self.firm.is_system:
+            faults["target"] = "only the system firm's schedules reach other firms"
+        if faults:
+            raise ValidationError(faults)

@@ -1,0 +1,38 @@
+"""The group `mailbox`: what schedules of mail reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from jobs.targets import Member, Reach, schedule_target
+from mail.models import MailAccount
+from mail.services.queueing import SYNC_TYPES, sync_key
+
+MAILBOXES = "mailbox"
+PAGE = 500
+
+
+@schedule_target(MAILBOXES, fields=("account_id",))
+def mailboxes(reach: Reach) -> Iterator[Member]:
+    """Return every active mailbox; its scheduled syncs coalesce with those others ask for."""
+    accounts = MailAccount.objects.filter(active=True).order_by("pk")
+    if reach.firm_id is not None:
+        accounts = accounts.filter(firm_id=reach.firm_id)
+    last = UUID(int=0)
+    while page := list(accounts.filter(pk__gt=last)[:PAGE]):
+        yield from (_member(account, reach) for account in page)
+        last = page[-1].pk
+
+
+def _member(account: MailAccount, reach: Reach) -> Member:
+    key = None
+    if reach.job_type in SYNC_TYPES:
+        force_full = bool(reach.payload.get("force_full"))
+        key = sync_key(account, reach.job_type, force_full=force_full)
+    return Member(
+        account.firm_id,
+        key=str(account.pk),
+        payload={"account_id": str(account.pk)},
+        idempotency_key=key,
+    )
