@@ -1,8 +1,21 @@
 """The queue in Django's admin: to read, and to act on."""
 
+from jobs.admin.breaker import BreakerAdmin
 from jobs.admin.dead_letter import DeadLetterAdmin
 from jobs.admin.job import JobAdmin
 from jobs.admin.lock import LockAdmin
+from jobs.admin.pause import PauseAdmin
+from jobs.admin.rate_limit import RateLimitAdmin
+from jobs.admin.schedule import ScheduleAdmin
 from jobs.admin.worker import WorkerAdmin
 
-__all__ = ["DeadLetterAdmin", "JobAdmin", "LockAdmin", "WorkerAdmin"]
+__all__ = [
+    "BreakerAdmin",
+    "DeadLetterAdmin",
+    "JobAdmin",
+    "LockAdmin",
+    "PauseAdmin",
+    "RateLimitAdmin",
+    "ScheduleAdmin",
+    "WorkerAdmin",
+]

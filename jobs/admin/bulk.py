@@ -158,7 +158,7 @@ class BulkActingAdmin(ActingAdmin):
         answers: Answers,
         report: Report,
     ) -> None:
-        if not access.may(act.needed, row.firm_id):
+        if not act.allowed(access, row):
             report.not_allowed += 1
         elif obstacle := act.obstacle(row):
             report.obstacles[obstacle] += 1

@@ -14,11 +14,16 @@ from django.utils import timezone
 
 from jobs.models import (
     Attempt,
+    CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
     JobMinute,
     JobQueue,
     JobStep,
+    Pause,
+    RateBucket,
+    RateLimit,
+    Schedule,
     Worker,
 )
 from tenants.api import keys
@@ -37,14 +42,19 @@ class FirmRows:
     dead: JobQueue
     dead_letter: DeadLetterQueue
     lock: ConcurrencyLock
+    breaker: CircuitBreaker
+    pause: Pause
+    rate_limit: RateLimit
+    schedule: Schedule
     membership: Membership
     api_key: ApiKey
     audit_entry: AuditEntry
 
     def rows(self) -> list[Any]:
         """Return a row of each kind that has a page."""
-        rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.firm, self.membership]
-        return [*rows, self.api_key, self.audit_entry]
+        rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.breaker, self.firm]
+        rows += [self.pause, self.rate_limit, self.schedule]
+        return [*rows, self.membership, self.api_key, self.audit_entry]
 
     def pages(self) -> list[tuple[str, Any]]:
         """Return the admin page of each row that every member may read: URL name and id."""
@@ -93,6 +103,9 @@ def _fill(firm: Firm, username: str) -> FirmRows:
             minute=now.replace(second=0, microsecond=0),
             completed=7,
         )
+        RateBucket.objects.create(
+            firm=firm, job_type="noop", tokens=2.5, granted=0, refilled_at=now
+        )
         membership = Membership.objects.create(firm=firm, user=user, role=Role.VIEWER)
         _, api_key = keys.issue(user, firm, Role.VIEWER, lifetime=None, by=SERVICE)
         return FirmRows(
@@ -113,6 +126,33 @@ def _fill(firm: Firm, username: str) -> FirmRows:
                 lock_key=f"export:{firm.slug}",
                 holder_id=f"job:{waiting.pk}",
                 fencing_token=firm.pk,
+            ),
+            breaker=CircuitBreaker.objects.create(
+                firm=firm,
+                job_type="sync",
+                state="open",
+                trips=1,
+                fingerprint=f"secret of {firm.slug}",
+                window_ends_at=timezone.now(),
+                opened_at=timezone.now(),
+                probe_at=timezone.now(),
+            ),
+            pause=Pause.objects.create(
+                firm=firm,
+                category="export",
+                reason=f"secret of {firm.slug}",
+                paused_by=username,
+            ),
+            schedule=Schedule.objects.create(
+                firm=firm,
+                name=f"nightly of {firm.slug}",
+                job_type="noop",
+                cron="30 2 * * *",
+                time_zone="Europe/Vienna",
+                payload={"text": f"secret of {firm.slug}"},
+            ),
+            rate_limit=RateLimit.objects.create(
+                firm=firm, job_type="noop", amount=5, per_seconds=60, burst=5
             ),
             membership=membership,
             api_key=api_key,

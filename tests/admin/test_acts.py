@@ -160,6 +160,11 @@ def rows_and_acts(rows: FirmRows) -> list[tuple[Any, str, Role]]:
         (rows.dead_letter, "discard", Role.OPERATOR),
         (rows.dead_letter, "escalate", Role.OPERATOR),
         (lock, "release", Role.ADMIN),
+        (rows.pause, "resume", Role.OPERATOR),
+        (rows.rate_limit, "clear", Role.ADMIN),
+        (rows.schedule, "run", Role.OPERATOR),
+        (rows.schedule, "edit", Role.DEVELOPER),
+        (rows.schedule, "pause", Role.OPERATOR),
         (rows.api_key, "revoke", Role.ADMIN),
     ]
 

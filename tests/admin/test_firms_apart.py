@@ -50,7 +50,7 @@ def test_asking_for_another_firm_by_its_id_finds_nothing(
     assert list(response.context["cl"].result_list) == []
 
 
-@pytest.mark.parametrize("position", range(7))
+@pytest.mark.parametrize("position", range(10))
 @pytest.mark.parametrize("act", ["change", "delete", "history"])
 def test_another_firms_pages_answer_404(
     member: Client, acme: FirmRows, globex: FirmRows, position: int, act: str

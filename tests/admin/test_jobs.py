@@ -130,7 +130,7 @@ def test_the_page_says_why_a_job_waits(member: Client, acme: FirmRows, live_work
     later = make_job(acme.firm, scheduled_at=timezone.now() + timedelta(hours=2))
     assert "Scheduled in 1 h" in page(member, later.pk)
     locked = make_job(acme.firm, waiting=True, lock_key="export:acme")
-    assert f"held by job:{acme.waiting.pk}" in page(member, locked.pk)
+    assert f"held by job {acme.waiting.pk}" in page(member, locked.pk)
     assert "hourglass" not in page(member, acme.waiting.pk)
     live_worker.delete()
     assert "No worker is alive" in page(member, acme.waiting.pk)
