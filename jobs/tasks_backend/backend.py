@@ -1,0 +1,91 @@
+"""The backend that `TASKS` names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from jobs.enqueue import MAX_ATTEMPTS, enqueue
+from jobs.tasks_backend.calls import TASK_JOB_TYPE, job_priority, payload_of
+from jobs.tasks_backend.framework import (
+    BaseTaskBackend,
+    InvalidTask,
+    Task,
+    TaskResult,
+    TaskResultDoesNotExist,
+    task_enqueued,
+)
+from jobs.tasks_backend.results import find_result, result_of
+
+DEFAULT_MAX_ATTEMPTS = 1
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailroomTask(Task[P, T]):
+    """A task that may be tried more than once: `@task(max_attempts=5)`.
+
+    Once is the default, as with the framework's own backends: their tasks were not written to be
+    repeated. A worker's death uses an attempt too.
+    """
+
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+
+
+class MailroomBackend(BaseTaskBackend):
+    """Stores each call as a job of the firm in scope, in the caller's transaction."""
+
+    task_class = MailroomTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def validate_task(self, task: Task[..., Any]) -> None:
+        """Refuse a task that could not run here.
+
+        Raises:
+            InvalidTask: saying why.
+        """
+        super().validate_task(task)
+        if not 1 <= _max_attempts(task) <= MAX_ATTEMPTS:
+            raise InvalidTask(f"max_attempts must be from 1 to {MAX_ATTEMPTS}.")
+
+    def enqueue(self, task: Task[P, T], args: Any, kwargs: Any) -> TaskResult[T]:
+        """Store the call; it rolls back with the caller's transaction.
+
+        Raises:
+            InvalidTask: the task cannot run here.
+            TypeError: an argument is nothing that JSON knows (ValueError: bytes that are no text).
+            PayloadInvalid: the arguments are too large, too deep, or hold NaN or NUL.
+            MissingTenant: no firm in scope, and there are several.
+        """
+        self.validate_task(task)
+        stored = enqueue(
+            TASK_JOB_TYPE,
+            payload_of(task, args, kwargs),
+            at=task.run_after,
+            priority=job_priority(task.priority),
+            max_attempts=_max_attempts(task),
+        )
+        result = result_of(task, stored.job)
+        task_enqueued.send_robust(type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> TaskResult[Any]:
+        """Return the state of the task enqueued under this id, within the scope in force.
+
+        Raises:
+            TaskResultDoesNotExist: there is none: never was, purged, another backend's, malformed.
+        """
+        result = find_result(result_id)
+        if result.backend != self.alias:
+            raise TaskResultDoesNotExist(result_id)
+        return result
+
+
+def _max_attempts(task: Task[..., Any]) -> int:
+    # A task declared for another backend and sent here by `using(backend=…)` has no such field.
+    return int(getattr(task, "max_attempts", DEFAULT_MAX_ATTEMPTS))

@@ -1,0 +1,132 @@
+"""A job of a task as `django.tasks` shows it: a TaskResult."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from jobs.engine.lookup import read_with_attempts
+from jobs.engine.rescue import ALONE, NOT_STARTED, STALE
+from jobs.models import Attempt, JobQueue
+from jobs.states import IN_FLIGHT, AttemptEnd, Status
+from jobs.tasks_backend.calls import TASK_JOB_TYPE, UNUSABLE, TaskPayload, task_of
+from jobs.tasks_backend.framework import (
+    Task,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+)
+from tenants.scope import current_scope
+
+STATUSES = {
+    Status.PENDING: TaskResultStatus.READY,
+    Status.CLAIMED: TaskResultStatus.RUNNING,
+    Status.PROCESSING: TaskResultStatus.RUNNING,
+    Status.COMPLETED: TaskResultStatus.SUCCESSFUL,
+    Status.FAILED: TaskResultStatus.FAILED,
+    Status.DLQ: TaskResultStatus.FAILED,
+    Status.CANCELED: TaskResultStatus.FAILED,
+}
+RETURN_VALUE = "return_value"
+
+# These ends gave the attempt back: nothing was tried, or nothing went wrong.
+_NO_ATTEMPT = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
+# What the queue itself writes down as the error of an attempt stands for these classes.
+_QUEUE_ERRORS = {
+    STALE.error_class: "jobs.errors.LeaseLost",
+    ALONE.error_class: "jobs.errors.LeaseLost",
+    "Cancel": "jobs.errors.Cancel",
+}
+
+
+def find_result(result_id: str | UUID) -> TaskResult[Any]:
+    """Return the state of the task whose job has this id, within the scope in force.
+
+    Raises:
+        TaskResultDoesNotExist: there is none in sight, or its function is gone from this code.
+    """
+    try:
+        job, attempts = read_with_attempts(UUID(str(result_id)))
+    except (ValueError, JobQueue.DoesNotExist):
+        raise TaskResultDoesNotExist(result_id) from None
+    scope = current_scope()
+    if job.job_type != TASK_JOB_TYPE or (scope is not None and not scope.allows(job.firm_id)):
+        raise TaskResultDoesNotExist(result_id)
+    payload = TaskPayload.model_validate_json(json.dumps(job.payload))
+    try:
+        task = task_of(payload)
+    except UNUSABLE as error:
+        raise TaskResultDoesNotExist(result_id) from error
+    return result_of(task, job, attempts)
+
+
+def result_of(
+    task: Task[..., Any], job: JobQueue, attempts: Sequence[Attempt] = ()
+) -> TaskResult[Any]:
+    """Return what the job's row and history say about the task."""
+    status = Status(job.status)
+    tried = [attempt for attempt in attempts if _counts(attempt)]
+    started = _starts(job, tried)
+    result: TaskResult[Any] = TaskResult(
+        task=task,
+        id=str(job.job_id),
+        status=STATUSES[status],
+        enqueued_at=job.created_at,
+        started_at=min(started, default=None),
+        finished_at=job.completed_at,
+        last_attempted_at=max(started, default=None),
+        args=job.payload["args"],
+        kwargs=job.payload["kwargs"],
+        backend=task.backend,
+        errors=[_error(attempt) for attempt in tried],
+        worker_ids=list(_workers(job, tried)),
+    )
+    if status is Status.COMPLETED:
+        # The framework's own way: the field is no argument, and the class is frozen.
+        object.__setattr__(result, "_return_value", (job.result or {})[RETURN_VALUE])
+    return result
+
+
+def _counts(attempt: Attempt) -> bool:
+    """Say whether the attempt reached the task's function, as far as the history knows."""
+    if attempt.end == AttemptEnd.RESCUED:
+        return attempt.error_class != NOT_STARTED.error_class
+    return attempt.end not in _NO_ATTEMPT
+
+
+def _starts(job: JobQueue, tried: Iterable[Attempt]) -> list[datetime]:
+    """Return when each attempt started, where that is known."""
+    starts = [attempt.started_at for attempt in tried]
+    starts.append(job.started_at)
+    if job.status in IN_FLIGHT:
+        # The row is told a moment later.
+        starts.append(job.started_at or job.claimed_at)
+    return [start for start in starts if start is not None]
+
+
+def _workers(job: JobQueue, tried: Iterable[Attempt]) -> Iterable[str]:
+    """Return the worker of each attempt; the one that did not fail stands in the row alone."""
+    for attempt in tried:
+        yield str(attempt.worker_id)
+    if job.status in IN_FLIGHT or job.status == Status.COMPLETED:
+        yield str(job.worker_id)
+
+
+def _error(attempt: Attempt) -> TaskError:
+    return TaskError(
+        exception_class_path=_importable(attempt.error_class),
+        traceback=attempt.traceback or attempt.message,
+    )
+
+
+def _importable(error_class: str) -> str:
+    if "." in error_class:
+        return error_class
+    if hasattr(builtins, error_class):
+        return f"builtins.{error_class}"
+    return _QUEUE_ERRORS.get(error_class, "jobs.errors.JobError")

@@ -1,0 +1,53 @@
+"""Runs a task's function inside its job, and tells `django.tasks` of its start and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobs.context import JobContext
+from jobs.events import Event, subscribe
+from jobs.states import Status
+from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, task_of
+from jobs.tasks_backend.framework import (
+    Task,
+    TaskContext,
+    normalize_json,
+    task_finished,
+    task_started,
+)
+from jobs.tasks_backend.results import RETURN_VALUE, find_result
+
+
+def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
+    """Call the function and return what it returned, as JSON.
+
+    Raises:
+        ImportError: this code has no such task.
+        TypeError: what it returned is nothing that JSON knows.
+    """
+    task = task_of(payload)
+    result = find_result(ctx.job_id)
+    task_started.send_robust(_sender(task), task_result=result)
+    context = [TaskContext(task_result=result)] if task.takes_context else []
+    returned = task.call(*context, *payload.args, **payload.kwargs)
+    return {RETURN_VALUE: normalize_json(returned)}
+
+
+def announce_ends() -> None:
+    """From now on send `task_finished` when a task's job has ended for good, and it is stored."""
+    subscribe(Event.ATTEMPT_FINISHED, _announce)
+    subscribe(Event.JOB_GIVEN_UP, _announce)
+
+
+def _announce(fields: Mapping[str, Any]) -> None:
+    # Without a status it was written before, and the answer was lost.
+    if fields["job_type"] != TASK_JOB_TYPE or fields["status"] == Status.PENDING:
+        return
+    result = find_result(fields["job_id"])
+    if result.is_finished:
+        task_finished.send_robust(_sender(result.task), task_result=result)
+
+
+def _sender(task: Task[..., Any]) -> type:
+    return type(task.get_backend())

@@ -1,0 +1,141 @@
+"""Whether a handler may run twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.core import mail
+from django.db import models
+
+from jobs.engine.claim import Claim
+from jobs.engine.lookup import read_job
+from jobs.engine.release import release
+from jobs.models import JobQueue
+from jobs.outcomes import Completed, Outcome
+from jobs.testing.enqueued import described
+from jobs.testing.run import Job, claimed_now, performed, settled, stored
+from tenants.scope import all_firms
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a handler can have changed, as far as a test can see it."""
+
+    rows: Mapping[str, Mapping[Any, Row]]
+    jobs: Mapping[UUID, str]
+    letters: list[str]
+    own: Any
+
+    def changes_since(self, before: Effects) -> Iterator[str]:
+        """Yield, in words, what is different from `before`."""
+        for label, rows in self.rows.items():
+            yield from _row_changes(label, before.rows[label], rows)
+        for job_id in self.jobs.keys() - before.jobs.keys():
+            yield f"enqueued another job: {self.jobs[job_id]}"
+        for letter in self.letters[len(before.letters) :]:
+            yield f"sent another e-mail: {letter}"
+        if self.own != before.own:
+            yield f"the snapshot is {self.own!r}, and was {before.own!r}"
+
+
+def assert_idempotent(
+    job: Job,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    only: Collection[type[models.Model]] | None = None,
+    ignore: Collection[str] = (),
+    snapshot: Callable[[], Any] | None = None,
+    **options: Any,
+) -> JobQueue:
+    """Check that running a job a second time changes nothing more; return the completed job.
+
+    `job` is a stored job, or a type: then one is enqueued first, with `payload` and `options` as
+    `jobs.queue.enqueue` takes them.
+
+    The first run goes through to its end, but its completion is lost, as when a worker is killed at
+    that moment. The job is taken back and runs again; finished steps stay finished. Then every
+    table of the project (or `only` these), the jobs enqueued and the e-mails sent must be what they
+    were after the first run.
+
+    `ignore` names fields that may change, such as "updated_at". `snapshot` returns whatever else
+    must stay the same: the calls a fake client got, say.
+
+    Raises:
+        AssertionError: the second run changed something, or one of the runs did not complete.
+        NotRunnable: the job is not due, waits for something, or is over.
+        RuntimeError: called inside a tenant scope.
+    """
+    job_id = stored(job, payload, **options)
+
+    def look() -> Effects:
+        return _effects(job_id, only, ignore, snapshot)
+
+    first = claimed_now(job_id)
+    _require_completed(first, "first", performed(first))
+    before = look()
+    # Nothing to take back: it completed in its own transaction, so it can never run twice.
+    if release([first], "the completion was lost"):
+        second = claimed_now(job_id)
+        _require_completed(second, "second", settled(second, performed(second)).outcome)
+    changes = list(look().changes_since(before))
+    if changes:
+        raise AssertionError(
+            "\n  ".join([f"{first.job_type} is not idempotent; its second run:", *changes])
+        )
+    return read_job(job_id)
+
+
+def _require_completed(claimed: Claim, which: str, outcome: Outcome) -> None:
+    if isinstance(outcome, Completed):
+        return
+    raise AssertionError(f"the {which} run of {claimed.job_type} did not complete: {outcome}")
+
+
+def _effects(
+    job_id: UUID,
+    only: Collection[type[models.Model]] | None,
+    ignore: Collection[str],
+    snapshot: Callable[[], Any] | None,
+) -> Effects:
+    watched = _tables_of_the_project() if only is None else only
+    with all_firms("the test kit looks for effects"):
+        rows = {model._meta.label: _rows(model, ignore) for model in watched}
+        others = JobQueue.objects.exclude(pk=job_id)
+        jobs = {job.job_id: described(job) for job in others}
+    letters = [letter.subject for letter in getattr(mail, "outbox", [])]
+    return Effects(rows, jobs, letters, deepcopy(snapshot()) if snapshot else None)
+
+
+def _tables_of_the_project() -> list[type[models.Model]]:
+    """Return every table but the queue's own, those between many and many too."""
+    return [
+        model
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.managed and not model._meta.proxy and model._meta.app_label != "jobs"
+    ]
+
+
+def _rows(model: type[models.Model], ignore: Collection[str]) -> dict[Any, Row]:
+    pk = model._meta.pk.attname
+    return {
+        row[pk]: {name: value for name, value in row.items() if name not in ignore}
+        for row in model._base_manager.values()
+    }
+
+
+def _row_changes(label: str, before: Mapping[Any, Row], after: Mapping[Any, Row]) -> Iterator[str]:
+    for pk in after.keys() - before.keys():
+        yield f"added to {label}: {after[pk]!r}"
+    for pk in before.keys() - after.keys():
+        yield f"removed from {label}: {before[pk]!r}"
+    for pk in after.keys() & before.keys():
+        for name, value in after[pk].items():
+            if value != before[pk][name]:
+                yield f"changed {label} {pk}: {name} is {value!r}, and was {before[pk][name]!r}"

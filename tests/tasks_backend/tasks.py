@@ -1,0 +1,148 @@
+"""Tasks as a project of `django.tasks` declares them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from django_tasks import TaskContext, task
+
+from jobs.errors import Snooze
+from jobs.queue import enqueue
+
+# What the tasks have done, for the test that runs them in its own process.
+seen: list[Any] = []
+
+
+@task
+def noop(*args: Any, **kwargs: Any) -> None:
+    """Do nothing."""
+
+
+@task
+async def noop_async(*args: Any, **kwargs: Any) -> None:
+    """Do nothing, on a loop."""
+    await asyncio.sleep(0)
+
+
+@task
+def add(first: int, second: int = 0) -> int:
+    """Return a value."""
+    seen.append((first, second))
+    return first + second
+
+
+@task
+async def add_async(first: int, second: int = 0) -> int:
+    """Return a value, from a loop."""
+    await asyncio.sleep(0)
+    return first + second
+
+
+@task
+def echo(value: Any = None, **kwargs: Any) -> Any:
+    """Return what came in."""
+    return {"value": value, **kwargs}
+
+
+@task
+def tuples() -> Any:
+    """Return what JSON spells differently."""
+    return {"pair": (1, 2), "bytes": b"text"}
+
+
+@task
+def no_json() -> Any:
+    """Return what JSON does not know."""
+    return object()
+
+
+@task
+def fail() -> None:
+    """Raise an ordinary error."""
+    raise ValueError("it did not work")
+
+
+@task
+async def fail_async() -> None:
+    """Raise an ordinary error on a loop."""
+    raise ValueError("it did not work")
+
+
+class Unspeakable(ValueError):
+    """An error that cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("unspeakable", lambda: None)
+
+
+@task
+def fail_unspeakably() -> None:
+    """Raise an error that no serializer takes."""
+    raise Unspeakable
+
+
+@task
+def leave() -> None:
+    """Ask the process to end."""
+    raise SystemExit(3)
+
+
+@task
+def interrupt() -> None:
+    """Act as if somebody pressed ^C."""
+    raise KeyboardInterrupt
+
+
+@task(max_attempts=3)
+def fail_until(success: int) -> str:
+    """Fail, until it has been called so often."""
+    seen.append("called")
+    if seen.count("called") < success:
+        raise RuntimeError(f"call {seen.count('called')}")
+    return "done"
+
+
+@task(takes_context=True, max_attempts=3)
+def look_around(context: TaskContext, *, failures: int = 0) -> dict[str, Any]:
+    """Return what the context says."""
+    result = context.task_result
+    seen.append(result)
+    if context.attempt <= failures:
+        raise RuntimeError("once more")
+    return {"attempt": context.attempt, "id": result.id, "status": str(result.status)}
+
+
+@task(takes_context=True)
+async def look_around_async(context: TaskContext) -> int:
+    """Return the attempt's number, from a loop."""
+    return context.attempt
+
+
+@task
+def enqueue_a_job() -> str:
+    """Use the queue itself; return the job's id."""
+    return str(enqueue("noop").job_id)
+
+
+@task
+def wait_a_minute() -> None:
+    """Go back into the queue, the first time."""
+    seen.append("called")
+    if len(seen) == 1:
+        raise Snooze(seconds=60)
+
+
+@task(priority=100, queue_name="urgent")
+def urgent() -> str:
+    """Come first."""
+    return "urgent"
+
+
+@task(priority=-100)
+def whenever() -> str:
+    """Come last."""
+    return "whenever"
+
+
+not_a_task = add.func
