@@ -38,13 +38,15 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
 	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q $(addprefix --ignore=,$(NO_DATABASE))
 
-bench: $(VENV)/.dev ## Measure the operators' pages on both databases
+bench: $(VENV)/.dev ## Measure the operators' pages and the turns of firms on both databases
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.pages
+	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.fairness
+	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.fairness
 
 chaos: $(VENV)/.dev ## The fault tests at length, on both databases
-	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
-	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults
+	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults tests/fairness tests/schedules
+	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults tests/fairness tests/schedules
 
 soak: $(VENV)/.dev ## Fuzz the API on PostgreSQL, 20,000 requests as each role (REQUESTS=n for fewer)
 	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))

@@ -44,6 +44,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         {"name": "dead letters", "description": "Jobs that wait for a person's decision."},
         {"name": "workers", "description": "The processes that do it."},
         {"name": "locks", "description": "What excludes what."},
+        {"name": "schedules", "description": "What runs again and again."},
     ],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
@@ -58,5 +59,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "Resolution": "jobs.states.Resolution",
         "AttemptEnd": "jobs.states.AttemptEnd",
         "WaitCode": "jobs.waiting.WaitCode",
+        "ScheduleTarget": "jobs.states.ScheduleTarget",
+        "MissedRuns": "jobs.states.MissedRuns",
     },
 }

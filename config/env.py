@@ -45,13 +45,17 @@ class Env:
     var_dir: Path
     log_format: str
     log_level: str
+    job_isolated_memory_mb: int
     job_lease_seconds: float
     job_poll_seconds: float
     job_retention_days: int
+    job_purge_interval_hours: int
     job_unknown_type_grace_seconds: int
     worker_concurrency: int
     gmail_backend: str
     sync_full_days: int
+    sync_full_interval_hours: int
+    sync_fallback_interval_minutes: int
 
 
 def read_env() -> Env:
@@ -78,13 +82,17 @@ def read_env() -> Env:
         log_level=_choice(
             source, "LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "INFO"
         ),
+        job_isolated_memory_mb=_count(source, "JOB_ISOLATED_MEMORY_MB", 2048),
         job_lease_seconds=_positive(source, "JOB_LEASE_SECONDS", 30.0),
         job_poll_seconds=_positive(source, "JOB_POLL_SECONDS", 1.0),
         job_retention_days=_count(source, "JOB_RETENTION_DAYS", 7),
+        job_purge_interval_hours=_count(source, "JOB_PURGE_INTERVAL_HOURS", 24),
         job_unknown_type_grace_seconds=_count(source, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600),
         worker_concurrency=_count(source, "WORKER_CONCURRENCY", 3),
         gmail_backend=_choice(source, "GMAIL_BACKEND", ("simulator",), "simulator"),
         sync_full_days=_count(source, "SYNC_FULL_DAYS", 10),
+        sync_full_interval_hours=_count(source, "SYNC_FULL_INTERVAL_HOURS", 1),
+        sync_fallback_interval_minutes=_count(source, "SYNC_FALLBACK_INTERVAL_MINUTES", 15),
     )
 
 

@@ -26,6 +26,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "django_tasks",
     "tenants",
     "jobs",
     "mail",
@@ -97,6 +98,9 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
+# Functions of any app's `@task` run on the queue; every queue name is fine.
+TASKS = {"default": {"BACKEND": "jobs.tasks_backend.MailroomBackend", "QUEUES": []}}
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -112,9 +116,11 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 LOGGING = logging_config(ENV.log_format, ENV.log_level)
 configure_structlog()
 
+JOB_ISOLATED_MEMORY_MB = ENV.job_isolated_memory_mb
 JOB_LEASE_SECONDS = ENV.job_lease_seconds
 JOB_POLL_SECONDS = ENV.job_poll_seconds
 JOB_RETENTION_DAYS = ENV.job_retention_days
+JOB_PURGE_INTERVAL_HOURS = ENV.job_purge_interval_hours
 JOB_UNKNOWN_TYPE_GRACE_SECONDS = ENV.job_unknown_type_grace_seconds
 REQUIRE_RLS = ENV.require_rls
 LISTEN_DATABASE_URL = ENV.listen_database_url
@@ -122,6 +128,8 @@ WORKER_CONCURRENCY = ENV.worker_concurrency
 GMAIL_BACKEND = ENV.gmail_backend
 GMAIL_SIMULATOR_STORE = ENV.var_dir / "gmail.sqlite3"
 SYNC_FULL_DAYS = ENV.sync_full_days
+SYNC_FULL_INTERVAL_HOURS = ENV.sync_full_interval_hours
+SYNC_FALLBACK_INTERVAL_MINUTES = ENV.sync_fallback_interval_minutes
 
 UNFOLD = UNFOLD_SETTINGS
 REST_FRAMEWORK = REST_FRAMEWORK_SETTINGS

@@ -24,6 +24,10 @@ _SECTIONS: dict[str, list[_Link]] = {
         _Link("Jobs", "list_alt", "jobs.JobQueue"),
         _Link("Dead letters", "report", "jobs.DeadLetterQueue"),
         _Link("Locks", "lock", "jobs.ConcurrencyLock"),
+        _Link("Schedules", "event_repeat", "jobs.Schedule"),
+        _Link("Pauses", "pause_circle", "jobs.Pause"),
+        _Link("Rate limits", "speed", "jobs.RateLimit"),
+        _Link("Circuit breakers", "electric_bolt", "jobs.CircuitBreaker"),
         _Link("Workers", "memory", "jobs.Worker"),
     ],
     "Mail": [

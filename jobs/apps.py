@@ -13,7 +13,9 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Find every app's job types."""
+        """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
         from jobs.registry import autodiscover
+        from jobs.tasks_backend.run import announce_ends
 
         autodiscover()
+        announce_ends()

@@ -10,9 +10,11 @@ PAYLOAD_MAX_BYTES = 256 * 1024
 PAYLOAD_MAX_DEPTH = 32
 
 _DEFAULTS: dict[str, Any] = {
+    "JOB_ISOLATED_MEMORY_MB": 2048,
     "JOB_LEASE_SECONDS": 30.0,
     "JOB_POLL_SECONDS": 1.0,
     "JOB_RETENTION_DAYS": 7,
+    "JOB_PURGE_INTERVAL_HOURS": 24,
     "JOB_UNKNOWN_TYPE_GRACE_SECONDS": 3600,
     "WORKER_CONCURRENCY": 3,
     "LISTEN_DATABASE_URL": "",
@@ -28,6 +30,11 @@ def lease_seconds() -> float:
     return float(_setting("JOB_LEASE_SECONDS"))
 
 
+def isolated_memory_mb() -> int:
+    """Megabytes of address space that a job gets which runs in a process of its own."""
+    return int(_setting("JOB_ISOLATED_MEMORY_MB"))
+
+
 def poll_seconds() -> float:
     """Seconds between two looks at the table of an idle worker."""
     return float(_setting("JOB_POLL_SECONDS"))
@@ -36,6 +43,11 @@ def poll_seconds() -> float:
 def retention_days() -> int:
     """Days a finished job is kept."""
     return int(_setting("JOB_RETENTION_DAYS"))
+
+
+def purge_interval_hours() -> int:
+    """Hours from one purge of old jobs to the next."""
+    return int(_setting("JOB_PURGE_INTERVAL_HOURS"))
 
 
 def unknown_type_grace_seconds() -> int:

@@ -4,6 +4,8 @@ JobError
   EnqueueError
     PayloadInvalid       the payload fails its checks; `errors` lists each fault
       UnknownJobType     no handler is registered under this name
+  ScheduleInvalid        a schedule fails its checks; `errors` lists each fault
+  LimitInvalid           a pause or rate limit fails its checks; `errors` lists each fault
   HandlerError           what a handler raises on purpose
     Retryable            try again later; any other exception counts as this
     Fatal                never try again: dead letter at once
@@ -11,9 +13,11 @@ JobError
     Cancel               stop; the job ends canceled
   JobTimeout             raised inside a handler that outlived its type's timeout
   LeaseLost              the job is no longer this worker's: the write was refused
+  WrongPlace             the call cannot work where it stands
+  NotSettled             the job was not settled in the time it was waited for
   WrongState             an operator's act does not fit the job's status
     KeyHeld              a live job holds the same idempotency key
-  UnknownJob             no such job, dead letter or lock among those in sight
+  UnknownJob             no such job, dead letter, lock or limit among those in sight
   ReasonMissing          the act needs a reason and got none
 """
 
@@ -78,6 +82,36 @@ class UnknownJobType(PayloadInvalid):
         hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
         message = f"No handler registered for job_type: {job_type}{hint}"
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
+
+
+class ScheduleInvalid(JobError):
+    """The schedule fails its checks; `errors` lists field, code and message of each fault."""
+
+    code = "schedule_invalid"
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The faults as plain dictionaries."""
+        return [fault.as_dict() for fault in self.faults]
+
+
+class LimitInvalid(JobError):
+    """The pause or rate limit fails its checks; `errors` lists field, code and message of each."""
+
+    code = "limit_invalid"
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The faults as plain dictionaries."""
+        return [fault.as_dict() for fault in self.faults]
 
 
 def _check_wait(name: str, seconds: float | None) -> None:
@@ -145,6 +179,18 @@ class LeaseLost(JobError):
     """The job is no longer this worker's; nothing was written, and the work must stop."""
 
     code = "lease_lost"
+
+
+class WrongPlace(JobError):
+    """The call cannot work where it stands: in a transaction, a handler, a coroutine."""
+
+    code = "wrong_place"
+
+
+class NotSettled(JobError, TimeoutError):
+    """The job was not settled in the time it was waited for; it goes on."""
+
+    code = "not_settled"
 
 
 class WrongState(JobError):

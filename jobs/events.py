@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from jobs import telemetry
+from jobs.engine.settle import Settlement, SettleReport
+from jobs.failures import class_path
+from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
+from jobs.states import Status
 
 
 class Event(StrEnum):
@@ -13,7 +19,10 @@ class Event(StrEnum):
 
     ATTEMPT_FINISHED = "job.attempt_finished"
     ATTEMPT_STALE = "job.attempt_stale"
+    FAILED_AFTER_COMPLETION = "job.failed_after_completion"
     HANDLER_STUCK = "job.handler_stuck"
+    ISOLATION_FAILED = "job.isolation_failed"
+    JOB_GIVEN_UP = "job.given_up"
     JOBS_RESCUED = "jobs.rescued"
     JOBS_RELEASED = "jobs.released"
     WORKER_STARTED = "worker.started"
@@ -24,18 +33,39 @@ class Event(StrEnum):
     DATABASE_AWAY = "worker.database_away"
     DATABASE_BACK = "worker.database_back"
     MAINTENANCE_FAILED = "worker.maintenance_failed"
+    SCHEDULE_RAN = "schedule.ran"
+    SCHEDULE_SKIPPED = "schedule.skipped"
+    SCHEDULE_FAILED = "schedule.failed"
+    SUBSCRIBER_FAILED = "subscriber_failed"
 
 
 PROBLEMS = frozenset(
     {
         Event.ATTEMPT_STALE,
+        Event.FAILED_AFTER_COMPLETION,
         Event.HANDLER_STUCK,
+        Event.ISOLATION_FAILED,
+        Event.JOB_GIVEN_UP,
         Event.WORKER_BROKEN,
         Event.WORKER_MARKED_DEAD,
         Event.DATABASE_AWAY,
         Event.MAINTENANCE_FAILED,
+        Event.SCHEDULE_FAILED,
+        Event.SUBSCRIBER_FAILED,
     }
 )
+
+
+Subscriber = Callable[[Mapping[str, Any]], None]
+_subscribers: dict[Event, list[Subscriber]] = defaultdict(list)
+
+
+def subscribe(event: Event, subscriber: Subscriber) -> None:
+    """Call `subscriber` with the fields of each such event, in the thread that emits it.
+
+    That is mostly a worker's own thread: be quick. An error is logged and stops nothing.
+    """
+    _subscribers[event].append(subscriber)
 
 
 def emit(event: Event, **fields: Any) -> None:
@@ -45,3 +75,44 @@ def emit(event: Event, **fields: Any) -> None:
         telemetry.measure_attempt(fields)
     elif event is Event.JOBS_RESCUED:
         telemetry.measure_rescue(fields)
+    for subscriber in _subscribers.get(event, ()):
+        try:
+            subscriber(fields)
+        except Exception as error:  # noqa: BLE001 - it must not take the worker down
+            failed = {"to": event.value, "error_class": class_path(error)}
+            telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
+
+
+def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
+    """Tell how these attempts ended, now that it is stored."""
+    stale = {claim.job_id for claim in report.stale}
+    for one in batch:
+        claim, outcome = one.claim, one.outcome
+        before = report.before.get(claim.lease_token)
+        if before is Status.COMPLETED and not isinstance(outcome, Completed):
+            # Completed by `ctx.transaction()`: what the handler did after that changes nothing.
+            error = {"error_class": _error_class(outcome), "job_id": str(claim.job_id)}
+            emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
+            outcome = Completed(None)
+        fields = {
+            "job_type": claim.job_type,
+            "job_id": str(claim.job_id),
+            "tenant_id": claim.firm_id,
+            "category": claim.category,
+            "correlation_id": claim.correlation_id,
+            "attempt": claim.attempts,
+            "outcome": type(outcome).__name__.lower(),
+            "status": report.statuses.get(claim.job_id, before),
+            "error_class": _error_class(outcome),
+            "wait_s": round(claim.waited_seconds, 4),
+            "run_s": round(one.ran_seconds or 0.0, 4),
+            "worker_id": str(claim.worker_id),
+        }
+        event = Event.ATTEMPT_STALE if claim.job_id in stale else Event.ATTEMPT_FINISHED
+        emit(event, **fields)
+
+
+def _error_class(outcome: Outcome) -> str | None:
+    if isinstance(outcome, Retry | DeadLettered):
+        return outcome.failure.error_class
+    return None if isinstance(outcome, Completed) else ""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
+from jobs import conf
 from jobs.context import JobContext
 from jobs.engine.prune import prune
 from jobs.notices import send_escalation_notice
 from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
+from jobs.shipped import ship
 from jobs.states import Category
+from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
+from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload
+from jobs.tasks_backend.run import run_task
 from tenants.models import Firm
 
 
@@ -48,7 +55,21 @@ def purge_jobs(payload: PurgePayload, ctx: JobContext) -> dict[str, int]:
     return totals
 
 
+ship("Purge old jobs", "purge_jobs", every_seconds=lambda: conf.purge_interval_hours() * 3600)
+
+
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)
 def escalation_notice(payload: EscalationNoticePayload, ctx: JobContext) -> dict[str, int]:
     """Tell the assignee, or the firm's admins, about an escalated dead letter by e-mail."""
     return {"recipients": send_escalation_notice(ctx.firm, payload.dead_letter_id)}
+
+
+@job(
+    TASK_JOB_TYPE,
+    category=Category.ORCHESTRATION,
+    payload=TaskPayload,
+    retry=RetryPolicy(max_attempts=DEFAULT_MAX_ATTEMPTS),
+)
+def django_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
+    """Call a function of `django.tasks`."""
+    return run_task(payload, ctx)

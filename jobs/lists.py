@@ -16,10 +16,10 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule, Worker
 from jobs.states import LIVE, Category, DeadReason, Resolution, Status
 
-T = TypeVar("T", JobQueue, DeadLetterQueue, ConcurrencyLock, Worker)
+T = TypeVar("T", JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, Schedule, Worker)
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
@@ -158,6 +158,26 @@ def list_locks(*, limit: int, cursor: str | None = None) -> Page[ConcurrencyLock
         CursorInvalid: `cursor` is not one of this list.
     """
     return _page(ConcurrencyLock.objects.select_related("firm"), limit, cursor)
+
+
+def list_pauses(*, limit: int, cursor: str | None = None) -> Page[Pause]:
+    """Return a page of the pauses in scope, the latest first.
+
+    One that holds everywhere is the system firm's row: out of scope for members of other firms.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    return _page(Pause.objects.select_related("firm"), limit, cursor)
+
+
+def list_schedules(*, limit: int, cursor: str | None = None) -> Page[Schedule]:
+    """Return a page of the schedules in scope, the latest made first.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    return _page(Schedule.objects.select_related("firm"), limit, cursor)
 
 
 def list_workers(*, limit: int, cursor: str | None = None) -> Page[Worker]:

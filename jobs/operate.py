@@ -12,15 +12,18 @@ from uuid import UUID
 
 from django.db import transaction
 
+from jobs import registry
 from jobs.engine import cancel as canceling
+from jobs.engine import overrides, userlocks
 from jobs.engine import reprocess as reprocessing
 from jobs.engine import retry as retrying
-from jobs.engine import userlocks
+from jobs.engine.limits import Holds
 from jobs.engine.lookup import read_job
 from jobs.enqueue import enqueue
-from jobs.errors import UnknownJob
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
+from jobs.errors import Fault, LimitInvalid, UnknownJob
+from jobs.models import CircuitBreaker, ConcurrencyLock, DeadLetterQueue, JobQueue
 from tenants.audit import Actor, as_actor
+from tenants.models import Firm
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -121,7 +124,39 @@ def force_release(lock: ConcurrencyLock | UUID | str, reason: str, *, by: By = N
     userlocks.force_release(_id(lock), reason, by=as_actor(by))
 
 
-def _id(thing: JobQueue | DeadLetterQueue | ConcurrencyLock | UUID | str) -> UUID:
+def close_breaker(breaker: CircuitBreaker | UUID | str, reason: str, *, by: By = None) -> None:
+    """Let the jobs run that a circuit breaker holds back; it counts anew from here.
+
+    Raises:
+        ReasonMissing: no reason given.
+        UnknownJob: no such breaker in sight.
+        WrongState: it is closed.
+    """
+    overrides.close(_id(breaker), reason, by=as_actor(by))
+
+
+def open_breaker(job_type: str, firm: Firm | int, reason: str, *, by: By = None) -> None:
+    """Hold a type's jobs of one firm back as if they had failed; one is tried after the cooldown.
+
+    To stop them until further notice, `jobs.limits.pause` them.
+
+    Raises:
+        ReasonMissing: no reason given.
+        LimitInvalid: the type is unknown or declares no breaker.
+        WrongState: it is not closed.
+        TenantMismatch: the firm is out of scope.
+    """
+    declared = registry.find(job_type)
+    if declared is None or declared.breaker is None:
+        fault = Fault("job_type", "no_breaker", f"{job_type!r} declares no circuit breaker")
+        raise LimitInvalid([fault])
+    firm_id = Holds(firm if isinstance(firm, int) else firm.pk).owner()
+    overrides.open_by_hand(firm_id, job_type, declared.breaker, reason, by=as_actor(by))
+
+
+def _id(
+    thing: JobQueue | DeadLetterQueue | ConcurrencyLock | CircuitBreaker | UUID | str,
+) -> UUID:
     if isinstance(thing, UUID):
         return thing
     if isinstance(thing, str):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -63,7 +63,7 @@ def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
     """
     if not isinstance(payload, Mapping):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    faults = list(_form_faults(payload))[:MAX_FAULTS]
+    faults = list(_form_faults(payload, declared.payload_model.free_form))[:MAX_FAULTS]
     if faults:
         raise PayloadInvalid(declared.name, faults)
     text = json.dumps(
@@ -141,7 +141,7 @@ def _plain(value: object) -> str:
     raise TypeError(type(value).__name__)
 
 
-def _form_faults(payload: Mapping[str, Any]) -> Iterator[Fault]:
+def _form_faults(payload: Mapping[str, Any], free_form: Collection[str]) -> Iterator[Fault]:
     """Walk the payload without recursion, so that depth itself can be measured."""
     pending: list[tuple[str, Any, int]] = [("", payload, 1)]
     while pending:
@@ -151,7 +151,7 @@ def _form_faults(payload: Mapping[str, Any]) -> Iterator[Fault]:
                 yield Fault(path, "too_deep", f"nested over {PAYLOAD_MAX_DEPTH} levels")
                 continue
             if isinstance(value, Mapping):
-                yield from _key_faults(path, value)
+                yield from _key_faults(path, value, named_by_us=_field(path) not in free_form)
                 children = [(_join(path, str(key)), item) for key, item in value.items()]
             else:
                 children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
@@ -165,12 +165,17 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _key_faults(path: str, value: Mapping[Any, Any]) -> Iterator[Fault]:
+def _field(path: str) -> str:
+    """Return the payload's field that a path begins with, "" at the top."""
+    return path.partition(".")[0].partition("[")[0]
+
+
+def _key_faults(path: str, value: Mapping[Any, Any], *, named_by_us: bool) -> Iterator[Fault]:
     for key in value:
         place = _join(path, str(key))
         if not isinstance(key, str):
             yield Fault(place, "wrong_type", "keys must be strings")
-        elif key.casefold() in SECRET_KEYS:
+        elif named_by_us and key.casefold() in SECRET_KEYS:
             yield Fault(place, "secret_key", "payloads carry no secrets: pass an id instead")
         else:
             yield from _text_faults(place, key)

@@ -8,12 +8,14 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 from django.apps import apps
 from django.utils.module_loading import module_has_submodule
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr
 
+from jobs.breaker import Breaker
 from jobs.errors import UnknownJobType
 from jobs.retry import RetryPolicy
 from jobs.states import Category
@@ -26,6 +28,9 @@ class JobPayload(BaseModel):
     """The base of every payload schema: the envelope, and no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    # Fields inside which keys are names of somebody else's: the secret-key list stops there.
+    free_form: ClassVar[frozenset[str]] = frozenset()
 
     tenant_id: StrictInt
     version: StrictStr
@@ -55,6 +60,12 @@ class JobType:
     idempotency_key: KeyFunction | None = None
     once_only: bool = False
     dead_letter: bool = True
+    breaker: Breaker | None = None
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the handler is an `async def`, which runs on the event loop."""
+        return inspect.iscoroutinefunction(self.handler)
 
     def reads(self, version: str) -> bool:
         """Say whether payloads of this version can be brought to the current one."""
@@ -78,12 +89,14 @@ def job(
     idempotency_key: KeyFunction | None = None,
     once_only: bool = False,
     dead_letter: bool = True,
+    breaker: Breaker | None = None,
 ) -> Callable[[H], H]:
     """Declare the decorated function as the handler of a job type.
 
-    The handler is called as `handler(payload, ctx)`; what it returns (a dict, or None for `{}`)
-    becomes the job's result. `lock_key` and `idempotency_key` are called with the validated
-    payload at enqueue. An upcaster takes a payload of its version and returns a newer one; unless
+    The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
+    (a dict, or None for `{}`) becomes the job's result. `lock_key` and `idempotency_key` are called with the validated
+    payload at enqueue. `breaker` stops trying a firm's jobs of the type while they keep failing with
+    one and the same failure. An upcaster takes a payload of its version and returns a newer one; unless
     it sets `version` itself, the result is taken to be of the current version.
 
     Raises:
@@ -107,6 +120,7 @@ def job(
                 idempotency_key=idempotency_key,
                 once_only=once_only,
                 dead_letter=dead_letter,
+                breaker=breaker,
             )
         )
         return handler

@@ -75,3 +75,26 @@ class AttemptEnd(StrEnum):
     CANCELED = "canceled"
     RELEASED = "released"
     RESCUED = "rescued"
+
+
+class BreakerState(StrEnum):
+    """Whether a type's jobs of a firm are tried: all, none, or one to see."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class ScheduleTarget(StrEnum):
+    """Whom each run of a schedule is for."""
+
+    FIRM = "firm"
+    EVERY_FIRM = "every_firm"
+    EVERY_MEMBER = "every_member"
+
+
+class MissedRuns(StrEnum):
+    """What becomes of a schedule's slots that passed while no worker was there."""
+
+    SKIP = "skip"
+    RUN_ONCE = "run_once"

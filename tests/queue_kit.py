@@ -14,10 +14,11 @@ from uuid_utils.compat import uuid7
 
 from jobs.clock import database_now
 from jobs.context import JobContext, Signals
-from jobs.engine.claim import Claim, Turns, claim
+from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
 from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.engine.turns import Turns
 from jobs.executor import execute
 from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobMinute, JobQueue
 from jobs.outcomes import Failure, Outcome

@@ -7,7 +7,16 @@ from typing import Any
 
 from rest_framework import serializers
 
-from jobs.states import AttemptEnd, Category, DeadReason, Priority, Resolution, Status
+from jobs.states import (
+    AttemptEnd,
+    Category,
+    DeadReason,
+    MissedRuns,
+    Priority,
+    Resolution,
+    ScheduleTarget,
+    Status,
+)
 from jobs.stats import WINDOW_MINUTES
 from jobs.waiting import WaitCode
 
@@ -127,6 +136,54 @@ class LockSerializer(serializers.Serializer[Any]):
     acquired_at = _moment()
     expires_at = _moment("Null for a job's own lock, which lives as long as the job holds it.")
     fencing_token = serializers.IntegerField(help_text="Higher with each acquisition.")
+
+
+class PauseSerializer(serializers.Serializer[Any]):
+    """What holds work back until somebody resumes it, or until its time is over."""
+
+    id = serializers.UUIDField()
+    firm = _text("The firm's slug; null where it holds everywhere.")
+    everywhere = serializers.BooleanField(help_text="Whether it holds for every firm.")
+    category = _word(Category, allow_null=True, help_text="Null means every category.")
+    job_type = _text("Null means every type.")
+    reason = serializers.CharField()
+    paused_by = serializers.CharField(help_text="Who did it.")
+    created_at = _moment()
+    until = _moment("When it ends by itself; null means by hand.")
+
+
+class ScheduleRowSerializer(serializers.Serializer[Any]):
+    """A schedule in a list."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(help_text="The firm's slug.")
+    name = serializers.CharField()
+    target = _word(ScheduleTarget, help_text="Whom each run is for.")
+    group_name = _text("Which group, for target every_member.")
+    cron = _text("Minute, hour, day, month, weekday; null where it runs by an interval.")
+    interval_seconds = serializers.IntegerField(allow_null=True)
+    time_zone = serializers.CharField(help_text="The zone whose clock `cron` names.")
+    timetable = _text("When it runs, in words; null where that cannot be read.")
+    job_type = serializers.CharField()
+    priority = serializers.IntegerField(min_value=min(Priority), max_value=max(Priority))
+    missed_runs = _word(MissedRuns, help_text="What becomes of runs that no worker was there for.")
+    enabled = serializers.BooleanField(help_text="False while it is paused.")
+    last_run_at = _moment()
+    next_run_at = _moment("Null while it is paused.")
+    last_error = _text("Why the last run came to nothing. Redacted.")
+    created_at = _moment()
+    updated_at = _moment()
+
+
+class ScheduleDetailSerializer(ScheduleRowSerializer):
+    """A schedule with its payload and its next runs."""
+
+    payload = serializers.JSONField(
+        allow_null=True, help_text="Secrets are masked; for a viewer every value is."
+    )
+    next_runs = serializers.ListField(
+        child=serializers.DateTimeField(), help_text="None while it is paused."
+    )
 
 
 class WorkerSerializer(serializers.Serializer[Any]):

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from jobs.errors import JobError, PayloadInvalid, ReasonMissing, UnknownJob, WrongState
+from jobs.errors import (
+    JobError,
+    LimitInvalid,
+    PayloadInvalid,
+    ReasonMissing,
+    UnknownJob,
+    WrongState,
+)
 from tenants.api.problems import Fault, Refusal
 
 _STATUS: dict[type[JobError], HTTPStatus] = {
+    LimitInvalid: HTTPStatus.BAD_REQUEST,
     PayloadInvalid: HTTPStatus.BAD_REQUEST,
     ReasonMissing: HTTPStatus.BAD_REQUEST,
     UnknownJob: HTTPStatus.NOT_FOUND,
@@ -24,7 +32,7 @@ def refusal_of(error: JobError) -> Refusal | None:
 
 
 def _faults(error: JobError) -> list[Fault]:
-    if isinstance(error, PayloadInvalid):
+    if isinstance(error, LimitInvalid | PayloadInvalid):
         return [Fault(fault.field, fault.code, fault.message) for fault in error.faults]
     if isinstance(error, ReasonMissing):
         return [Fault("reason", error.code, str(error))]

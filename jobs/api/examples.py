@@ -58,3 +58,24 @@ CANCEL = OpenApiExample("Cancel", request_only=True, value={"reason": "Started b
 RELEASE = OpenApiExample(
     "Release", request_only=True, value={"reason": "The script that took it crashed"}
 )
+PAUSE = OpenApiExample(
+    "Until the provider is back",
+    request_only=True,
+    value={
+        "category": "ingestion",
+        "reason": "The mail provider refuses every request",
+        "until": "2099-03-02T12:00:00Z",
+    },
+)
+RESUME = OpenApiExample(
+    "Resume", request_only=True, value={"reason": "The mail provider answers again"}
+)
+RUN_SCHEDULE = OpenApiExample(
+    "Run", request_only=True, value={"reason": "The morning's run found the archive away"}
+)
+PAUSE_SCHEDULE = OpenApiExample(
+    "Pause", request_only=True, value={"reason": "The archive is being moved"}
+)
+RESUME_SCHEDULE = OpenApiExample(
+    "Resume", request_only=True, value={"reason": "The archive has been moved"}
+)

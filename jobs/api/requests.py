@@ -10,6 +10,7 @@ from jobs.enqueue import MAX_KEY_LENGTH
 from jobs.lists import OPEN
 from jobs.states import Category, DeadReason, Priority, Resolution, Status
 from tenants.api.serializers import (
+    FlagField,
     MomentField,
     QuerySerializer,
     StrictSerializer,
@@ -50,6 +51,14 @@ class PageQuery(QuerySerializer):
 
 class LockQuery(PageQuery, FirmQuery):
     """Which locks."""
+
+
+class PauseQuery(PageQuery, FirmQuery):
+    """Which pauses."""
+
+
+class ScheduleQuery(PageQuery, FirmQuery):
+    """Which schedules."""
 
 
 class JobQuery(PageQuery, FirmQuery):
@@ -108,6 +117,34 @@ class ObligatoryReason(StrictSerializer):
     """An act that must say why."""
 
     reason = TextField(max_length=MAX_TEXT_LENGTH, help_text="Why; kept in the audit log.")
+
+
+class PauseBody(ObligatoryReason):
+    """What to hold back, and why."""
+
+    firm = TextField(
+        required=False,
+        max_length=50,
+        help_text="The slug of a firm; not needed where the caller has only one.",
+    )
+    everywhere = FlagField(
+        default=False, help_text="Hold it back for every firm; for platform staff alone."
+    )
+    category = serializers.ChoiceField(
+        [word.value for word in Category],
+        required=False,
+        allow_null=True,
+        help_text="The kind of work; else every category.",
+    )
+    job_type = TextField(
+        required=False,
+        allow_null=True,
+        max_length=100,
+        help_text="The exact type; else every type.",
+    )
+    until = MomentField(
+        required=False, allow_null=True, help_text="When it ends by itself; else by hand."
+    )
 
 
 class EscalateBody(ObligatoryReason):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from jobs.api import dead_letters, jobs, locks, queues, workers
+from jobs.api import dead_letters, jobs, locks, pauses, queues, schedules, workers
 
 urlpatterns = [
     path("queues/", queues.Queues.as_view(), name="queues"),
@@ -20,4 +20,11 @@ urlpatterns = [
     path("workers/", workers.WorkerList.as_view(), name="workers"),
     path("locks/", locks.LockList.as_view(), name="locks"),
     path("locks/<uuid:pk>/release/", locks.LockRelease.as_view(), name="lock-release"),
+    path("pauses/", pauses.PauseList.as_view(), name="pauses"),
+    path("pauses/<uuid:pk>/resume/", pauses.PauseResume.as_view(), name="pause-resume"),
+    path("schedules/", schedules.ScheduleList.as_view(), name="schedules"),
+    path("schedules/<uuid:pk>/", schedules.ScheduleShow.as_view(), name="schedule"),
+    path("schedules/<uuid:pk>/run/", schedules.ScheduleRun.as_view(), name="schedule-run"),
+    path("schedules/<uuid:pk>/pause/", schedules.SchedulePause.as_view(), name="schedule-pause"),
+    path("schedules/<uuid:pk>/resume/", schedules.ScheduleResume.as_view(), name="schedule-resume"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jobs.errors import JobError, PayloadInvalid, UnknownJob
+from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
 from tenants.cli import NotFound, Refused
 from tenants.errors import TenantError
 
@@ -19,6 +19,8 @@ def refusals() -> Iterator[None]:
         lines = [f"  {fault.field}: {fault.message} ({fault.code})" for fault in error.faults]
         message = "\n".join([f"payload of {error.job_type} refused:", *lines])
         raise Refused(message, code=error.code, errors=error.errors) from error
+    except LimitInvalid as error:
+        raise Refused(str(error), code=error.code, errors=error.errors) from error
     except UnknownJob as error:
         raise NotFound(str(error)) from error
     except (JobError, TenantError) as error:

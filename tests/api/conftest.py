@@ -21,6 +21,8 @@ from jobs.models import (
     JobMinute,
     JobQueue,
     JobStep,
+    Pause,
+    Schedule,
     Worker,
 )
 from tenants.api import keys
@@ -105,6 +107,16 @@ class FirmRows:
     dead: JobQueue
     dead_letter: DeadLetterQueue
     lock: ConcurrencyLock
+    schedule: Schedule
+    paused_schedule: Schedule
+    pause: Pause
+
+
+def _schedule(firm: Firm, name: str, **columns: Any) -> Schedule:
+    row: Schedule = Schedule.objects.create(
+        firm=firm, name=name, job_type="noop", cron="0 3 * * *", last_error=name, **columns
+    )
+    return row
 
 
 def fill(firm: Firm) -> FirmRows:
@@ -158,8 +170,13 @@ def fill(firm: Firm) -> FirmRows:
                 error=f"{canary}: it broke",
                 fingerprint="abc123",
             ),
+            schedule=_schedule(firm, canary),
+            paused_schedule=_schedule(firm, f"{canary} paused", enabled=False),
             lock=ConcurrencyLock.objects.create(
                 firm=firm, lock_key=f"{canary}:lock", holder_id=canary, fencing_token=firm.pk
+            ),
+            pause=Pause.objects.create(
+                firm=firm, category="export", reason=canary, paused_by=canary
             ),
         )
 

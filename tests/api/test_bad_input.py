@@ -167,7 +167,9 @@ def test_what_does_not_exist_is_not_found(path: str, viewer: Api) -> None:
     assert problem(viewer.get(path), 404)["code"] == "not_found"
 
 
-@pytest.mark.parametrize("path", ["jobs/{}/retry/", "dlq/{}/discard/", "locks/{}/release/"])
+@pytest.mark.parametrize(
+    "path", ["jobs/{}/retry/", "dlq/{}/discard/", "locks/{}/release/", "pauses/{}/resume/"]
+)
 def test_acts_on_what_does_not_exist_are_not_found(path: str, admin: Api) -> None:
     missing = "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"
     problem(admin.post(path.format(missing), {"reason": "x"}), 404)

@@ -213,7 +213,7 @@ def test_pages_hold_still_while_jobs_arrive(viewer: Api, acme: FirmRows) -> None
     assert seen == expected
 
 
-@pytest.mark.parametrize("path", ["dlq/", "locks/", "workers/"])
+@pytest.mark.parametrize("path", ["dlq/", "locks/", "pauses/", "workers/"])
 def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> None:
     now = timezone.now().replace(microsecond=123_000)
     expires = now + timedelta(hours=1)
@@ -228,6 +228,9 @@ def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> No
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
             )
+            type(acme.pause).objects.create(
+                firm=acme.firm, job_type=f"type-{number}", reason="r", paused_by="me"
+            )
             Worker.objects.create(
                 host="h", pid=number, version="1", concurrency=1, lease_expires_at=expires
             )
@@ -241,14 +244,14 @@ def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> No
 @pytest.mark.parametrize(
     "cursor", ["nonsense", "bm90IGEgdXVpZA", "é", "MDAwMS0wMS0wMVQwMDowMDowMCsxNDowMCB4"]
 )
-@pytest.mark.parametrize("path", ["jobs/", "dlq/", "locks/", "workers/"])
+@pytest.mark.parametrize("path", ["jobs/", "dlq/", "locks/", "pauses/", "workers/"])
 def test_a_cursor_of_another_list_or_of_none_is_refused(
     cursor: str, path: str, viewer: Api
 ) -> None:
     assert fields(viewer.get(path, {"cursor": cursor})) == {"cursor": "cursor_invalid"}
 
 
-@pytest.mark.parametrize("path", ["jobs/", "dlq/", "locks/", "workers/"])
+@pytest.mark.parametrize("path", ["jobs/", "dlq/", "locks/", "pauses/", "workers/"])
 def test_a_longer_list_costs_no_more_queries(
     path: str, viewer: Api, acme: FirmRows, other_firm: Firm
 ) -> None:
@@ -263,6 +266,9 @@ def test_a_longer_list_costs_no_more_queries(
             )
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
+            )
+            type(acme.pause).objects.create(
+                firm=acme.firm, job_type=f"type-{number}", reason="r", paused_by="me"
             )
             Worker.objects.create(
                 host="h", pid=number, version="1", concurrency=1, lease_expires_at=expires

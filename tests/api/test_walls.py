@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from jobs.api.urls import urlpatterns
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule, Worker
 from tenants.models import Membership, Role
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, audit_log, key_for, problem
@@ -29,10 +29,18 @@ class Operation:
     path: Callable[[FirmRows], str]
     needs: Role
     body: dict[str, Any] | None = None
+    names_firm: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{'get' if self.body is None else 'post'} {self.route}"
 
     def call(self, api: Api, rows: FirmRows) -> Any:
         path = self.path(rows)
-        return api.get(path) if self.body is None else api.post(path, self.body)
+        if self.body is None:
+            return api.get(path)
+        named = {"firm": rows.firm.slug} if self.names_firm else {}
+        return api.post(path, {**self.body, **named})
 
 
 OPERATIONS = [
@@ -79,8 +87,36 @@ OPERATIONS = [
         Role.ADMIN,
         REASON,
     ),
+    Operation("pauses/", lambda _: "pauses/", Role.VIEWER),
+    Operation("pauses/", lambda _: "pauses/", Role.OPERATOR, REASON, names_firm=True),
+    Operation(
+        "pauses/<uuid:pk>/resume/",
+        lambda rows: f"pauses/{rows.pause.pk}/resume/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation("schedules/", lambda _: "schedules/", Role.VIEWER),
+    Operation("schedules/<uuid:pk>/", lambda rows: f"schedules/{rows.schedule.pk}/", Role.VIEWER),
+    Operation(
+        "schedules/<uuid:pk>/run/",
+        lambda rows: f"schedules/{rows.schedule.pk}/run/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation(
+        "schedules/<uuid:pk>/pause/",
+        lambda rows: f"schedules/{rows.schedule.pk}/pause/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation(
+        "schedules/<uuid:pk>/resume/",
+        lambda rows: f"schedules/{rows.paused_schedule.pk}/resume/",
+        Role.OPERATOR,
+        REASON,
+    ),
 ]
-EACH = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.route)
+EACH = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
 
 def everything() -> list[Any]:
@@ -88,12 +124,18 @@ def everything() -> list[Any]:
     with all_firms("test"):
         return [
             list(model.objects.order_by("pk").values())
-            for model in (JobQueue, DeadLetterQueue, ConcurrencyLock)
+            for model in (JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, Schedule)
         ]
 
 
 def test_the_table_above_names_every_operation() -> None:
-    assert {str(route.pattern) for route in urlpatterns} == {item.route for item in OPERATIONS}
+    answered = {
+        f"{method} {route.pattern}"
+        for route in urlpatterns
+        for method in ("get", "post")
+        if hasattr(route.callback.view_class, method)
+    }
+    assert answered == {item.name for item in OPERATIONS}
 
 
 @EACH
@@ -167,7 +209,7 @@ def test_a_member_of_two_firms_sees_both_and_acts_by_the_role_in_each(
     assert api.post(f"jobs/{globex.waiting.pk}/cancel/").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["queues/", "jobs/", "dlq/", "locks/"])
+@pytest.mark.parametrize("path", ["queues/", "jobs/", "dlq/", "locks/", "pauses/", "schedules/"])
 def test_a_foreign_firm_and_an_unknown_one_look_alike(
     path: str, viewer: Api, globex: FirmRows
 ) -> None:

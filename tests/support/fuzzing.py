@@ -27,7 +27,12 @@ schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", applicati
 
 def aim(case: schemathesis.Case[Any], rows: FirmRows) -> None:
     """Let every other id be one that exists: made-up ones lead to 404 alone."""
-    targets = {"/jobs/{": rows.dead.pk, "/dlq/{": rows.dead_letter.pk, "/locks/{": rows.lock.pk}
+    targets = {
+        "/jobs/{": rows.dead.pk,
+        "/dlq/{": rows.dead_letter.pk,
+        "/locks/{": rows.lock.pk,
+        "/pauses/{": rows.pause.pk,
+    }
     target = next((str(pk) for part, pk in targets.items() if part in case.path), None)
     for name, made_up in case.path_parameters.items():
         with suppress(ValueError):

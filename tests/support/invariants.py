@@ -18,9 +18,11 @@ from tenants.scope import all_firms
 from tests.support.history import Transition, transitions
 from tests.support.journal import Entry, Journal
 
-# Endings that give the attempt back. A rescue gives it back when the handler had not started.
+# Endings that give the attempt back. A rescue gives it back when the handler had not started, or
+# ran alone in a process of its own.
 REFUNDED = frozenset({AttemptEnd.RELEASED, AttemptEnd.SNOOZED})
 NOT_STARTED = "NotStarted"
+ALONE = "StaleSuspect"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def _check_accounts(
     claims = sum(step.is_claim for step in history)
     rescued = [one for one in attempts if one.end == AttemptEnd.RESCUED]
     not_started = [one for one in rescued if one.error_class == NOT_STARTED]
-    refunds = len(not_started) + sum(one.end in REFUNDED for one in attempts)
+    alone = sum(one.error_class == ALONE for one in rescued)
+    refunds = len(not_started) + alone + sum(one.end in REFUNDED for one in attempts)
     assert job.attempts == claims - refunds, f"{job}: {claims} claims, {refunds} given back"
     assert job.attempts <= job.max_attempts
     assert job.deaths == len(rescued) - len(not_started), f"{job}: {job.deaths} deaths"

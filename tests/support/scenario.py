@@ -65,12 +65,17 @@ class Scenario:
             "gate": str(gate.path) if gate else "",
             "seconds": seconds,
         }
-        return self._enqueue([EnqueueSpec(job_type, payload, **options)] * count)
+        return self.enqueue([EnqueueSpec(job_type, payload, **options)] * count)
 
     def add_failing(self, how: str, times: int, **options: Any) -> UUID:
         """Enqueue a job whose first `times` attempts fail."""
         payload = {"journal": str(self.journal.path), "how": how, "times": times}
-        return self._enqueue([EnqueueSpec("process.fail", payload, **options)])[0]
+        return self.enqueue([EnqueueSpec("process.fail", payload, **options)])[0]
+
+    def add_deadly(self, how: str, times: int = 99, **options: Any) -> UUID:
+        """Enqueue a job whose first `times` attempts kill the process they run in."""
+        payload = {"journal": str(self.journal.path), "how": how, "times": times}
+        return self.enqueue([EnqueueSpec("process.die", payload, **options)])[0]
 
     def row(self, job_id: UUID) -> JobQueue:
         """Return the job as it stands in the table."""
@@ -111,7 +116,8 @@ class Scenario:
         """Check every invariant; all workers must have stopped."""
         invariants.check(self.accepted, self.journal, expected_dead=expected_dead)
 
-    def _enqueue(self, specs: list[EnqueueSpec]) -> list[UUID]:
+    def enqueue(self, specs: list[EnqueueSpec]) -> list[UUID]:
+        """Enqueue these."""
         ids = [result.job_id for result in enqueue_many(specs, firm=self.firm)]
         self.accepted += ids
         return ids

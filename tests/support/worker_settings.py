@@ -11,6 +11,7 @@ INSTALLED_APPS = [
     "tenants",
     "jobs",
     "tests.support.testjobs",
+    "tests.support.effectjobs",
 ]
 MIDDLEWARE = []
 ROOT_URLCONF = "tests.support.no_urls"

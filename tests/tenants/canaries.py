@@ -16,7 +16,7 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from jobs.models import ConcurrencyLock, JobMinute, JobQueue
+from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
 from mail.models import Message
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
@@ -102,6 +102,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         JobQueue: [dead, {"live_key": f"{slug} second"}],
         ConcurrencyLock: [{"expires_at": now + timedelta(hours=1)}],
         JobMinute: [{"completed": completed}],
+        Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         Message: [
             {
                 "to": people,

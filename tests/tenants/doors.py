@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import URLPattern, reverse
 from drf_spectacular.generators import SchemaGenerator
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -26,6 +26,8 @@ RESOURCES: dict[str, type[Any]] = {
     "jobs": JobQueue,
     "dlq": DeadLetterQueue,
     "locks": ConcurrencyLock,
+    "pauses": Pause,
+    "schedules": Schedule,
 }
 # Django's own user pages are for superusers, whom no firm's wall concerns.
 MODEL_ADMINS: list[Any] = [
@@ -79,19 +81,26 @@ def api_rows(rows: Canaries) -> Iterator[Ask]:
         model = RESOURCES[path.removeprefix("/api/v1/jobs/admin/").partition("/")[0]]
         body: dict[str, Any] = {}
         if method == "post":
-            examples = operation["requestBody"]["content"]["application/json"]["examples"]
-            body = next(iter(examples.values()))["value"]
+            body = _example(operation)
         for row in rows.of(model):
             yield Ask(method, ID_IN_PATH.sub(str(row.pk), path), body)
 
 
+def _example(operation: dict[str, Any]) -> dict[str, Any]:
+    examples = operation["requestBody"]["content"]["application/json"]["examples"]
+    example: dict[str, Any] = next(iter(examples.values()))["value"]
+    return example
+
+
 def api_lists(rows: Canaries) -> Iterator[Ask]:
-    """Return every operation on no row, plain and with each parameter aimed at the firm."""
+    """Return every operation on no row, plain and with body and parameters aimed at the firm."""
     aims = [rows.firm.slug, *(str(row.pk) for row in rows.of(JobQueue))]
     for path, method, operation in api_operations():
         if ID_IN_PATH.search(path):
             continue
         yield Ask(method, path)
+        if method == "post":
+            yield Ask(method, path, {**_example(operation), "firm": rows.firm.slug})
         for parameter in operation.get("parameters", ()):
             for aim in aims:
                 yield Ask(method, path, {parameter["name"]: aim}, (aim,))

@@ -219,5 +219,5 @@ def test_without_any_wall_the_same_questions_tell_of_every_table(
     # A third look stands before the audit log: in which firms its reader is admin.
     assert silent == {"auditentry"}
     found = by_key(mine.firm, Role.VIEWER).leaks(api_lists(foreign), foreign, *HTTPStatus)
-    for resource in ("jobs", "dlq", "locks"):
+    for resource in ("jobs", "dlq", "locks", "pauses", "schedules"):
         assert any(f"/{resource}/ " in leak for leak in found), resource

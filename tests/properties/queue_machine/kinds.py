@@ -52,6 +52,7 @@ class Does(StrEnum):
     SNOOZES = "snoozes"
     CANCELS = "cancels"
     LOSES_ITS_LEASE = "loses its lease"
+    DIES = "dies with a process of its own"
 
 
 class Middle(Random):

@@ -29,11 +29,13 @@ from hypothesis.strategies import (
 from jobs.engine import cancel as canceling
 from jobs.engine import reprocess as deciding
 from jobs.engine import retry as retrying
-from jobs.engine.admit import free_orphan_slots, sweep
-from jobs.engine.claim import Claim, Turns
+from jobs.engine.admit import sweep
+from jobs.engine.claim import Claim
 from jobs.engine.expire import expire
+from jobs.engine.locks import free_orphan_slots
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue_orphans
+from jobs.engine.turns import Turns
 from jobs.states import RETRYABLE
 from tenants.models import Firm
 from tests.properties.queue_machine import operators, tables, upkeep
@@ -222,7 +224,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def maintain(self) -> None:
         report = self.twin.now(lambda: rescue_orphans(Middle()))
-        assert report.freed_locks == upkeep.rescue_orphans(self.state)
+        assert report.freed.keys == upkeep.rescue_orphans(self.state)
         self.twin.same(expire, lambda: upkeep.expire(self.state))
         self.twin.same(sweep, lambda: upkeep.sweep(self.state))
         assert free_orphan_slots() == 0

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from jobs import executor
-from jobs.engine import admit, dialects, lease, release, rescue, restart, retry, settle
+from jobs.engine import heads, lease, release, rescue, restart, retry, settle
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import postgresql, sqlite
-from jobs.engine.dialects.base import ClaimRequest
+from jobs.engine.turns import Place, Turns
 from jobs.outcomes import DeadLettered, Failure, Outcome
 from jobs.states import DeadReason
 
@@ -90,14 +90,12 @@ def drop_unknown_types(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 def forget_whose_turn_it_is(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Begin with the first firm at every claim."""
-    dialect = type(dialects.current())
-    original = dialect.claim
 
-    def claim(self: Any, request: ClaimRequest) -> list[tuple[Any, ...]]:
+    def place(self: Turns, priority: int) -> Place:
         seen.append("claim")
-        return original(self, replace(request, cursors={}))
+        return Place()
 
-    monkeypatch.setattr(dialect, "claim", claim)
+    monkeypatch.setattr(Turns, "place", place)
 
 
 MUTANTS: dict[str, Fault] = {
@@ -115,14 +113,17 @@ MUTANTS: dict[str, Fault] = {
     "attempts of prefetched jobs used up": Rewrite(
         rescue, "attempts = j.attempts - r.refund", "attempts = j.attempts"
     ),
-    "deaths not counted": Rewrite(rescue, "deaths = j.deaths + 1 - r.refund", "deaths = j.deaths"),
+    "deaths not counted": Rewrite(rescue, "deaths = j.deaths + r.died", "deaths = j.deaths"),
+    "deaths in isolation not counted": Rewrite(
+        settle, "deaths = j.deaths + r.died", "deaths = j.deaths"
+    ),
     "attempts kept by retry": Rewrite(restart, "attempts = 0", "attempts = attempts"),
     "idempotency key kept": Rewrite(
         settle, "THEN j.live_key END", "THEN j.live_key ELSE j.live_key END"
     ),
     "lock slot kept on settle": Without(settle, "free_job_locks"),
     "lock slot kept on rescue": Without(rescue, "free_job_locks"),
-    "one slot too many": Rewrite(admit, "job_id, lock_limit FROM", "job_id, lock_limit + 1 FROM"),
+    "one slot too many": Rewrite(heads, "h.lock_limit", "1 + h.lock_limit"),
     "cancel request lost on retry": Rewrite(
         settle, "AND j.cancel_requested_at IS NOT NULL", "AND j.cancel_requested_at IS NULL"
     ),

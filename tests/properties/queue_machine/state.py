@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -135,7 +136,7 @@ class State:
         self.counters[job.firm_id, job.kind.category, self.now // 60, word] += 1
 
     def admit(self, keys: Iterable[LockKey]) -> int:
-        """Give free slots to the first in line of each key, as many as there are."""
+        """Give free slots to the first in line of each key, whom nobody overtakes."""
         admitted = 0
         for firm_id, lock_key in sorted(set(keys)):
             while self._admit_one(firm_id, lock_key):
@@ -148,10 +149,18 @@ class State:
             for job in self.jobs.values()
             if job.live and (job.firm_id, job.lock_key) == (firm_id, lock_key)
         ]
-        line = [job for job in of_key if not job.ready and job.scheduled <= self.now]
+        line = [
+            job
+            for job in of_key
+            if not job.ready
+            and job.scheduled <= self.now
+            and (job.expires is None or job.expires > self.now)
+        ]
         if not line:
             return False
         first = min(line, key=lambda job: (job.priority, *job.place_in_line))
-        taken = {job.slot for job in of_key}
-        first.slot = next((s for s in range(first.kind.lock_limit) if s not in taken), None)
-        return first.slot is not None
+        taken = {job.slot for job in of_key if job.slot is not None}
+        if len(taken) >= first.kind.lock_limit:
+            return False
+        first.slot = next(slot for slot in itertools.count() if slot not in taken)
+        return True

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine.claim import Turns
+from jobs.engine.turns import Turns
 from tenants.models import Firm
 from tests.properties.queue_machine.kinds import KINDS, Does
 from tests.properties.queue_machine.state import Job
@@ -15,17 +15,35 @@ from tests.properties.queue_machine.twin import Twin
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def new_job(number: int, firm: Firm, kind: str = "model.work", key: str | None = None) -> Job:
+def new_job(
+    number: int,
+    firm: Firm,
+    kind: str = "model.work",
+    key: str | None = None,
+    *,
+    priority: int = 2,
+    lock_key: str | None = None,
+) -> Job:
     return Job(
         job_id=UUID(int=number),
         firm_id=firm.pk,
         kind=KINDS[kind],
-        priority=2,
+        priority=priority,
         scheduled=0,
         expires=None,
-        lock_key=None,
+        lock_key=lock_key,
         key=key,
     )
+
+
+@pytest.mark.req("J-20")
+def test_free_slots_go_to_jobs_of_every_priority_at_once(machine_firms: list[Firm]) -> None:
+    twin, firm = Twin(), machine_firms[0]
+    for priority in (2, 3):
+        twin.enqueue([new_job(priority, firm, "model.pair", priority=priority, lock_key="b")])
+    twin.admit([(firm.pk, "b")])
+    twin.assert_agreement()
+    assert all(job.ready for job in twin.state.jobs.values())
 
 
 @pytest.mark.req("J-07")

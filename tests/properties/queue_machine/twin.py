@@ -10,14 +10,17 @@ from jobs.context import Signals
 from jobs.engine import release as releasing
 from jobs.engine import rescue as rescuing
 from jobs.engine.admit import admit
-from jobs.engine.claim import Claim, Turns, claim
+from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import stopped_at
+from jobs.engine.freed import Freed
+from jobs.engine.held import held_by
 from jobs.engine.insert import NewJob, insert
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
 from jobs.engine.settle import Settlement, settle
 from jobs.engine.transactions import in_transaction, reading
+from jobs.engine.turns import Turns
 from jobs.errors import JobError
-from jobs.executor import execute
+from jobs.executor import died, execute
 from tests.properties.queue_machine import tables, upkeep, work
 from tests.properties.queue_machine.invariants import check
 from tests.properties.queue_machine.kinds import Does, Middle, planned
@@ -117,17 +120,17 @@ class Twin:
     def admit(self, keys: Iterable[tuple[int, str | None]]) -> None:
         """Hand free slots over."""
         wanted: set[LockKey] = {(firm_id, key) for firm_id, key in keys if key is not None}
-        self.same(lambda: admit(wanted), lambda: self.state.admit(wanted))
+        self.same(lambda: admit(Freed(frozenset(wanted))), lambda: self.state.admit(wanted))
 
     def claim(
         self, worker_id: UUID, limit: int, turns: Turns, categories: tuple[str, ...] = ()
     ) -> list[Claim]:
         """Take whom the model says is next."""
-        served = dict(turns.served)
+        served = _last_served(turns)
         chosen = work.claim(self.state, limit, served, categories)
         taken = self.now(lambda: claim(worker_id, limit, turns, categories=categories))
         assert [one.job_id for one in taken] == [job.job_id for job in chosen]
-        assert turns.served == served
+        assert _last_served(turns) == served
         self._see_tokens(one.lease_token for one in taken)
         for one, job in zip(taken, chosen, strict=True):
             work.take(self.state, job, worker_id, one.lease_token)
@@ -164,9 +167,11 @@ class Twin:
         assert report.statuses == told.statuses
         assert {one.lease_token for one in report.stale} == told.stale
         if handed_over:
-            self.admit(report.freed_locks)
+            self.admit(report.freed.keys)
 
     def _perform(self, one: Claim, does: Does) -> Any:
+        if does is Does.DIES and work.starts(one):
+            return died(one, "exit code 1", rng=Middle())
         planned[one.job_id] = does
         return self.now(lambda: execute(one, rng=Middle(), signals=Signals()))
 
@@ -180,9 +185,9 @@ class Twin:
 
     def rescue(self, *, handed_over: bool = True) -> None:
         report = self.now(lambda: rescuing.rescue(Middle()))
-        assert report.freed_locks == upkeep.rescue(self.state)
+        assert report.freed.keys == upkeep.rescue(self.state)
         if handed_over:
-            self.admit(report.freed_locks)
+            self.admit(report.freed.keys)
 
     def look(self, worker_id: UUID) -> Look:
         """A rescuer looks at a silent worker's jobs, and makes up its mind about each."""
@@ -190,8 +195,8 @@ class Twin:
         if worker_id not in upkeep.mark_dead(self.state):
             return [], []
         running = dict(reading(rescuing._dead_workers))[worker_id]
-        held = in_transaction(lambda: rescuing.held_by(worker_id))
-        seen = [rescuing._decide(job, job.job_id in running, Middle()) for job in held]
+        held = in_transaction(lambda: held_by(worker_id))
+        seen = [rescuing._decide(job, rescuing._started(job, running), Middle()) for job in held]
         predicted = upkeep.look(self.state, worker_id)
         assert [one.job.job_id for one in seen] == sorted(one.job_id for one in predicted)
         return seen, predicted
@@ -203,9 +208,13 @@ class Twin:
         def write() -> set[LockKey]:
             taken = rescuing._take_back(seen)
             mine = [one for one in seen if one.job.job_id in taken]
-            return set(rescuing._write_consequences(mine).freed_locks)
+            return set(rescuing._write_consequences(mine).freed.keys)
 
         self.same(lambda: in_transaction(write), lambda: upkeep.take_back(self.state, predicted))
+
+
+def _last_served(turns: Turns) -> dict[int, int]:
+    return {priority: place.last for priority, place in turns.places.items()}
 
 
 def _outcome(call: Callable[[], object]) -> object:

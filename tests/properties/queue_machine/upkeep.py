@@ -38,29 +38,39 @@ class Decision:
     job_id: UUID
     token: int
     started: bool
+    refunded: bool
     status: Status
     delay: Seconds = 0
+    reason: DeadReason | None = None
 
 
 def look(state: State, worker_id: UUID) -> list[Decision]:
     """Return what a rescuer makes of the jobs of a worker it takes for dead."""
     worker = state.workers.get(worker_id)
     return [
-        _decide(job, started=worker is None or job.job_id in worker.running)
+        _decide(
+            job,
+            started=job.job_id in worker.running if worker else job.status is Status.PROCESSING,
+        )
         for job in state.jobs.values()
         if job.in_flight and job.worker == worker_id
     ]
 
 
 def _decide(job: Job, *, started: bool) -> Decision:
+    # A suspect ran alone: its worker's death counts, and costs it no attempt.
+    refunded = not started or job.deaths > 0
+    seen = (job.job_id, job.token, started, refunded)
     if job.cancel_requested:
-        return Decision(job.job_id, job.token, started, Status.CANCELED)
+        return Decision(*seen, Status.CANCELED)
     if not started:
-        return Decision(job.job_id, job.token, started, Status.PENDING)
-    if job.attempts >= job.kind.max_attempts:
-        given_up = Status.DLQ if job.kind.dead_letter else Status.FAILED
-        return Decision(job.job_id, job.token, started, given_up)
-    return Decision(job.job_id, job.token, started, Status.PENDING, backoff(job.attempts))
+        return Decision(*seen, Status.PENDING)
+    given_up = Status.DLQ if job.kind.dead_letter else Status.FAILED
+    if job.deaths == 2:
+        return Decision(*seen, given_up, reason=DeadReason.POISON)
+    if job.attempts >= job.kind.max_attempts and not refunded:
+        return Decision(*seen, given_up, reason=DeadReason.STALE)
+    return Decision(*seen, Status.PENDING, backoff(job.attempts))
 
 
 def take_back(state: State, decisions: Iterable[Decision]) -> set[LockKey]:
@@ -74,14 +84,12 @@ def take_back(state: State, decisions: Iterable[Decision]) -> set[LockKey]:
         state.move(job, decision.status)
         job.token = 0
         job.worker = None
-        if decision.started:
-            job.deaths += 1
-        else:
-            job.attempts -= 1
+        job.deaths += decision.started
+        job.attempts -= decision.refunded
         if decision.started and job.status is Status.PENDING:
             job.scheduled = state.now + decision.delay
-        if job.status is Status.DLQ:
-            state.bury(job, DeadReason.STALE)
+        if job.status is Status.DLQ and decision.reason is not None:
+            state.bury(job, decision.reason)
         if job.status is not Status.PENDING:
             state.count(job, job.status.value)
         if job.lock_key is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import cycle, islice
 from uuid import UUID
 
 from jobs.conf import lease_seconds, unknown_type_grace_seconds
 from jobs.engine.claim import Claim
 from jobs.states import AttemptEnd, DeadReason, Status
-from tests.properties.queue_machine.kinds import ASKED_DELAY, KINDS, SNOOZE, Does
+from tests.properties.queue_machine.kinds import ASKED_DELAY, KINDS, SNOOZE, Does, Kind
 from tests.properties.queue_machine.state import Job, Seconds, State, Worker
 
 
@@ -49,7 +49,8 @@ def claim(
     """Return who is next, in order, and move the turn on; nothing is taken yet.
 
     The lowest priority with anybody in it is served alone. Its firms come in turn, behind the one
-    served last, and share the batch equally; one lap after the other takes one job of each.
+    served last; one lap after the other takes one job of each. Turns are dealt out before it is
+    known who has how many jobs, so a turn of a firm without any left is lost.
     """
     due = [job for job in state.jobs.values() if _claimable(state, job, categories)]
     if not due:
@@ -58,17 +59,14 @@ def claim(
     due = [job for job in due if job.priority == priority]
     last = served.get(priority, 0)
     firms = sorted({job.firm_id for job in due}, key=lambda firm_id: (firm_id <= last, firm_id))
-    firms = firms[:limit]
-    share = -(-limit // len(firms))
-    lines, room = [], limit
-    for firm_id in firms:
-        line = sorted((job for job in due if job.firm_id == firm_id), key=_in_line)
-        line = line[: min(share, room)]
-        room -= len(line)
-        if line:
-            lines.append(line)
-            served[priority] = firm_id
-    return [job for lap in zip_longest(*lines) for job in lap if job is not None]
+    dealt = list(islice(cycle(firms), limit))
+    served[priority] = dealt[-1]
+    lines = {
+        firm_id: iter(sorted((job for job in due if job.firm_id == firm_id), key=_in_line))
+        for firm_id in firms
+    }
+    following = [next(lines[firm_id], None) for firm_id in dealt]
+    return [job for job in following if job is not None]
 
 
 def _in_line(job: Job) -> tuple[Seconds, UUID]:
@@ -123,6 +121,12 @@ class Ending:
     refund: int = 0
     reason: DeadReason = DeadReason.FATAL
     unknown_type: bool = False
+    died: bool = False
+
+
+def starts(one: Claim) -> bool:
+    """Say whether the handler is called at all."""
+    return KINDS[one.job_type].known and not one.cancel_requested
 
 
 def ending(state: State, one: Claim, does: Does) -> Ending:
@@ -132,6 +136,8 @@ def ending(state: State, one: Claim, does: Does) -> Ending:
         return _unknown(state, one)
     if one.cancel_requested or does is Does.CANCELS:
         return Ending(Status.CANCELED, AttemptEnd.CANCELED)
+    if does is Does.DIES:
+        return _death(one, kind)
     if does is Does.COMPLETES:
         return Ending(Status.COMPLETED, AttemptEnd.RETRIED)
     if does is Does.SNOOZES:
@@ -145,6 +151,16 @@ def ending(state: State, one: Claim, does: Does) -> Ending:
     if kind.dead_letter:
         return Ending(Status.DLQ, AttemptEnd.DEAD_LETTERED, reason=reason)
     return Ending(Status.FAILED, AttemptEnd.FAILED)
+
+
+def _death(one: Claim, kind: Kind) -> Ending:
+    """Its own process died: the third time is the last."""
+    reason = DeadReason.POISON if one.deaths == 2 else DeadReason.STALE
+    if one.deaths < 2 and one.attempts < kind.max_attempts:
+        delay = backoff(one.attempts)
+        return Ending(Status.PENDING, AttemptEnd.RESCUED, delay=delay, died=True)
+    status = Status.DLQ if kind.dead_letter else Status.FAILED
+    return Ending(status, AttemptEnd.RESCUED, reason=reason, died=True)
 
 
 def backoff(attempt: int) -> Seconds:
@@ -192,6 +208,7 @@ def _finish(state: State, job: Job, one: Claim, ends: Ending) -> None:
     canceled = ends.status is Status.PENDING and job.cancel_requested
     state.move(job, Status.CANCELED if canceled else ends.status)
     job.attempts -= ends.refund
+    job.deaths += ends.died
     job.token = -job.token
     if job.status is Status.PENDING:
         job.worker = None
@@ -199,12 +216,12 @@ def _finish(state: State, job: Job, one: Claim, ends: Ending) -> None:
     if job.status is Status.DLQ:
         state.bury(job, ends.reason)
     if job.status is not Status.COMPLETED:
-        end = AttemptEnd.CANCELED if canceled else ends.end
+        end = AttemptEnd.CANCELED if canceled and not ends.died else ends.end
         unknown = ends.unknown_type and not canceled
         state.keep(job.job_id, one.series, one.attempts, end, unknown_type=unknown)
     if job.status is not Status.PENDING:
         state.count(job, job.status.value)
-    elif ends.end is AttemptEnd.RETRIED:
+    elif ends.end is AttemptEnd.RETRIED or ends.died:
         state.count(job, "retried")
 
 

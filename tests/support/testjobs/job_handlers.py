@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Literal
 
 from jobs.context import JobContext
-from jobs.errors import Retryable
+from jobs.errors import Cancel, Retryable
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
@@ -15,6 +19,7 @@ from tests.support.journal import Journal
 
 GATE_LOOK_SECONDS = 0.01
 LATER_SECONDS = 3600
+EATEN_BYTES = 2**30
 # Enough attempts for a job that loses its worker again and again.
 PATIENT = RetryPolicy(
     max_attempts=40, backoff="fixed", base_delay_seconds=0.05, max_delay_seconds=0.05, jitter=0
@@ -67,3 +72,74 @@ def fail(payload: FailPayload, ctx: JobContext) -> None:
             raise SystemExit(3)
         case "interrupt":
             raise KeyboardInterrupt
+
+
+class DiePayload(JobPayload):
+    """How to kill the process that runs the handler, in how many of the first attempts."""
+
+    journal: str
+    how: Literal["exit", "segfault", "memory", "killed"]
+    times: int
+
+
+@job("process.die", category=Category.NOTIFICATIONS, payload=DiePayload, retry=PATIENT)
+def die(payload: DiePayload, ctx: JobContext) -> dict[str, int]:
+    """Kill the process in the first attempts, then succeed."""
+    Journal(Path(payload.journal)).start(ctx, payload.how)
+    if ctx.attempt > payload.times:
+        return {"attempt": ctx.attempt}
+    match payload.how:
+        case "exit":
+            os._exit(0)
+        case "segfault":
+            ctypes.string_at(0)
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "memory":
+            _eat_memory()
+    raise AssertionError("it should have died")
+
+
+def _eat_memory() -> None:
+    """Ask for more than an isolated process may have; where that works, end as the kernel would."""
+    bytearray(EATEN_BYTES)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@job("process.wait", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
+async def wait(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
+    """Do as `process.work` does, on the event loop."""
+    journal = Journal(Path(payload.journal))
+    journal.start(ctx, payload.label)
+    while payload.gate and not Path(payload.gate).exists():
+        await asyncio.sleep(GATE_LOOK_SECONDS)
+    await asyncio.sleep(payload.seconds)
+    journal.end(ctx, payload.label)
+    return {"attempt": ctx.attempt}
+
+
+@job("process.patient", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
+def be_patient(payload: WorkPayload, ctx: JobContext) -> None:
+    """Wait for the gate, with a checkpoint now and then that needs no row."""
+    Journal(Path(payload.journal)).start(ctx, payload.label)
+    while not Path(payload.gate).exists():
+        time.sleep(GATE_LOOK_SECONDS)
+        if ctx.is_cancelled:
+            raise Cancel("canceled by request")
+
+
+@job(
+    "process.stubborn",
+    category=Category.NOTIFICATIONS,
+    payload=WorkPayload,
+    retry=PATIENT,
+    timeout_seconds=0.5,
+)
+def refuse_to_end(payload: WorkPayload, ctx: JobContext) -> None:
+    """Go on until the gate is open, whatever is raised here."""
+    Journal(Path(payload.journal)).start(ctx, payload.label)
+    while not (payload.gate and Path(payload.gate).exists()):
+        try:
+            time.sleep(GATE_LOOK_SECONDS)
+        except BaseException:  # noqa: BLE001 - that is how it refuses
+            continue
