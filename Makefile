@@ -7,6 +7,10 @@ MANAGE := $(PYTHON) manage.py
 NO_DATABASE := tests/unit tests/architecture tests/mail/gmail tests/mail/llm tests/mail/rules \
 	tests/mail/sample tests/mail/text tests/mail/e2e/test_demo.py
 
+# Where tests have a long form for --chaos.
+CHAOS := tests/breakers tests/concurrency tests/context tests/fairness tests/faults tests/gates \
+	tests/plans tests/schedules tests/worker
+
 .DEFAULT_GOAL := help
 .PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
 
@@ -38,15 +42,17 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
 	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q $(addprefix --ignore=,$(NO_DATABASE))
 
-bench: $(VENV)/.dev ## Measure the operators' pages and the turns of firms on both databases
+bench: $(VENV)/.dev ## Measure the operators' pages, the turns of firms and the hand-over of locks
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.pages
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.fairness
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.fairness
+	DATABASE_URL= $(PYTHON) -m tests.benchmarks.locks
+	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.locks
 
-chaos: $(VENV)/.dev ## The fault tests at length, on both databases
-	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults tests/fairness tests/schedules
-	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q tests/faults tests/fairness tests/schedules
+chaos: $(VENV)/.dev ## The tests that have a long form, at length, on both databases
+	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q $(CHAOS)
+	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q $(CHAOS)
 
 soak: $(VENV)/.dev ## Fuzz the API on PostgreSQL, 20,000 requests as each role (REQUESTS=n for fewer)
 	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))

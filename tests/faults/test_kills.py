@@ -18,7 +18,7 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 pytestmark = pytest.mark.processes
 
 # How many workers are killed under how many jobs: in the suite, and in `make chaos`.
-SUITE = (20, 1_000)
+SUITE = (8, 400)
 CHAOS = (200, 5_000)
 WORKERS = 3
 # Slow enough that every worker gets some of each portion.
