@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -137,7 +137,7 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
     jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
     with transaction.atomic():
         stored = insert(jobs)
-        transaction.on_commit(partial(set_off, jobs), robust=True)
+        transaction.on_commit(lambda: set_off(jobs), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == job.job_id)
         for job, job_id in zip(jobs, stored, strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -40,7 +39,7 @@ def _store(
     job = replace(new_job(last, claim.firm_id), parent_id=claim.job_id)
     children = [new_job(spec, claim.firm_id) for spec in specs]
     stored = fan_in.fan_out(claim, name, children, job)
-    transaction.on_commit(partial(set_off, children), robust=True)
+    transaction.on_commit(lambda: set_off(children), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == child.job_id)
         for child, job_id in zip(children, stored, strict=True)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -51,7 +50,7 @@ def completing(
             check()
             result = storable_result(claim, tx.result)
             freed = complete(claim, result, ran_seconds=time.monotonic() - begun)
-            transaction.on_commit(partial(_hand_on, claim, freed), robust=True)
+            transaction.on_commit(lambda: _hand_on(claim, freed), robust=True)
     finally:
         if signals.timed_out.is_set() and not isinstance(sys.exception(), JobTimeout):
             raise JobTimeout

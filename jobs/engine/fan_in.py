@@ -9,7 +9,6 @@ second waits for that lock and then sees that the first is gone: exactly one of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -194,14 +193,17 @@ def _fire(fan_in_ids: Collection[UUID]) -> None:
         """,
         params,
     )
+    fired = []
     for fan_in_id, *kept in complete:
         job = _job_to_come(kept)
+        fired.append(job)
         (stands_for,) = insert([job])
         run(
             f"UPDATE jobs_fanin SET fired_at = {dialect.now_sql()}, then_job_id = %s WHERE id = %s",
             [dialect.value(Column.UUID, stands_for), fan_in_id],
         )
-        transaction.on_commit(partial(set_off, [job]), robust=True)
+    if fired:
+        transaction.on_commit(lambda: set_off(fired), robust=True)
 
 
 def _job_to_come(kept: Sequence[object]) -> NewJob:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -70,7 +69,7 @@ def _reprocess(
         before={"resolution": letter.resolution, "series": job.series, **before},
         after={"resolution": "reprocessed", "series": restarted.series, **after},
     )
-    transaction.on_commit(partial(set_off, restarted), robust=True)
+    transaction.on_commit(lambda: set_off(restarted), robust=True)
     return job.job_id
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -41,7 +40,7 @@ def _retry(job_id: UUID, by: Actor, reason: str) -> None:
         before={"status": job.status, "series": job.series, "attempts": job.attempts},
         after={"status": "pending", "series": restarted.series, "attempts": 0},
     )
-    transaction.on_commit(partial(set_off, restarted), robust=True)
+    transaction.on_commit(lambda: set_off(restarted), robust=True)
 
 
 def set_off(restarted: Restarted) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from uuid import UUID
 
 from django.db import DataError, IntegrityError, transaction
@@ -122,7 +121,7 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     report.stale = [claim for claim in missed if claim.lease_token not in before]
     report.statuses = {one.claim.job_id: statuses[one.claim.lease_token] for one in settled}
     free_job_locks([one.claim.job_id for one in settled if one.claim.lock_key is not None])
-    transaction.on_commit(partial(tell_settled, [claim.job_id for claim in over]), robust=True)
+    transaction.on_commit(lambda: tell_settled([claim.job_id for claim in over]), robust=True)
     report.freed = Freed.by(one.claim for one in settled)
     return report
 

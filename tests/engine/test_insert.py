@@ -12,6 +12,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 
+from jobs.engine import insert
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
@@ -280,3 +281,13 @@ def test_a_key_held_by_a_job_in_flight_stays_held(firm):
     first = enqueue("test.work", firm=firm, idempotency_key="key")
     change(first.job_id, status="processing")
     assert enqueue("test.work", firm=firm, idempotency_key="key").job_id == first.job_id
+
+
+@pytest.mark.req("J-06")
+def test_a_hint_that_fails_after_the_commit_is_no_error_of_the_callers(firm, monkeypatch):
+    def fail(_: object) -> None:
+        raise OSError("no hint to be had")
+
+    monkeypatch.setattr(insert, "wake", fail)
+    result = enqueue("test.work", {"name": "Ada"}, firm=firm)
+    assert row(result.job_id).status == "pending"
