@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
-from jobs import events
+from jobs import events, telemetry
 from jobs.events import Event, emit, subscribe
 
 
-@pytest.fixture(autouse=True)
-def nobody_else_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the log lines to come, where nobody else listens."""
+    written: list[tuple[str, Mapping[str, Any]]] = []
+
+    def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
+        written.append((event, fields))
+
     monkeypatch.setattr(events, "_subscribers", defaultdict(list))
+    monkeypatch.setattr(telemetry, "log", log)
+    return written
 
 
 @pytest.mark.req("W-04")
-def test_a_subscriber_that_fails_stops_nobody():
-    heard = []
+def test_a_subscriber_that_fails_stops_nobody(lines: list[tuple[str, Mapping[str, Any]]]) -> None:
+    heard: list[Mapping[str, Any]] = []
 
     def fail(fields: object) -> None:
         raise RuntimeError("told to fail")
 
     subscribe(Event.WORKER_STARTED, fail)
     subscribe(Event.WORKER_STARTED, heard.append)
-    with capture_logs() as logged:
-        emit(Event.WORKER_STARTED, worker_id="w")
-        emit(Event.WORKER_STOPPED, worker_id="w")
+    emit(Event.WORKER_STARTED, worker_id="w")
+    emit(Event.WORKER_STOPPED, worker_id="w")
     assert heard == [{"worker_id": "w"}]
-    names = [line["event"] for line in logged]
-    assert names == ["worker.started", "subscriber_failed", "worker.stopped"]
-    assert (logged[1]["to"], logged[1]["error_class"]) == ("worker.started", "RuntimeError")
+    assert [event for event, _ in lines] == [
+        "worker.started",
+        "subscriber_failed",
+        "worker.stopped",
+    ]
+    assert lines[1][1] == {"to": "worker.started", "error_class": "RuntimeError"}
