@@ -176,7 +176,9 @@ class _Limits:
 def _choose(heads: Sequence[Head], limits: _Limits) -> list[Head]:
     """Merge the strands in order and take what fits."""
     chosen: list[Head] = []
-    for head in heapq.merge(*(_line(head, limits) for head in heads), key=attrgetter("order")):
+    strands = Counter(head.strand.lock_key for head in heads)
+    lines = [_line(head, limits, alone=strands[head.strand.lock_key] == 1) for head in heads]
+    for head in heapq.merge(*lines, key=attrgetter("order")):
         if limits.room <= 0:
             break
         if limits.left(head) > 0:
@@ -187,10 +189,16 @@ def _choose(heads: Sequence[Head], limits: _Limits) -> list[Head]:
     return chosen
 
 
-def _line(head: Head, limits: _Limits) -> Iterator[Head]:
-    """Return the head and those of its strand behind it, which are read when it was chosen."""
+def _line(head: Head, limits: _Limits, *, alone: bool) -> Iterator[Head]:
+    """Return the head and those of its strand behind it, which are read when it was chosen.
+
+    Where the strand is not `alone` on its key, one more than can be let through comes along: the
+    one that the others of the key must not overtake.
+    """
     yield head
     wanted = limits.left(head)
+    if head.strand.lock_key and not alone and head.strand.lock_key not in limits.closed:
+        wanted += 1
     if wanted > 0:
         yield from _behind(head, wanted)
 

@@ -89,11 +89,13 @@ def test_no_stretch_of_time_has_more_starts_than_the_burst_and_what_it_adds(
 def test_a_paused_firm_starts_nothing_more_until_it_is_resumed(
     queue: Scenario, fleet: Fleet, tmp_path: Path
 ) -> None:
-    jobs = queue.add(SUITE, seconds=JOB_SECONDS)
+    gate = queue.gate()
+    jobs = queue.add(SUITE, gate=gate)
     fleet.start_many(2)
     wait_until(queue.journal.starts, "the first jobs")
 
     paused = pause(firm=queue.firm, reason="stop here")
+    gate.open()
     wait_until(lambda: not in_flight(queue.firm), "what runs to end")
     started = len(queue.journal.starts())
     assert started < len(jobs)

@@ -46,6 +46,16 @@ def test_free_slots_go_to_jobs_of_every_priority_at_once(machine_firms: list[Fir
     assert all(job.ready for job in twin.state.jobs.values())
 
 
+@pytest.mark.req("J-20")
+def test_nobody_overtakes_who_waits_for_a_slot_of_the_same_key(machine_firms: list[Firm]) -> None:
+    twin, firm = Twin(), machine_firms[0]
+    for number, kind in enumerate(["model.once", "model.once", "model.pair"], start=1):
+        twin.enqueue([new_job(number, firm, kind, lock_key="b")])
+    twin.admit([(firm.pk, "b")])
+    twin.assert_agreement()
+    assert [job.ready for _, job in sorted(twin.state.jobs.items())] == [True, False, False]
+
+
 @pytest.mark.req("J-07")
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_key_for_ever_that_a_live_job_holds_names_that_job(
