@@ -85,7 +85,7 @@ def emit(event: Event, **fields: Any) -> None:
 
 def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
     """Tell how these attempts ended, now that it is stored."""
-    stale = {claim.job_id for claim in report.stale}
+    stale = {claim.lease_token for claim in report.stale}
     for one in batch:
         claim, outcome = one.claim, one.outcome
         before = report.before.get(claim.lease_token)
@@ -108,7 +108,7 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
             "run_s": round(one.ran_seconds or 0.0, 4),
             "worker_id": str(claim.worker_id),
         }
-        event = Event.ATTEMPT_STALE if claim.job_id in stale else Event.ATTEMPT_FINISHED
+        event = Event.ATTEMPT_STALE if claim.lease_token in stale else Event.ATTEMPT_FINISHED
         emit(event, **fields)
 
 

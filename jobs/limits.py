@@ -8,7 +8,6 @@ on. A firm's cap on running jobs is `Firm.running_cap`, and `Firm.active` False 
 from __future__ import annotations
 
 import difflib
-import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 # Beyond it a database's integer ends.
 MOST = 2**31 - 1
+# Below it a rate is more than a database's arithmetic can take, and admission stops for everybody.
+LEAST_SECONDS = 0.001
 
 
 def pause(
@@ -99,8 +100,10 @@ def set_rate_limit(
     for name, number in (("amount", amount), ("burst", burst)):
         if not 1 <= number <= MOST:
             faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
-    if not 0 < per_seconds < math.inf:
-        faults.append(Fault("per_seconds", "out_of_range", "must be above zero"))
+    if not LEAST_SECONDS <= per_seconds <= MOST:
+        faults.append(
+            Fault("per_seconds", "out_of_range", f"must be from {LEAST_SECONDS} to {MOST:,}")
+        )
     if faults:
         raise LimitInvalid(faults)
     return limits.set_rate_limit(

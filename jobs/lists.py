@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule, Worker
-from jobs.states import LIVE, Category, DeadReason, Resolution, Status
+from jobs.states import IN_FLIGHT, LIVE, Category, DeadReason, Resolution, Status
 
 T = TypeVar("T", JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, Schedule, Worker)
 
@@ -187,6 +187,20 @@ def list_workers(*, limit: int, cursor: str | None = None) -> Page[Worker]:
         CursorInvalid: `cursor` is not one of this list.
     """
     return _page(Worker.objects.all(), limit, cursor)
+
+
+def running_jobs(workers: Iterable[Worker]) -> set[str]:
+    """Return the ids of the jobs in scope that these workers run.
+
+    A worker's row is written when handlers start: it goes on naming those that have ended since.
+    """
+    named = {job_id: worker.pk for worker in workers for job_id in worker.running}
+    in_flight = JobQueue.objects.filter(pk__in=named, status__in=IN_FLIGHT)
+    return {
+        str(job_id)
+        for job_id, worker_id in in_flight.values_list("pk", "worker_id")
+        if named[str(job_id)] == worker_id
+    }
 
 
 def dead_letters() -> QuerySet[DeadLetterQueue]:

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
-from jobs.engine.lookup import schedule_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.schedule import database_time, note_run
 from jobs.engine.transactions import in_transaction
 from jobs.enqueue import firm_in_scope
@@ -111,7 +111,7 @@ def change_schedule(
         raise TypeError(f"a schedule's {', '.join(sorted(unknown))} cannot be changed")
 
     def change() -> Schedule:
-        row = schedule_in_sight(_id(schedule))
+        row = in_sight(Schedule, _id(schedule))
         before = _content(row)
         for column, value in columns.items():
             setattr(row, column, value)
@@ -146,7 +146,7 @@ def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "")
     """
 
     def run() -> int:
-        row = schedule_in_sight(_id(schedule))
+        row = in_sight(Schedule, _id(schedule))
         if not row.firm.active:
             raise WrongState(f"firm {row.firm.slug} is not active")
         try:
@@ -182,7 +182,7 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
 
 def _set_enabled(schedule: Schedule | UUID | str, enabled: bool, by: By, reason: str) -> Schedule:
     def switch() -> Schedule:
-        row = schedule_in_sight(_id(schedule))
+        row = in_sight(Schedule, _id(schedule))
         if row.enabled == enabled:
             raise WrongState(f"schedule {row.name} is {'running' if enabled else 'paused'} already")
         now = database_time()
@@ -214,7 +214,8 @@ def _save(row: Schedule) -> None:
         with transaction.atomic(), firm_scope(row.firm_id):
             row.save()
     except IntegrityError as error:
-        if "schedule_name_once" not in str(error) and "name" not in str(error):
+        # PostgreSQL names the constraint, SQLite its columns.
+        if not any(word in str(error) for word in ("schedule_name_once", "jobs_schedule.name")):
             raise
         message = "another schedule of the firm has this name"
         raise ScheduleInvalid([Fault("name", "taken", message)]) from error

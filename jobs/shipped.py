@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from jobs import registry
 from jobs.engine.schedule import database_time
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.states import MissedRuns, Priority, ScheduleTarget
+from jobs.timetable import MAX_INTERVAL_SECONDS
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
 
@@ -70,10 +72,19 @@ def store_shipped() -> None:
             return
         with all_firms("schedules of the system firm"):
             for name, (declaration, every_seconds) in sorted(_shipped.items()):
-                declared = {**asdict(declaration), "interval_seconds": every_seconds()}
-                _store(owner, name, declared)
+                _store(owner, name, _columns(declaration, every_seconds()))
 
     in_transaction(store)
+
+
+def _columns(declaration: Declaration, every_seconds: int) -> dict[str, Any]:
+    # With its version, as a person's change keeps it: else any change would seem to be one of this.
+    version = registry.get(declaration.job_type).version
+    return {
+        **asdict(declaration),
+        "payload": {"version": version, **declaration.payload},
+        "interval_seconds": min(every_seconds, MAX_INTERVAL_SECONDS),
+    }
 
 
 def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
@@ -94,7 +105,7 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
         for column, value in declared.items()
         if getattr(row, column) == row.shipped.get(column)
     }
-    if "interval_seconds" in untouched:
+    if untouched.get("interval_seconds", row.interval_seconds) != row.interval_seconds:
         row.interval_seconds = untouched["interval_seconds"]
         untouched["next_run_at"] = row.timetable().first_after(now)
     rows.update(**untouched, shipped=declared, updated_at=now)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from django.db.models import Q
+
 from jobs.ages import in_words
 from jobs.clock import database_now
 from jobs.engine.standing import (
@@ -120,11 +122,18 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
 def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     if not (job.waiting and job.lock_key):
         return
-    locks = ConcurrencyLock.objects.filter(firm_id=job.firm_id, lock_key=job.lock_key)
+    in_force = Q(expires_at__isnull=True) | Q(expires_at__gte=now)
+    locks = list(
+        ConcurrencyLock.objects.filter(
+            in_force, firm_id=job.firm_id, lock_key=job.lock_key
+        ).order_by("slot")[: job.lock_limit]
+    )
     ahead = ahead_in_line(job)
+    if len(locks) < job.lock_limit and not ahead:
+        return
     line = f"{ahead} or more" if ahead == LINE_LOOK else str(ahead)
     before = f"; {line} before it in line" if ahead else ""
-    for lock in locks.order_by("slot")[: job.lock_limit]:
+    for lock in locks:
         held = in_words((now - lock.acquired_at).total_seconds())
         holder = lock.holder_id.replace("job:", "job ", 1)
         detail = f"lock {job.lock_key} is held by {holder} for {held}{before}"

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from jobs import registry
 from jobs.ages import since_in_words
 from jobs.lists import id_range
 from jobs.shapes import Mask, iso, mask_secrets, mask_values
@@ -124,6 +125,11 @@ def payload_mask(request: HttpRequest, firm_id: int) -> Mask:
 def pretty_json(value: object, mask: Mask = mask_secrets) -> str:
     """Return JSON data to be read by people; `mask` goes over it."""
     return json.dumps(mask(value), ensure_ascii=False, indent=2, default=str)
+
+
+def type_choices() -> list[tuple[str, str]]:
+    """Return the registered types: reading them from rows would read history."""
+    return [(declared.name, declared.name) for declared in registry.all_types()]
 
 
 def id_begins(field: str, term: str) -> Q | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from jobs import registry
+from jobs.admin.base import type_choices
 from jobs.clock import database_now
 from jobs.lists import OPEN_RESOLUTIONS, JobFilter, with_status
 from jobs.states import Category, DeadReason, Resolution, Status
@@ -72,8 +72,8 @@ class JobTypeFilter(ChoiceFilter):
     field = "job_type"
 
     def offered(self) -> Choices:
-        """Offer the registered types: reading them from rows would read history."""
-        return [(declared.name, declared.name) for declared in registry.all_types()]
+        """Offer the types this code knows."""
+        return type_choices()
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Keep this type."""

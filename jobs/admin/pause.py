@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.everywhere import where_in_words
+from jobs.admin.everywhere import FirmOrAllAdmin, where_in_words
 from jobs.admin.filters import CategoryFilter, FirmFilter, JobTypeFilter
 from jobs.admin.pause_acts import PauseWork, ResumeWork, held_in_words, is_over
 from jobs.models import Pause
-from tenants.admin.base import sees_several_firms
-from tenants.admin.list_acts import ListActingAdmin
 
 STATE_LABELS = {"holds": "warning", "over": "default"}
 
 
 @admin.register(Pause)
-class PauseAdmin(ListActingAdmin):
+class PauseAdmin(FirmOrAllAdmin):
     """What is held back, since when, why, until when."""
 
     acts = (ResumeWork(),)
@@ -32,11 +29,6 @@ class PauseAdmin(ListActingAdmin):
     ordering = ("-id",)
     fields = ("held", "where", "state", "reason", "paused_by", "created_at", "until")
     readonly_fields = ("held", "where", "state")
-
-    def get_list_display(self, request: HttpRequest) -> list[str]:
-        """Show where it holds only to those who see several firms."""
-        columns = super().get_list_display(request)
-        return columns if sees_several_firms() else [name for name in columns if name != "where"]
 
     def subject(self, row: Pause) -> str:
         """Name what is held back, and where."""
@@ -50,11 +42,6 @@ class PauseAdmin(ListActingAdmin):
     def held(self, pause: Pause) -> str:
         """Name what is held back."""
         return held_in_words(pause)
-
-    @display(description="Firm")
-    def where(self, pause: Pause) -> str:
-        """Name the firm, or say that it is every firm."""
-        return where_in_words(pause)
 
     @display(description="State", label=STATE_LABELS)
     def state(self, pause: Pause) -> str:

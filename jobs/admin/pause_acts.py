@@ -10,7 +10,8 @@ from django import forms
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from jobs import limits, registry
+from jobs import limits
+from jobs.admin.base import type_choices
 from jobs.admin.everywhere import FirmOrAllAct
 from jobs.admin.refusals import refusals
 from jobs.models import Pause
@@ -34,7 +35,12 @@ class PauseForm(FirmChoiceForm):
         choices=[("", "Every category"), *((word.value, word.value) for word in Category)],
         widget=UnfoldAdminSelectWidget(),
     )
-    job_type = forms.ChoiceField(required=False, label="Type", widget=UnfoldAdminSelectWidget())
+    job_type = forms.ChoiceField(
+        required=False,
+        label="Type",
+        choices=lambda: [("", "Every type"), *type_choices()],
+        widget=UnfoldAdminSelectWidget(),
+    )
     reason = TextAnswer(help_text="Shown with each job it holds back, and kept in the audit log.")
     until = forms.DateTimeField(
         required=False,
@@ -46,11 +52,6 @@ class PauseForm(FirmChoiceForm):
 
     def __init__(self, access: Access, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(access, Role.OPERATOR, data)
-        types = [(declared.name, declared.name) for declared in registry.all_types()]
-        self.fields["job_type"].choices = [  # type: ignore[attr-defined]  # a choice field
-            ("", "Every type"),
-            *types,
-        ]
 
 
 class PauseWork(ListAct):

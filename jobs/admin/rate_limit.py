@@ -12,17 +12,15 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import display
 
-from jobs.admin.everywhere import where_in_words
+from jobs.admin.everywhere import FirmOrAllAdmin, where_in_words
 from jobs.admin.filters import FirmFilter, JobTypeFilter
 from jobs.admin.rate_limit_acts import ChangeLimit, ClearLimit, SetLimit, rate_in_words
 from jobs.ages import in_words
 from jobs.models import RateBucket, RateLimit
-from tenants.admin.base import sees_several_firms
-from tenants.admin.list_acts import ListActingAdmin
 
 
 @admin.register(RateLimit)
-class RateLimitAdmin(ListActingAdmin):
+class RateLimitAdmin(FirmOrAllAdmin):
     """How often types may start."""
 
     acts = (ChangeLimit(), ClearLimit())
@@ -47,11 +45,6 @@ class RateLimitAdmin(ListActingAdmin):
             }
         )
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
-        """Show where it holds only to those who see several firms."""
-        columns = super().get_list_display(request)
-        return columns if sees_several_firms() else [name for name in columns if name != "where"]
-
     def subject(self, row: RateLimit) -> str:
         """Name the type, the rate and where it holds."""
         return f"{row.job_type}, {rate_in_words(row)}: {where_in_words(row)}"
@@ -59,11 +52,6 @@ class RateLimitAdmin(ListActingAdmin):
     def after_act(self, row: RateLimit) -> str:
         """Return to the list: the limit may be gone."""
         return reverse("admin:jobs_ratelimit_changelist")
-
-    @display(description="Firm")
-    def where(self, limit: RateLimit) -> str:
-        """Name the firm, or say that it is every firm."""
-        return where_in_words(limit)
 
     @display(description="At most")
     def rate(self, limit: RateLimit) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
-from jobs import limits, registry
+from jobs import limits
+from jobs.admin.base import type_choices
 from jobs.admin.everywhere import FirmOrAllAct, where_in_words
 from jobs.admin.refusals import refusals
 from jobs.models import RateLimit
@@ -48,15 +49,14 @@ class RateForm(forms.Form):
 class NewRateForm(RateForm, FirmChoiceForm):
     """Which type to limit, where, and to what."""
 
-    job_type = forms.ChoiceField(label="Type", widget=UnfoldAdminSelectWidget())
+    job_type = forms.ChoiceField(
+        label="Type",
+        choices=lambda: [("", "Choose a type"), *type_choices()],
+        widget=UnfoldAdminSelectWidget(),
+    )
 
     def __init__(self, access: Access, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(access, Role.ADMIN, data)
-        types = [(declared.name, declared.name) for declared in registry.all_types()]
-        self.fields["job_type"].choices = [  # type: ignore[attr-defined]  # a choice field
-            ("", "Choose a type"),
-            *types,
-        ]
         self.order_fields(["everywhere", "firm", "job_type"])
 
 

@@ -15,7 +15,8 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from jobs import registry, schedule
+from jobs import schedule
+from jobs.admin.base import type_choices
 from jobs.admin.refusals import refusals
 from jobs.errors import ScheduleInvalid
 from jobs.models import Schedule
@@ -72,10 +73,13 @@ class TimetableFields(forms.Form):
 class NewScheduleForm(FirmChoiceForm, TimetableFields):
     """Whom a new schedule is for, what it enqueues, and when."""
 
-    job_type = forms.ChoiceField(label="Type", widget=UnfoldAdminSelectWidget())
+    job_type = forms.ChoiceField(
+        label="Type", choices=type_choices, widget=UnfoldAdminSelectWidget()
+    )
     group_name = forms.ChoiceField(
         required=False,
         label="For every",
+        choices=lambda: [("", "firm"), *((name, name) for name in group_names())],
         widget=UnfoldAdminSelectWidget(),
         help_text="One job a run for each of these; else one for the firm.",
     )
@@ -83,10 +87,6 @@ class NewScheduleForm(FirmChoiceForm, TimetableFields):
 
     def __init__(self, access: Access, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(access, Role.DEVELOPER, data)
-        types = [(declared.name, declared.name) for declared in registry.all_types()]
-        groups = [("", "firm"), *((name, name) for name in group_names())]
-        for name, choices in (("job_type", types), ("group_name", groups)):
-            self.fields[name].choices = choices  # type: ignore[attr-defined]  # choice fields
         self.order_fields(list(self.field_order))
 
 
@@ -113,7 +113,7 @@ class NewSchedule(ListAct):
         """Store it."""
         columns = dict(answers)
         owner = columns.pop("firm")
-        with _faults_at_their_fields(self.form_fields):
+        with _faults_at_their_fields(NewScheduleForm):
             made = schedule.create_schedule(
                 firm=owner or Firm.objects.system(),
                 target=_target(columns["group_name"], everywhere=owner is None),
@@ -121,8 +121,6 @@ class NewSchedule(ListAct):
                 **{**columns, "payload": columns["payload"] or {}},
             )
         return f"{made.name} runs next at {made.next_run_at:%Y-%m-%d %H:%M:%S} UTC."
-
-    form_fields = frozenset(NewScheduleForm.base_fields)
 
 
 class ChangeSchedule(Act):
@@ -145,15 +143,15 @@ class ChangeSchedule(Act):
         return "A new timetable begins with its first run from now on. Jobs that wait stay."
 
     def seen(self, row: Schedule) -> str:
-        """Rest on the row as it was changed last."""
-        return str(row.updated_at)
+        """Rest on what the form shows: the row itself is written with every run."""
+        return str({name: getattr(row, name) for name in TimetableFields.base_fields})
 
     def perform(self, row: Schedule, answers: Answers, by: Actor) -> None:
         """Store the changes."""
         columns = dict(answers)
         reason = columns.pop("reason")
         columns["payload"] = columns["payload"] or {}
-        with _faults_at_their_fields(frozenset(ChangeScheduleForm.base_fields)):
+        with _faults_at_their_fields(ChangeScheduleForm):
             schedule.change_schedule(row, by=by, reason=reason, **columns)
 
     def told(self, row: Schedule) -> str:
@@ -168,14 +166,18 @@ def _target(group_name: str, *, everywhere: bool) -> ScheduleTarget:
 
 
 @contextmanager
-def _faults_at_their_fields(known: frozenset[str]) -> Iterator[None]:
+def _faults_at_their_fields(form: type[forms.Form]) -> Iterator[None]:
     """Put what is refused at the field it is about, where it is about one of the form."""
     with refusals():
         try:
             yield
         except ScheduleInvalid as error:
             fields = {fault.field.partition(".")[0] for fault in error.faults}
-            one = next(iter(fields)) if len(fields) == 1 and fields <= known else None
+            one = (
+                next(iter(fields))
+                if len(fields) == 1 and fields <= form.base_fields.keys()
+                else None
+            )
             lines = [
                 fault.message if fault.field == one else f"{fault.field}: {fault.message}"
                 for fault in error.faults

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, cast
+
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -10,6 +14,7 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from jobs.admin.base import age
+from jobs.lists import running_jobs
 from jobs.models import Worker
 from tenants.admin.base import ReadOnlyAdmin, sees_all_firms
 
@@ -43,6 +48,20 @@ class WorkerAdmin(ReadOnlyAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow platform staff: a worker's row names jobs of every firm."""
         return sees_all_firms()
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Show of each worker what runs now."""
+        found: ChangeList = super().get_changelist_instance(request)
+        _forget_ended(found.result_list)
+        return found
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Model:
+        """Show what runs now."""
+        found: Any = super().get_object(request, object_id, from_field)
+        _forget_ended([found])
+        return cast("Model", found)
 
     @display(description="Worker")
     def name(self, worker: Worker) -> str:
@@ -80,3 +99,9 @@ class WorkerAdmin(ReadOnlyAdmin):
     def since(self, worker: Worker) -> str:
         """Say when it started."""
         return age(worker.started_at)
+
+
+def _forget_ended(workers: Iterable[Worker]) -> None:
+    running = running_jobs(workers)
+    for worker in workers:
+        worker.running = [job_id for job_id in worker.running if job_id in running]

@@ -11,8 +11,7 @@ from rest_framework.response import Response
 from jobs.api.answers import WorkerSerializer
 from jobs.api.requests import PageQuery
 from jobs.api.views import QueueView
-from jobs.lists import list_workers
-from jobs.models import JobQueue
+from jobs.lists import list_workers, running_jobs
 from jobs.shapes import worker_row
 from tenants.api.schema import operation, page_of
 
@@ -34,9 +33,7 @@ class WorkerList(QueueView):
     def get(self, request: Request) -> Response:
         """Return a page of workers."""
         page = list_workers(limit=self.query["limit"], cursor=self.query.get("cursor"))
-        running = {job_id for worker in page.rows for job_id in worker.running}
-        found = JobQueue.objects.filter(pk__in=running).values_list("pk", flat=True)
-        in_sight = {str(job_id) for job_id in found}
+        in_sight = running_jobs(page.rows)
         return Response(
             {
                 "results": [worker_row(worker, in_sight) for worker in page.rows],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.core.management.base import CommandParser
+from rich.table import Column
 
 from jobs.ages import since_in_words
 from jobs.cli.arguments import add_page_options, cursor_refused
@@ -41,7 +42,14 @@ class ListSchedules(Verb):
             now = database_now()
             command.table(
                 "",
-                ["Schedule", "Name", "Type", "Runs", "Next run", "Firm"],
+                [
+                    Column("Schedule", no_wrap=True),
+                    "Name",
+                    "Type",
+                    "Runs",
+                    Column("Next run", no_wrap=True),
+                    Column("Firm", no_wrap=True),
+                ],
                 [
                     (
                         short_id(row.pk),

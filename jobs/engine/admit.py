@@ -38,7 +38,7 @@ FIRST = Strand(0, "", "")
 class Sweep:
     """Where a worker's sweep goes on: in turn every strand comes first."""
 
-    place: Strand = field(default=FIRST)
+    place: Strand = FIRST
 
     def step(self) -> int:
         """Look over the next strands and let through what can be; return how many jobs."""

@@ -9,7 +9,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.history import Counted, count
 from jobs.engine.locks import free_job_locks
-from jobs.engine.lookup import job_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue
@@ -31,7 +31,7 @@ def cancel(job_id: UUID, *, by: Actor = SERVICE, reason: str = "") -> bool:
 
 
 def _cancel(job_id: UUID, by: Actor, reason: str) -> bool:
-    job = job_in_sight(job_id)
+    job = in_sight(JobQueue, job_id)
     if _cancel_pending(job_id):
         if job.lock_key is not None:
             free_job_locks([job_id])

@@ -147,11 +147,7 @@ def _walk(
         ),
         [*params, most],
     )
-    strands = (
-        sorted(Strand(*row[:3]) for row in found)
-        if len(starts) > 1
-        else [Strand(*row[:3]) for row in found]
-    )
+    strands = [Strand(*row[:3]) for row in found]
     heads = [_head(row) for row in found if row[3] is not None and row[6]]
     # A head without a slot stays where others of its key might get one: it was there before them.
     open_keys = {head.strand.key for head in heads if head.free_slots > 0}

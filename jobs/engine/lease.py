@@ -89,13 +89,13 @@ def note_running(worker_id: UUID, job_ids: Iterable[UUID]) -> bool:
     return touched == 1
 
 
-def mark_processing(claims: Sequence[Claim]) -> None:
-    """Set `processing` on jobs whose handlers have been running for a while.
+def mark_processing(claims: Sequence[Claim]) -> set[UUID]:
+    """Set `processing` on jobs whose handlers have been running for a while; return which it was.
 
     One whose row its handler holds in a transaction is left out: the pulse must not wait for it.
     """
     if not claims:
-        return
+        return set()
     dialect = dialects.current()
     now = dialect.now_sql()
     rows, params = dialect.rows_sql(
@@ -103,8 +103,8 @@ def mark_processing(claims: Sequence[Claim]) -> None:
         {"id": Column.UUID, "token": Column.BIGINT},
         sorted((claim.job_id, claim.lease_token) for claim in claims),
     )
-    in_transaction(
-        lambda: run(
+    marked = in_transaction(
+        lambda: fetch(
             f"""
             UPDATE jobs_jobqueue AS j
             SET status = 'processing', started_at = {now}, updated_at = {now}
@@ -113,10 +113,12 @@ def mark_processing(claims: Sequence[Claim]) -> None:
                 WHERE (q.job_id, q.lease_token) IN (SELECT r.id, r.token FROM {rows})
                 {dialect.skip_locked}
             )
+            RETURNING job_id
             """,
             params,
         )
     )
+    return {dialect.read_uuid(row[0]) for row in marked}
 
 
 def still_held(claim: Claim) -> bool:

@@ -15,7 +15,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.lookup import pause_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.park import park_type
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.errors import ReasonMissing, UnknownJob, WrongState
@@ -117,7 +117,7 @@ def resume(pause_id: UUID, *, reason: str, by: Actor) -> None:
 
 
 def _resume(pause_id: UUID, reason: str, by: Actor) -> None:
-    row = pause_in_sight(pause_id)
+    row = in_sight(Pause, pause_id)
     dialect = dialects.current()
     run("DELETE FROM jobs_pause WHERE id = %s", [dialect.value(Column.UUID, row.pk)])
     record_act(

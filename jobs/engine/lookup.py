@@ -9,15 +9,7 @@ from django.db import models
 
 from jobs.engine.transactions import reading
 from jobs.errors import UnknownJob
-from jobs.models import (
-    Attempt,
-    CircuitBreaker,
-    ConcurrencyLock,
-    DeadLetterQueue,
-    JobQueue,
-    Pause,
-    Schedule,
-)
+from jobs.models import Attempt, JobQueue
 from tenants.scope import current_scope
 
 M = TypeVar("M", bound=models.Model)
@@ -49,61 +41,12 @@ def read_with_attempts(job_id: UUID) -> tuple[JobQueue, list[Attempt]]:
     return reading(read)
 
 
-def job_in_sight(job_id: UUID) -> JobQueue:
-    """Return the job, locked for the transaction.
+def in_sight(model: type[M], pk: UUID) -> M:
+    """Return the row (a job, a dead letter, a lock, ...), locked for the transaction.
 
     Raises:
-        UnknownJob: no such job in sight.
+        UnknownJob: no such row in sight.
     """
-    return _in_sight(JobQueue, job_id)
-
-
-def dead_letter_in_sight(dead_letter_id: UUID) -> DeadLetterQueue:
-    """Return the dead letter, locked for the transaction.
-
-    Raises:
-        UnknownJob: no such dead letter in sight.
-    """
-    return _in_sight(DeadLetterQueue, dead_letter_id)
-
-
-def lock_in_sight(lock_id: UUID) -> ConcurrencyLock:
-    """Return the lock, locked for the transaction.
-
-    Raises:
-        UnknownJob: no such lock in sight.
-    """
-    return _in_sight(ConcurrencyLock, lock_id)
-
-
-def pause_in_sight(pause_id: UUID) -> Pause:
-    """Return the pause, locked for the transaction.
-
-    Raises:
-        UnknownJob: no such pause in sight.
-    """
-    return _in_sight(Pause, pause_id)
-
-
-def breaker_in_sight(breaker_id: UUID) -> CircuitBreaker:
-    """Return the circuit breaker, locked for the transaction.
-
-    Raises:
-        UnknownJob: no such breaker in sight.
-    """
-    return _in_sight(CircuitBreaker, breaker_id)
-
-
-def schedule_in_sight(schedule_id: UUID) -> Schedule:
-    """Return the schedule, locked for the transaction.
-
-    Raises:
-        UnknownJob: no such schedule in sight.
-    """
-    return _in_sight(Schedule, schedule_id)
-
-
-def _in_sight(model: type[M], pk: UUID) -> M:
     manager: Any = model._default_manager
     scope = current_scope()
     # Code of the firm's own project may act without a scope: it holds the id.

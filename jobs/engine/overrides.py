@@ -8,7 +8,7 @@ from uuid import UUID
 from jobs import registry
 from jobs.breaker import Breaker, Circuit
 from jobs.engine.breakers import begin, write
-from jobs.engine.lookup import breaker_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import in_transaction
 from jobs.errors import ReasonMissing, WrongState
 from jobs.models import CircuitBreaker
@@ -30,7 +30,7 @@ def close(breaker_id: UUID, reason: str, *, by: Actor) -> None:
 
 
 def _close(breaker_id: UUID, reason: str, by: Actor) -> None:
-    row = breaker_in_sight(breaker_id)
+    row = in_sight(CircuitBreaker, breaker_id)
     key = (row.firm_id, row.job_type)
     circuit = begin(key)
     if circuit.state is BreakerState.CLOSED:

@@ -6,7 +6,7 @@ what was ready before the limit came (or meanwhile) where admission finds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jobs.engine import dialects
@@ -40,7 +40,7 @@ Entry = tuple[Any, ...]
 class Parking:
     """Where a worker's look over the claim index goes on."""
 
-    _after: Entry | None = field(default=None)
+    _after: Entry | None = None
 
     def step(self) -> bool:
         """Park what is found at the next stretch of the index; False: it was the last one.
@@ -129,13 +129,13 @@ def _park_surplus() -> int:
 
 
 def _park_type(firm_id: int | None, job_type: str) -> None:
-    which, params = "q.admitted AND q.job_type = %s", [job_type]
-    if firm_id is None:
-        while _park(which, params) == CHUNK:
-            pass
-    else:
-        while _park(f"{which} AND q.firm_id = %s", [*params, firm_id]) == CHUNK:
-            pass
+    which = "q.admitted AND q.job_type = %s"
+    params: list[Any] = [job_type]
+    if firm_id is not None:
+        which += " AND q.firm_id = %s"
+        params.append(firm_id)
+    while _park(which, params) == CHUNK:
+        pass
 
 
 def _park(which: str, params: list[Any], *, order: str = "", most: int = CHUNK) -> int:

@@ -11,7 +11,7 @@ from django.db import transaction
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.lookup import dead_letter_in_sight, job_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.resolve import resolve
 from jobs.engine.restart import Restart, restart
 from jobs.engine.retry import set_off
@@ -54,8 +54,8 @@ def _reprocess(
     priority: int | None,
     note: str,
 ) -> UUID:
-    letter = dead_letter_in_sight(dead_letter_id)
-    job = job_in_sight(letter.original_job_id)
+    letter = in_sight(DeadLetterQueue, dead_letter_id)
+    job = in_sight(JobQueue, letter.original_job_id)
     change = _change(job, payload, priority)
     resolve(letter.pk, Resolution.REPROCESSED, by, note)
     restarted = restart(job.job_id, change)
@@ -114,7 +114,7 @@ def discard(dead_letter_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:
 
 
 def _discard(dead_letter_id: UUID, reason: str, by: Actor) -> None:
-    letter = dead_letter_in_sight(dead_letter_id)
+    letter = in_sight(DeadLetterQueue, dead_letter_id)
     resolve(letter.pk, Resolution.DISCARDED, by, reason)
     dialect = dialects.current()
     run(
@@ -147,7 +147,7 @@ def escalate(
 
 
 def _escalate(dead_letter_id: UUID, reason: str, to: AbstractBaseUser | None, by: Actor) -> int:
-    letter = dead_letter_in_sight(dead_letter_id)
+    letter = in_sight(DeadLetterQueue, dead_letter_id)
     resolve(letter.pk, Resolution.ESCALATED, by, reason, from_resolutions=("",))
     assignee = None if to is None else int(to.pk)
     run(

@@ -8,11 +8,12 @@ from django.db import transaction
 
 from jobs.engine.admit import admit
 from jobs.engine.freed import Freed
-from jobs.engine.lookup import job_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.resolve import close_as_reprocessed
 from jobs.engine.restart import Restart, Restarted, restart
 from jobs.engine.transactions import in_transaction
 from jobs.engine.wakeup import wake
+from jobs.models import JobQueue
 from tenants.audit import SERVICE, Actor, record_act
 
 
@@ -28,7 +29,7 @@ def retry(job_id: UUID, *, by: Actor = SERVICE, reason: str = "") -> None:
 
 
 def _retry(job_id: UUID, by: Actor, reason: str) -> None:
-    job = job_in_sight(job_id)
+    job = in_sight(JobQueue, job_id)
     restarted = restart(job_id, Restart())
     close_as_reprocessed(job_id, job.firm_id, by, reason)
     record_act(

@@ -8,7 +8,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.lookup import lock_in_sight
+from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.errors import ReasonMissing, WrongState
 from jobs.models import ConcurrencyLock
@@ -108,7 +108,7 @@ def force_release(lock_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:
 
 
 def _force_release(lock_id: UUID, reason: str, by: Actor) -> None:
-    lock = lock_in_sight(lock_id)
+    lock = in_sight(ConcurrencyLock, lock_id)
     dialect = dialects.current()
     freed = run(
         f"""

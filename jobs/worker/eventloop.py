@@ -65,7 +65,9 @@ class EventLoop:
         if not self._asked:
             self._asked = True
             self._looks = 0
-            self.call(self._answer)
+            # A loop that the end of the worker has closed keeps nobody waiting.
+            with contextlib.suppress(RuntimeError):
+                self.call(self._answer)
             return None
         self._looks += 1
         return asyncio.current_task(self._loop) if self._looks >= BLOCKED_LOOKS else None

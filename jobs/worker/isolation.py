@@ -51,6 +51,7 @@ class IsolatedProcess:
         mine, its = socket.socketpair()
         self._channel = Channel(mine)
         self.idle_since = 0.0
+        self._killed = False
         with its:
             try:
                 # A handler that signals its group reaches nobody else.
@@ -66,8 +67,8 @@ class IsolatedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not ended."""
-        return self._process.poll() is None
+        """Whether the process has neither ended nor been killed, of which it ends a moment later."""
+        return not self._killed and self._process.poll() is None
 
     def wait_until_ready(self) -> None:
         """Wait until it can take a job.
@@ -98,6 +99,7 @@ class IsolatedProcess:
 
     def kill(self) -> None:
         """End the process, whatever it does."""
+        self._killed = True
         self._process.kill()
 
     def end(self) -> None:

@@ -34,6 +34,8 @@ LARGEST_CLAIM = 500
 DRAIN_SECONDS = 30.0
 # A signal that comes while all threads are busy is seen within this time.
 BUSY_LOOK_SECONDS = 0.2
+# So is the end of the last handler of a burst.
+BURST_LOOK_SECONDS = 0.02
 
 
 class WorkerLoop:
@@ -105,7 +107,10 @@ class WorkerLoop:
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
             wanted = min(wanted, self.options.max_jobs - self._claimed)
-        if wanted <= 0 or not self.state.lease.trusted:
+        if not self.state.lease.trusted:
+            self.state.stopping.wait(BUSY_LOOK_SECONDS)
+            return True
+        if wanted <= 0:
             self._pool.wait_for_room(BUSY_LOOK_SECONDS)
             return True
         try:
@@ -141,7 +146,7 @@ class WorkerLoop:
             self._listener.wait(self.options.poll_seconds * self.state.rng.uniform(0.8, 1.2))
             return True
         if not (self._pool.idle and self._completer.idle):
-            self._pool.wait_for_room(0.02)
+            self._listener.wait(BURST_LOOK_SECONDS)
             return True
         self._maintenance.run_once()
         claims = self._claim(1)

@@ -48,6 +48,7 @@ class Pool:
     def __init__(self, state: WorkerState, size: int) -> None:
         self._state = state
         self._size = size
+        self._most_alone = min(MOST_PROCESSES, max(size - 1, 1))
         self._line = Line()
         self._started = Started(state)
         self._event_loop = EventLoop(state.start_thread)
@@ -76,7 +77,9 @@ class Pool:
                 target = self._size - self._busy
             else:
                 target = self._size * self._chunk_size() * 2
-            return max(target - len(self._line), 0)
+            # Suspects beyond those whose turn it is wait long: they keep no room from the others.
+            next_alone = min(self._line.suspects - self._preparing, self._most_alone - self._alone)
+            return max(target - self._line.ordinary - next_alone, 0)
 
     def put(self, claims: Sequence[Claim]) -> None:
         """Add claims to the line."""
@@ -139,12 +142,11 @@ class Pool:
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.is_set():
+            self._isolation.end_idle()
             if self._may_run_suspect():
                 self._occupied(lambda: self._run_suspect(outage))
             elif chunk := self._take_chunk():
                 self._occupied(lambda: self._run_chunk(chunk, outage))
-            else:
-                self._isolation.end_idle()
         self._event_loop.stop()
         self._isolation.end_idle(0)
         connection.close()
@@ -172,8 +174,7 @@ class Pool:
     def _may_run_suspect(self) -> bool:
         """Take the turn to run a suspect, if one waits that nobody prepares for."""
         with self._changed:
-            most = min(MOST_PROCESSES, max(self._size - 1, 1))
-            if self._alone >= most or self._preparing >= self._line.suspects:
+            if self._alone >= self._most_alone or self._preparing >= self._line.suspects:
                 return False
             self._alone += 1
             self._preparing += 1
@@ -232,7 +233,7 @@ class Pool:
             return
         attempt = self._attempt(claim, Signals(lease_lost=lease.lost), process)
         running = self.running.add(claim, attempt)
-        if lease.lost.is_set():
+        if lease.lost.is_set() or self._abandoned:
             attempt.stop(Stop.LEASE_LOST)
         try:
             outcome = attempt.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 from django.db import connection
@@ -18,8 +19,7 @@ from jobs.worker.pool import Pool
 from jobs.worker.state import Lease, WorkerState
 
 TICK_SECONDS = 0.05
-# Shorter jobs go from claimed to completed directly: one write less.
-PROCESSING_AFTER_SECONDS = 0.05
+MARK_AGAIN_SECONDS = 1.0
 BEATS_PER_LEASE = 4
 CANCEL_LOOK_SECONDS = 1.0
 
@@ -90,11 +90,12 @@ class Pulse:
         self._register(fresh)
 
     def _mark_processing(self) -> None:
-        horizon = time.monotonic() - PROCESSING_AFTER_SECONDS
-        due = [one for one in self._pool.running() if not one.marked and one.since <= horizon]
-        mark_processing([one.claim for one in due])
+        now = time.monotonic()
+        due = [one for one in self._pool.running() if one.mark_at <= now]
+        marked = mark_processing([one.claim for one in due])
         for one in due:
-            one.marked = True
+            # A row that somebody held will be free again.
+            one.mark_at = inf if one.claim.job_id in marked else now + MARK_AGAIN_SECONDS
 
     def _pass_on_cancel_requests(self) -> None:
         """Ask the database now and then whether a running job should stop."""

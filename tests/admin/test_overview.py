@@ -103,6 +103,20 @@ def test_a_silent_and_a_dead_worker_look_different(staff: Client, live_worker: W
     assert "dead" in staff.get(address).content.decode()
 
 
+@pytest.mark.req("W-05")
+def test_a_worker_is_not_shown_with_jobs_that_have_ended(
+    staff: Client, live_worker: Worker, acme: FirmRows
+) -> None:
+    runs = make_job(acme.firm, status="processing", worker_id=live_worker.pk)
+    live_worker.running = [str(acme.dead.pk), str(runs.pk)]
+    live_worker.save()
+    listed = staff.get(reverse("admin:jobs_worker_changelist")).content.decode()
+    assert "1 of 3" in listed
+    page = staff.get(reverse("admin:jobs_worker_change", args=[live_worker.pk])).content.decode()
+    assert str(runs.pk) in page
+    assert str(acme.dead.pk) not in page
+
+
 def test_an_error_shows_the_houses_page_and_no_details(
     acme: FirmRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:

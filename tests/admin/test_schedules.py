@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from jobs import schedule
 from jobs.models import JobQueue, Schedule
 from jobs.states import ScheduleTarget
 from tenants.models import Role
@@ -99,6 +100,21 @@ def test_a_developer_changes_a_timetable(developer: Client, acme: FirmRows) -> N
     refused = submit(developer, row, "edit", time_zone="Mars/Olympus")
     assert refused.status_code == 400
     assert "is no time zone" in str(refused.context["form"].errors["time_zone"])
+
+
+def test_a_run_meanwhile_does_not_hinder_a_change_but_another_change_does(
+    developer: Client, acme: FirmRows
+) -> None:
+    row = acme.schedule
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(payload={})
+    opened = developer.get(act_url(row, "edit")).context
+    answers = {**opened["form"].initial, "cron": "0 5 * * *", "interval_seconds": ""}
+    answers |= {"seen": opened["seen"], "payload": "{}", "reason": ""}
+    schedule.run_now(row)
+    assert developer.post(act_url(row, "edit"), answers).status_code == 302
+    assert now(row).cron == "0 5 * * *"
+    assert developer.post(act_url(row, "edit"), answers).status_code == 409
 
 
 def new_schedule(client: Client, **answers: str) -> Any:

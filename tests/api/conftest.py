@@ -195,16 +195,21 @@ def globex(other_firm: Firm) -> FirmRows:
 
 @pytest.fixture
 def worker(acme: FirmRows, globex: FirmRows) -> Worker:
-    """Return a live worker that runs a job of each firm."""
-    return Worker.objects.create(
+    """Return a live worker that runs a job of each firm; its row names one that has ended, too."""
+    found = Worker.objects.create(
         host="host-1",
         pid=42,
         version="1",
         concurrency=3,
         job_types=["noop"],
-        running=[str(acme.waiting.pk), str(globex.waiting.pk)],
         lease_expires_at=timezone.now() + timedelta(hours=1),
     )
+    in_flight = [
+        make_job(rows.firm, status="processing", worker_id=found.pk) for rows in (acme, globex)
+    ]
+    found.running = [str(job.pk) for job in [*in_flight, acme.dead]]
+    found.save()
+    return found
 
 
 @pytest.fixture

@@ -187,10 +187,11 @@ def test_figures_are_of_ones_own_firm_alone(viewer: Api, acme: FirmRows, globex:
 def test_of_a_workers_jobs_only_ones_own_are_named(
     viewer: Api, staff: Api, acme: FirmRows, globex: FirmRows, worker: Worker
 ) -> None:
+    ours, theirs, _ended = worker.running
     (mine,) = viewer.results("workers/")
-    assert mine["running"] == [str(acme.waiting.pk)]
+    assert mine["running"] == [ours]
     (all_of_it,) = staff.results("workers/")
-    assert all_of_it["running"] == worker.running
+    assert all_of_it["running"] == [ours, theirs]
 
 
 def test_a_member_of_two_firms_sees_both_and_acts_by_the_role_in_each(

@@ -8,13 +8,13 @@ and the heavy one (1 is perfectly fair). Keeps the figures as JSON under var/ben
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 from collections import Counter
 from statistics import median, quantiles
 from typing import Any
+
+from tests.benchmarks.harness import empty_database, keep
 
 FIRMS = 10_000
 HEAVY_JOBS = 300_000
@@ -25,25 +25,10 @@ BATCHES = {1: 200, 10: 1_000, 100: 5_000, 500: 2 * (FIRMS + 1)}
 
 def main() -> int:
     """Measure and print; return 0."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    import django
-
-    django.setup()
-    from django.conf import settings
-    from django.db import connection
-    from django.test.utils import setup_databases, teardown_databases
-
-    settings.LOGGING_CONFIG = None
-    databases = setup_databases(verbosity=0, interactive=False)
-    try:
+    with empty_database() as vendor:
         results = _measure()
-        _print(results, connection.vendor)
-        folder = settings.VAR_DIR / "bench"
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"database": connection.vendor, "fairness": results}, indent=1)
-        (folder / f"fairness-{connection.vendor}.json").write_text(text, encoding="utf-8")
-    finally:
-        teardown_databases(databases, verbosity=0)
+        _print(results, vendor)
+        keep("fairness", vendor, {"fairness": results})
     return 0
 
 

@@ -7,8 +7,6 @@ settled, or was rescued) to the moment the next job of the key was claimed. The 
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
 import time
@@ -16,6 +14,8 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
+
+from tests.benchmarks.harness import empty_database, keep
 
 JOBS = 20_000
 KEYS = 50
@@ -29,27 +29,13 @@ SETTLED_WITHIN_SECONDS = 900
 
 def main() -> int:
     """Measure and print; return 0."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    import django
-
-    django.setup()
-    from django.conf import settings
-    from django.test.utils import setup_databases, teardown_databases
-
-    settings.LOGGING_CONFIG = None
-    databases = setup_databases(verbosity=0, interactive=False)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            result = _measure(Path(folder))
-        _report(result)
-    finally:
-        teardown_databases(databases, verbosity=0)
+    with empty_database() as vendor, tempfile.TemporaryDirectory() as folder:
+        text = keep("locks", vendor, _measure(Path(folder)))
+        sys.stdout.write(f"{text}\n")
     return 0
 
 
 def _measure(folder: Path) -> dict[str, Any]:
-    from django.db import connection
-
     from jobs.states import Status
     from tenants.models import Firm
     from tests.support.handover import recorded_handovers, waits
@@ -70,7 +56,6 @@ def _measure(folder: Path) -> dict[str, Any]:
         gaps = [gap * 1000 for gap in waits()]
     assert queue.statuses() == {Status.COMPLETED: JOBS}, queue.statuses()
     return {
-        "database": connection.vendor,
         "jobs": JOBS,
         "keys": KEYS,
         "kills": KILLS,
@@ -101,16 +86,6 @@ def _run(queue: Any, fleet: Any) -> None:
         workers.pop(0).kill()
         workers.append(fleet.start(*arguments, lease_seconds=LEASE_SECONDS).wait_until_started())
     queue.wait_until_settled(timeout=SETTLED_WITHIN_SECONDS)
-
-
-def _report(result: dict[str, Any]) -> None:
-    from django.conf import settings
-
-    folder = settings.VAR_DIR / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result, indent=1)
-    (folder / f"locks-{result['database']}.json").write_text(text, encoding="utf-8")
-    sys.stdout.write(f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ bound (300 ms on PostgreSQL, 500 ms on SQLite). Keeps the figures as JSON under 
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 from statistics import median, quantiles
 from typing import Any
+
+from tests.benchmarks.harness import empty_database, keep
 
 ROUNDS = 40
 BOUND_MS = {"postgresql": 300, "sqlite": 500}
@@ -20,27 +20,10 @@ BOUND_MS = {"postgresql": 300, "sqlite": 500}
 
 def main() -> int:
     """Measure and print; return 0."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    import django
-
-    django.setup()
-    from django.conf import settings
-    from django.db import connection
-    from django.test.utils import setup_databases, teardown_databases
-
-    settings.LOGGING_CONFIG = None
-    # Not setup_test_environment(): it keeps a copy of every template's context, which doubles the
-    # time of a list page and is no part of the product.
-    databases = setup_databases(verbosity=0, interactive=False)
-    try:
+    with empty_database() as vendor:
         results = _measure()
-        _print(results, BOUND_MS[connection.vendor], connection.vendor)
-        folder = settings.VAR_DIR / "bench"
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"database": connection.vendor, "pages": results}, indent=1)
-        (folder / f"pages-{connection.vendor}.json").write_text(text, encoding="utf-8")
-    finally:
-        teardown_databases(databases, verbosity=0)
+        _print(results, BOUND_MS[vendor], vendor)
+        keep("pages", vendor, {"pages": results})
     return 0
 
 

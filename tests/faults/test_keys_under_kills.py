@@ -9,9 +9,10 @@ import pytest
 
 from jobs.states import Status
 from tests.support.invariants import check_exclusion
+from tests.support.journal import Entry
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
-from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
 
 pytestmark = pytest.mark.processes
 
@@ -20,7 +21,7 @@ SUITE = (300, 10, 3)
 CHAOS = (20_000, 50, 60)
 WORKERS = 3
 CONCURRENCY = "18"
-JOB_SECONDS = 0.004
+JOB_SECONDS = 0.01
 
 
 @pytest.mark.req("J-20", "J-09", "J-14")
@@ -30,26 +31,46 @@ def test_handlers_of_one_key_never_overlap_while_workers_are_killed_at_random(
     jobs, keys, kills = CHAOS if chaos else SUITE
     rng = Random(11)
     start = ("--concurrency", CONCURRENCY)
-    workers = [fleet.start(*start, lease_seconds=SHORT_LEASE_SECONDS) for _ in range(WORKERS)]
-    for number in range(keys):
-        key = f"key-{number}"
-        queue.add(jobs // keys, lock_key=key, label=key, seconds=JOB_SECONDS)
+    share = jobs // (kills + 1) // keys
+    workers = fleet.start_many(WORKERS, *start, lease_seconds=SHORT_LEASE_SECONDS)
 
-    killed_at = []
-    for _ in range(kills):
-        victim = workers.pop(0).wait_until_started()
-        seen = len(queue.journal.starts(session=victim.session))
-        more = rng.randint(1, keys)
-        wait_until(
-            lambda: len(queue.journal.starts(session=victim.session)) >= seen + more,  # noqa: B023 - waited for at once
-            "keyed jobs started by the next victim",
-        )
+    deaths: dict[int, float] = {}
+    for round_number in range(kills + 1):
+        begun = len(queue.journal.starts())
+        for number in range(keys):
+            key = f"key-{number}"
+            queue.add(share, lock_key=key, label=key, seconds=JOB_SECONDS)
+        if round_number == kills:
+            break
+        more = rng.randint(1, share * keys // 2)
+        victim = _worker_of(_start(queue, begun + more), workers)
         victim.kill()
-        killed_at.append(time.monotonic())
+        deaths[victim.session] = time.monotonic()
+        workers.remove(victim)
         workers.append(fleet.start(*start, lease_seconds=SHORT_LEASE_SECONDS))
     queue.wait_until_settled(timeout=600 if chaos else 60)
     fleet.kill()
 
-    assert queue.statuses() == {Status.COMPLETED: keys * (jobs // keys)}
-    check_exclusion(queue.journal, deaths=killed_at)
+    assert queue.statuses() == {Status.COMPLETED: (kills + 1) * share * keys}
+    ended = {
+        (entry.job_id, entry.fence) for entry in queue.journal.entries() if entry.what == "end"
+    }
+    cut = [one for one in queue.journal.starts() if (one.job_id, one.fence) not in ended]
+    assert {one.session for one in cut} <= deaths.keys()
+    assert cut, "no kill has met a handler"
+    check_exclusion(queue.journal, deaths)
     queue.check()
+
+
+def _start(queue: Scenario, number: int) -> Entry:
+    """Wait until so many handlers have started; return the start of the latest."""
+    starts = wait_until(
+        lambda: len(found := queue.journal.starts()) >= number and found,
+        f"the start of {number} handlers",
+        timeout=60,
+    )
+    return starts[-1]
+
+
+def _worker_of(entry: Entry, workers: list[WorkerProcess]) -> WorkerProcess:
+    return next(worker for worker in workers if worker.session == entry.session)

@@ -178,6 +178,8 @@ def test_limits_are_in_the_log(system_firm):
         (("test.work", 0, 1), "amount"),
         (("test.work", 2**31, 1), "amount"),
         (("test.work", 1, 0), "per_seconds"),
+        (("test.work", 1, 1e-300), "per_seconds"),
+        (("test.work", 1, 1e300), "per_seconds"),
         (("test.work", 1, float("nan")), "per_seconds"),
         (("test.work", 1, float("inf")), "per_seconds"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from jobs.clock import database_now
 from jobs.engine.admit import sweep
 from jobs.models import JobQueue
-from jobs.queue import pause, set_rate_limit, why_waiting
+from jobs.queue import acquire_lock, pause, set_rate_limit, why_waiting
 from jobs.waiting import WaitCode, WaitReason
 from tenants.models import Firm
 from tenants.scope import firm_scope
@@ -85,6 +85,23 @@ def test_a_lock_says_who_holds_it_how_long_and_how_many_come_before(firm, add):
     assert reason.code == WaitCode.LOCKED
     assert f"lock key is held by job {holder} for " in reason.detail
     assert reason.detail.endswith("; 2 before it in line")
+
+
+@pytest.mark.req("J-20")
+def test_a_lock_with_a_free_slot_is_not_in_the_way(firm, add):
+    Firm.objects.filter(pk=firm.pk).update(running_cap=1)
+    add("test.two_at_once", "key")
+    second = add("test.two_at_once", "key")
+    assert [reason.code for reason in reasons(firm, second)] == [WaitCode.CAPPED]
+
+
+@pytest.mark.req("J-20")
+def test_a_lock_that_is_over_is_not_in_the_way(firm, add):
+    assert acquire_lock("key", 60, firm=firm)
+    job_id = add("test.locked", "key")
+    assert [reason.code for reason in reasons(firm, job_id)] == [WaitCode.LOCKED]
+    with later(61):
+        assert reasons(firm, job_id) == []
 
 
 def test_all_that_is_in_the_way_is_told(firm, add):

@@ -231,6 +231,39 @@ def test_what_an_operator_changed_stays_changed(
 
 
 @pytest.mark.req("S-02")
+def test_what_nobody_changed_goes_on_following_the_code(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    with stopped_at(START):
+        store_shipped()
+        change_schedule(shipped_row(), interval_seconds=7200)
+    ship(
+        "purge",
+        "purge_jobs",
+        every_seconds=lambda: declared["every"],
+        payload={"version": "1.1"},
+        priority=3,
+    )
+    with stopped_at(START + 3 * HOUR):
+        store_shipped()
+    row = shipped_row()
+    assert (row.payload, row.priority) == ({"version": "1.1"}, 3)
+    assert (row.interval_seconds, row.next_run_at) == (7200, START + 2 * HOUR)
+
+
+@pytest.mark.req("S-02")
+def test_a_new_declaration_leaves_a_run_that_is_due(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    with stopped_at(START):
+        store_shipped()
+    ship("purge", "purge_jobs", every_seconds=lambda: declared["every"], priority=3)
+    with stopped_at(START + 2 * HOUR):
+        store_shipped()
+    assert (shipped_row().priority, shipped_row().next_run_at) == (3, START + HOUR)
+
+
+@pytest.mark.req("S-02")
 def test_a_schedule_that_somebody_made_under_the_same_name_is_left_alone(
     system_firm: Firm, declared: dict[str, int]
 ) -> None:

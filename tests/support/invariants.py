@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -57,18 +57,17 @@ def check(
     assert not evidence.locks, "a lock outlived its job"
 
 
-def check_exclusion(journal: Journal, deaths: Collection[float] = ()) -> None:
+def check_exclusion(journal: Journal, deaths: Mapping[int, float]) -> None:
     """Check that no two handlers of one label ran at once.
 
-    `deaths` are the moments at which a worker was killed: a handler without an end ran until the
-    first of them after its start.
+    `deaths` says by session when a worker was killed: its handlers without an end ran until then.
     """
     by_label: dict[str, list[tuple[float, float]]] = defaultdict(list)
     ends = {
         (entry.job_id, entry.fence): entry.at for entry in journal.entries() if entry.what == "end"
     }
     for entry in journal.starts():
-        cut = min((moment for moment in deaths if moment > entry.at), default=float("inf"))
+        cut = deaths.get(entry.session, float("inf"))
         by_label[entry.label].append((entry.at, ends.get((entry.job_id, entry.fence), cut)))
     for label, intervals in by_label.items():
         intervals.sort()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -23,13 +21,12 @@ from jobs.retry import RetryPolicy
 from jobs.running import running_job
 from jobs.states import AttemptEnd, Status
 from jobs.worker import eventloop, running
-from jobs.worker.loop import WorkerLoop
-from jobs.worker.options import WorkerOptions
 from tenants.context import current_correlation_id
 from tenants.models import Firm
 from tenants.scope import current_scope
 from tests.queue_kit import attempts, perform, row, take_one
 from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -56,32 +53,6 @@ def add(firm: Firm, count: int = 1, job_type: str = "test.async") -> list[UUID]:
     return [enqueue(job_type, {"number": number}, firm=firm).job_id for number in range(count)]
 
 
-def worker(concurrency: int = 2, *, burst: bool = True) -> WorkerLoop:
-    return WorkerLoop(
-        WorkerOptions(concurrency=concurrency, poll_seconds=0.05, grace_seconds=0.3, burst=burst)
-    )
-
-
-@contextmanager
-def working(loop: WorkerLoop) -> Iterator[None]:
-    """Let the worker work beside the test, and end."""
-
-    def work() -> None:
-        try:
-            loop.run()
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.stop()
-        thread.join(30)
-        assert not thread.is_alive()
-
-
 def open_connections() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
@@ -102,7 +73,7 @@ def test_as_many_as_the_concurrency_wait_at_once_without_a_connection_each(firm:
 
     declare(meet)
     ids = add(firm, MANY)
-    with working(worker(MANY, burst=False)):
+    with working(worker_loop(concurrency=MANY, burst=False)):
         assert everybody.wait(60)
         if connection.vendor == "postgresql":
             wait_until(lambda: open_connections() < 20, "connections given up")
@@ -134,7 +105,7 @@ def test_each_has_its_own_context_also_in_the_tasks_it_creates(firm: Firm) -> No
 
     declare(compare)
     ids = add(firm, 2)
-    worker().run()
+    worker_loop().run()
     assert {row(job_id).last_error for job_id in ids} == {""}
     assert {next(iter(seen[number]))[0] for number in (0, 1)} == set(ids)
 
@@ -152,7 +123,7 @@ def test_canceling_the_job_cancels_the_handler(firm: Firm) -> None:
 
     declare(patient)
     (job_id,) = add(firm)
-    worker().run()
+    worker_loop().run()
     assert (row(job_id).status, tidied) == (Status.CANCELED, [0])
 
 
@@ -168,7 +139,7 @@ def test_a_handler_past_its_timeout_is_cancelled(firm: Firm) -> None:
 
     declare(endless, timeout_seconds=0.2)
     (job_id,) = add(firm)
-    loop = worker()
+    loop = worker_loop()
     loop.run()
     assert not loop.state.stuck.is_set()
     assert (row(job_id).status, row(job_id).last_error) == (
@@ -197,7 +168,7 @@ def test_a_handler_that_refuses_to_be_cancelled_ends_its_worker_and_costs_no_oth
     declare(stubborn, timeout_seconds=0.2)
     declare(innocent, "test.innocent")
     (stuck,), (beside,) = add(firm), add(firm, job_type="test.innocent")
-    loop = worker()
+    loop = worker_loop()
     loop.run()
     freed.set()
     assert loop.state.stuck.is_set()
@@ -229,7 +200,7 @@ def test_a_handler_that_blocks_the_loop_ends_its_worker_and_alone_is_to_blame(
     declare(ordinary, "test.ordinary")
     beside, (blocking,) = add(firm, job_type="test.beside"), add(firm)
     (threaded,) = add(firm, job_type="test.ordinary")
-    loop = worker(3)
+    loop = worker_loop(concurrency=3)
     loop.run()
     freed.set()
     assert (row(blocking).status, row(blocking).last_error) == (Status.DLQ, running.BLOCKED)
@@ -255,7 +226,7 @@ def test_a_lost_lease_cancels_the_handler(firm: Firm, monkeypatch: pytest.Monkey
 
     declare(patient)
     add(firm)
-    with working(worker(burst=False)):
+    with working(worker_loop(burst=False)):
         assert started.wait(10)
         Worker.objects.update(dead_at=Now())
         assert ended.wait(10)
@@ -274,7 +245,7 @@ def test_a_handler_longer_than_the_grace_is_cancelled_and_released(firm: Firm) -
 
     declare(patient)
     (job_id,) = add(firm)
-    with working(worker(burst=False)):
+    with working(worker_loop(burst=False)):
         assert started.wait(10)
     assert ended.wait(10)
     assert (row(job_id).status, row(job_id).attempts) == (Status.PENDING, 0)
@@ -290,7 +261,7 @@ def test_the_loop_outlives_whatever_a_handler_raises(firm: Firm, error: BaseExce
 
     declare(fail)
     first, second = add(firm, 2)
-    worker(1).run()
+    worker_loop(concurrency=1).run()
     assert (row(first).status, row(second).status) == (Status.DLQ, Status.COMPLETED)
     assert attempts()[0].error_class.endswith(type(error).__name__)
 
@@ -303,7 +274,7 @@ def test_tasks_that_a_handler_leaves_behind_end_with_it(firm: Firm) -> None:
 
     declare(careless)
     add(firm)
-    worker().run()
+    worker_loop().run()
     wait_until(left[0].cancelled, "the end of the task")
 
 

@@ -14,11 +14,10 @@ from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import DeadReason, Status
 from jobs.worker import running
-from jobs.worker.loop import WorkerLoop
-from jobs.worker.options import WorkerOptions
 from tenants.models import Firm
 from tests.queue_kit import dead_letters, locks, row
 from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("job_types")]
 
@@ -33,14 +32,6 @@ def declare(handler: Any, name: str = "test.long", **options: Any) -> None:
     job(name, category="sync", payload=EmptyPayload, retry=ONCE, **options)(handler)
 
 
-def burst(*, concurrency: int = 1, grace_seconds: float = 0.2) -> WorkerLoop:
-    return WorkerLoop(
-        WorkerOptions(
-            concurrency=concurrency, poll_seconds=0.05, grace_seconds=grace_seconds, burst=True
-        )
-    )
-
-
 @pytest.mark.req("J-14", "W-04")
 def test_a_handler_past_its_timeout_is_interrupted(firm: Firm) -> None:
     def endless(payload: EmptyPayload, ctx: JobContext) -> None:
@@ -49,7 +40,7 @@ def test_a_handler_past_its_timeout_is_interrupted(firm: Firm) -> None:
 
     declare(endless, timeout_seconds=0.3)
     job_id = enqueue("test.long", firm=firm).job_id
-    loop = burst()
+    loop = worker_loop(concurrency=1)
 
     loop.run()
 
@@ -74,7 +65,7 @@ def test_a_handler_that_cannot_be_interrupted_ends_its_worker(
 
     declare(stuck, timeout_seconds=0.2)
     job_id = enqueue("test.long", firm=firm).job_id
-    loop = burst()
+    loop = worker_loop(concurrency=1)
 
     loop.run()
     freed.set()
@@ -116,7 +107,7 @@ def test_a_handler_that_swallows_everything_keeps_its_lock_and_costs_no_other_it
     finishes, goes_on = (
         enqueue(job_type, firm=firm).job_id for job_type in ("test.brief", "test.beside")
     )
-    loop = burst(concurrency=3)
+    loop = worker_loop(concurrency=3)
 
     loop.run()
     freed.set()
@@ -141,7 +132,7 @@ def test_nobody_waits_for_a_stuck_handler_when_nothing_else_runs(
 
     declare(stuck, timeout_seconds=0.1)
     enqueue("test.long", firm=firm)
-    loop = burst(grace_seconds=60)
+    loop = worker_loop(concurrency=1, grace_seconds=60)
 
     begun = time.monotonic()
     loop.run()
@@ -165,7 +156,7 @@ def test_a_running_job_stops_at_a_checkpoint_after_it_was_canceled(firm: Firm) -
     declare(patient)
     job_id = enqueue("test.long", firm=firm).job_id
 
-    burst().run()
+    worker_loop(concurrency=1).run()
 
     assert seen[0] in {Status.CLAIMED, Status.PROCESSING}
     assert row(job_id).status == Status.CANCELED

@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from uuid import UUID
 
 import psutil
 import pytest
-from django.db import connection
 
 from jobs.models import Worker
 from jobs.queue import cancel
 from jobs.states import AttemptEnd, Status
 from jobs.worker import running
-from jobs.worker.loop import WorkerLoop
-from jobs.worker.options import WorkerOptions
 from tests.queue_kit import change
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.req("J-15"),
     pytest.mark.usefixtures("isolated_memory_mb"),
 ]
-
-
-def worker(*, burst: bool = False, concurrency: int = 2) -> WorkerLoop:
-    return WorkerLoop(
-        WorkerOptions(concurrency=concurrency, poll_seconds=0.05, grace_seconds=0.3, burst=burst)
-    )
-
-
-@contextmanager
-def working(loop: WorkerLoop) -> Iterator[None]:
-    """Let the worker work beside the test, and end."""
-
-    def work() -> None:
-        try:
-            loop.run()
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.stop()
-        thread.join(30)
-        assert not thread.is_alive()
 
 
 def suspect(queue: Scenario, **options: object) -> UUID:
@@ -64,7 +33,7 @@ def suspect(queue: Scenario, **options: object) -> UUID:
 def test_an_innocent_suspect_completes_in_a_process_of_its_own(queue: Scenario) -> None:
     alone, (ordinary,) = suspect(queue), queue.add()
 
-    worker(burst=True).run()
+    worker_loop().run()
 
     assert queue.statuses() == {Status.COMPLETED: 2}
     pids = {UUID(entry.job_id): entry.pid for entry in queue.journal.starts()}
@@ -78,7 +47,7 @@ def test_cancel_reaches_it_and_a_shutdown_gives_it_back(queue: Scenario) -> None
     gate = queue.gate()
     canceled = suspect(queue, gate=gate, job_type="process.patient")
     kept = suspect(queue, gate=gate)
-    with working(worker(concurrency=3)):
+    with working(worker_loop(concurrency=3, burst=False)):
         queue.wait_until_started(canceled)
         queue.wait_until_started(kept)
         assert {canceled, kept} >= {UUID(one) for one in Worker.objects.get().running}
@@ -99,7 +68,7 @@ def test_one_that_ignores_its_timeout_is_killed_and_the_worker_goes_on(
 ) -> None:
     monkeypatch.setattr(running, "INTERRUPT_SECONDS", 0.1)
     job_id = suspect(queue, job_type="process.stubborn", max_attempts=1)
-    loop = worker(burst=True)
+    loop = worker_loop()
 
     loop.run()
 
@@ -115,7 +84,7 @@ def test_where_no_process_can_be_had_it_waits_and_loses_nothing(
     monkeypatch.setattr("jobs.worker.isolation.START", "raise SystemExit(3)")
     job_id = suspect(queue)
 
-    worker(burst=True).run()
+    worker_loop().run()
 
     stored = queue.row(job_id)
     assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)

@@ -1,0 +1,43 @@
+"""A worker inside the test's own process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+
+from jobs.worker.loop import WorkerLoop
+from jobs.worker.options import WorkerOptions
+
+
+def worker_loop(
+    *, concurrency: int = 2, burst: bool = True, grace_seconds: float = 0.3
+) -> WorkerLoop:
+    """Return a worker that is still to be run."""
+    return WorkerLoop(
+        WorkerOptions(
+            concurrency=concurrency, poll_seconds=0.05, grace_seconds=grace_seconds, burst=burst
+        )
+    )
+
+
+@contextmanager
+def working(loop: WorkerLoop) -> Iterator[None]:
+    """Let the worker work beside the test, and end."""
+
+    def work() -> None:
+        try:
+            loop.run()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.stop()
+        thread.join(30)
+        assert not thread.is_alive()
