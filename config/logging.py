@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
+
+from jobs.telemetry import Lines
 
 # Keys whose values never belong in a log line, whoever wrote it.
 FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})
@@ -28,6 +32,29 @@ SHARED_PROCESSORS: list[Processor] = [
 ]
 
 
+class LineFormatter(structlog.stdlib.ProcessorFormatter):
+    """Writes a record as a line, or as the many lines that it stands for."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line or lines."""
+        if not isinstance(record.msg, Lines):
+            return super().format(record)
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        of_all = {
+            "event": record.msg.event,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "timestamp": moment,
+        }
+        return "\n".join(self._line(record, fields | of_all) for fields in record.msg.fields)
+
+    def _line(self, record: logging.LogRecord, event: Any) -> str:
+        # The first one removes what only a record by itself has.
+        for process in self.processors[1:]:
+            event = process(None, record.levelname, event)
+        return str(event)
+
+
 def logging_config(log_format: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING for `log_format` ("console" or "json")."""
     renderer: list[Processor] = (
@@ -45,7 +72,7 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "default": {
-                "()": "structlog.stdlib.ProcessorFormatter",
+                "()": LineFormatter,
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                     *renderer,

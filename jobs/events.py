@@ -71,10 +71,12 @@ def subscribe(event: Event, subscriber: Subscriber) -> None:
 def emit(event: Event, **fields: Any) -> None:
     """Tell every subscriber. Fields are ids, names, counts and seconds: never payload or text."""
     telemetry.log(event.value, fields, problem=event in PROBLEMS)
-    if event is Event.ATTEMPT_FINISHED:
-        telemetry.measure_attempt(fields)
-    elif event is Event.JOBS_RESCUED:
+    if event is Event.JOBS_RESCUED:
         telemetry.measure_rescue(fields)
+    _tell(event, fields)
+
+
+def _tell(event: Event, fields: Mapping[str, Any]) -> None:
     for subscriber in _subscribers.get(event, ()):
         try:
             subscriber(fields)
@@ -86,6 +88,7 @@ def emit(event: Event, **fields: Any) -> None:
 def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
     """Tell how these attempts ended, now that it is stored."""
     stale = {claim.lease_token for claim in report.stale}
+    finished = []
     for one in batch:
         claim, outcome = one.claim, one.outcome
         before = report.before.get(claim.lease_token)
@@ -108,8 +111,15 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
             "run_s": round(one.ran_seconds or 0.0, 4),
             "worker_id": str(claim.worker_id),
         }
-        event = Event.ATTEMPT_STALE if claim.lease_token in stale else Event.ATTEMPT_FINISHED
-        emit(event, **fields)
+        if claim.lease_token in stale:
+            emit(Event.ATTEMPT_STALE, **fields)
+        else:
+            finished.append(fields)
+    telemetry.log_many(Event.ATTEMPT_FINISHED.value, finished)
+    telemetry.measure_attempts(finished)
+    if Event.ATTEMPT_FINISHED in _subscribers:
+        for fields in finished:
+            _tell(Event.ATTEMPT_FINISHED, fields)
 
 
 def _error_class(outcome: Outcome) -> str | None:

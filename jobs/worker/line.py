@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from jobs.engine.claim import Claim
 from jobs.poison import is_suspect
@@ -37,6 +37,10 @@ class Line:
         """Add claims at the end."""
         for claim in claims:
             (self._suspects if is_suspect(claim.deaths) else self._claims).append(claim)
+
+    def put_back(self, claims: Sequence[Claim]) -> None:
+        """Add claims that are no suspects at the front: they were there before."""
+        self._claims.extendleft(reversed(claims))
 
     def take(self, limit: int) -> list[Claim]:
         """Remove and return the first that are no suspects."""

@@ -6,9 +6,10 @@ import threading
 
 import psycopg
 from django.db import connection
-from psycopg.conninfo import make_conninfo
+from psycopg import pq
 
 from jobs.conf import listen_database_url
+from jobs.engine.listening import listen_conninfo
 from jobs.engine.wakeup import CHANNEL, NOTIFY_INTERVAL_SECONDS, subscribe, unsubscribe
 from jobs.worker.database import AWAY
 from jobs.worker.state import WorkerState
@@ -69,7 +70,7 @@ class Listener:
     def _listen(self) -> None:
         while not self._state.halt.is_set():
             try:
-                with psycopg.connect(_conninfo(), autocommit=True) as direct:
+                with psycopg.connect(listen_conninfo(), autocommit=True) as direct:
                     direct.execute(f"LISTEN {CHANNEL}")
                     self._woken.set()
                     while not self._state.halt.is_set():
@@ -78,12 +79,3 @@ class Listener:
             except psycopg.Error:
                 # Polling goes on meanwhile; the claiming thread reports the outage.
                 self._state.halt.wait(self._state.rng.uniform(0.5, 1.5))
-
-
-def _conninfo() -> str:
-    url = listen_database_url()
-    if url:
-        return url
-    params = connection.get_connection_params()
-    names = ("host", "port", "user", "password", "dbname")
-    return make_conninfo(**{name: params[name] for name in names if params.get(name)})

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, connection
 
+from jobs.clock import database_now
 from jobs.conf import lease_seconds
 from jobs.engine.admit import Sweep, admit, sweep
 from jobs.engine.expire import expire
@@ -20,6 +21,7 @@ from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit
 from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.patience import Patience
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
 from jobs.worker.state import WorkerState
 
@@ -68,8 +70,7 @@ class Maintenance:
                 Chore("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
             ]
         self._fan_in_place: UUID | None = None
-        # After an outage every lease looks over: the living get one whole lease to report first.
-        self._no_rescue_before = 0.0
+        self._patience = Patience()
 
     def start(self) -> None:
         """Start the thread."""
@@ -101,7 +102,7 @@ class Maintenance:
             outage.over()
         except AWAY as error:
             outage.failed(error)
-            self._no_rescue_before = time.monotonic() + lease_seconds()
+            self._patience.begin()
         except DatabaseError as error:
             emit(Event.MAINTENANCE_FAILED, task=chore.name, error_class=type(error).__name__)
         chore.next_at = time.monotonic() + chore.every_seconds * self._state.rng.uniform(0.8, 1.2)
@@ -126,11 +127,13 @@ class Maintenance:
         send_probes()
 
     def _rescue(self) -> None:
-        if time.monotonic() >= self._no_rescue_before:
-            self._report(rescue(self._state.rng))
+        asked_at = database_now()
+        self._patience.hear(asked_at)
+        if not self._patience.needed:
+            self._report(rescue(self._state.rng, asked_at=asked_at))
 
     def _rescue_orphans(self) -> None:
-        if time.monotonic() >= self._no_rescue_before:
+        if not self._patience.needed:
             self._report(rescue_orphans(self._state.rng))
 
     def _free_orphan_slots(self) -> None:

@@ -1,16 +1,19 @@
 """The handlers' threads.
 
-Claims wait in one line that all threads share. A thread takes a chunk: one job where jobs are slow,
-up to fifty where they take microseconds, so that short jobs do not pay for their hand-over one by
-one. Before a chunk starts, its ids are written to the worker's row. A suspect is a chunk of its
-own and runs in a process of its own; it leaves the line when that process is there.
+Claims wait in one line. A thread of its own takes chunks out of it for all handlers' threads that
+are free: one job where jobs are slow, up to fifty where they take microseconds, so that short jobs
+do not pay for their hand-over one by one. It writes the ids of all of them to the worker's row, in
+one statement, before it hands them over. What is left of a chunk behind a job that turns out to be
+slow goes back to the line. A suspect is handed over alone and runs in a process of its own; it
+leaves the line when that process is there.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from django.db import connection
 
@@ -21,12 +24,14 @@ from jobs.engine.settle import Settlement
 from jobs.events import Event, emit
 from jobs.outcomes import Released
 from jobs.worker.attempts import Attempt, OnThread, Stop
+from jobs.worker.chunk import Chunk
 from jobs.worker.completer import Completer
-from jobs.worker.database import Outage, refresh_connection
+from jobs.worker.database import Outage
 from jobs.worker.eventloop import EventLoop, OnLoop
 from jobs.worker.isolation import InProcess, IsolatedProcess, Isolation, ProcessDied
 from jobs.worker.line import Line
 from jobs.worker.running import RunningHandlers
+from jobs.worker.seats import Seat, Seats
 from jobs.worker.started import Started
 from jobs.worker.state import WorkerState
 
@@ -35,7 +40,11 @@ LARGEST_CHUNK = 50
 CHUNK_SECONDS = 0.01
 # Jobs slower than this are not claimed ahead: they would wait here while another worker is idle.
 PREFETCH_BELOW_SECONDS = 0.05
+# Short jobs are claimed ahead up to this many, and again when half of them are gone.
+LARGEST_PREFETCH = 1000
 SMOOTHING = 0.2
+# What a chunk's jobs were thought to take, with much to spare.
+STALLED_SECONDS = 0.05
 # The death of one worker makes suspects of all that ran in it: they may neither fill the machine
 # with processes nor take every thread from the others.
 MOST_PROCESSES = 4
@@ -47,50 +56,57 @@ class Pool:
 
     def __init__(self, state: WorkerState, size: int) -> None:
         self._state = state
-        self._size = size
+        self._seats = Seats(size)
         self._most_alone = min(MOST_PROCESSES, max(size - 1, 1))
         self._line = Line()
         self._started = Started(state)
         self._event_loop = EventLoop(state.start_thread)
         self._isolation = Isolation()
-        self._busy = 0
+        self._chunks: set[Chunk] = set()
         # Threads that run a suspect, and those among them that wait for its process.
         self._alone = 0
         self._preparing = 0
         self._abandoned = False
         self._average_seconds: float | None = None
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._to_hand_over = threading.Condition(lock)
         self._completer: Completer | None = None
         self.running = RunningHandlers(self._changed, self._event_loop)
 
     def start(self, completer: Completer) -> None:
         """Start the threads; their outcomes go to `completer`."""
         self._completer = completer
-        for number in range(self._size):
-            self._state.start_thread(f"handler-{number}", self._loop)
+        self._seats.start(self._state, self._release)
+        self._state.start_thread("starter", self._hand_over)
 
     def wanted(self) -> int:
         """Return how many more jobs to claim now."""
         with self._changed:
             average = self._average_seconds
-            if average is None or average > PREFETCH_BELOW_SECONDS:
-                target = self._size - self._busy
-            else:
-                target = self._size * self._chunk_size() * 2
+            ahead = average is not None and average <= PREFETCH_BELOW_SECONDS
+            target = self._seats.free
+            if ahead:
+                most = self._seats.size * self._chunk_size() * 2
+                target = max(self._seats.size, min(most, LARGEST_PREFETCH))
             # Suspects beyond those whose turn it is wait long: they keep no room from the others.
             next_alone = min(self._line.suspects - self._preparing, self._most_alone - self._alone)
-            return max(target - self._line.ordinary - next_alone, 0)
+            wanted = target - self._line.ordinary - next_alone
+            # A claim of many costs hardly more than a claim of one.
+            return wanted if wanted > 0 and (not ahead or wanted * 2 >= target) else 0
 
     def put(self, claims: Sequence[Claim]) -> None:
         """Add claims to the line."""
         with self._changed:
             self._line.extend(claims)
-            self._changed.notify_all()
+            self._to_hand_over.notify()
 
     def take_back(self) -> list[Claim]:
         """Remove and return the claims whose handlers were not started."""
         with self._changed:
             waiting = self._line.clear()
+            for chunk in self._chunks:
+                waiting += self._take_rest(chunk)
             self._changed.notify_all()
             return waiting
 
@@ -110,14 +126,14 @@ class Pool:
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
         with self._changed:
-            return not self._line and not self._busy
+            return not self._line and not self._seats.busy
 
     def wait_for_room(self, timeout: float) -> None:
-        """Wait until a thread is free, or `timeout` seconds."""
+        """Wait until there is something to claim for, or `timeout` seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._line) < self._size or not self._busy, timeout)
-            if self._busy >= self._size and not self._state.stopping.is_set():
-                self._changed.wait(timeout)
+            self._changed.wait_for(
+                lambda: self.wanted() > 0 or self._state.stopping.is_set(), timeout
+            )
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until nothing runs; False when `timeout` seconds were not enough.
@@ -126,9 +142,19 @@ class Pool:
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: not self._line and self._busy <= self.running.stuck, timeout
+                lambda: not self._line and self._seats.busy <= self.running.stuck, timeout
             )
-            return not self._line and not self._busy
+            return not self._line and not self._seats.busy
+
+    def put_back_stalled(self) -> None:
+        """Put what waits behind a job that is slow, unlike those before it, back into the line."""
+        horizon = time.monotonic() - STALLED_SECONDS
+        with self._changed:
+            for chunk in self._chunks:
+                if chunk.begun_at <= horizon:
+                    self._line.put_back(self._take_rest(chunk))
+            if self._line.ordinary:
+                self._to_hand_over.notify()
 
     def forget(self, claims: Sequence[Claim]) -> None:
         """Drop settled jobs from the list of started ones."""
@@ -139,56 +165,77 @@ class Pool:
             return 1
         return max(1, min(LARGEST_CHUNK, int(CHUNK_SECONDS / max(self._average_seconds, 1e-6))))
 
-    def _loop(self) -> None:
+    def _hand_over(self) -> None:
+        """Hand work to the threads that are free, as long as the worker lives."""
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.is_set():
             self._isolation.end_idle()
-            if self._may_run_suspect():
-                self._occupied(lambda: self._run_suspect(outage))
-            elif chunk := self._take_chunk():
-                self._occupied(lambda: self._run_chunk(chunk, outage))
+            with self._changed:
+                if not (self._seats.free and (self._line.ordinary or self._may_run_suspect())):
+                    self._to_hand_over.wait(1.0)
+                self._hand_over_suspects()
+                taken = self._take_chunks()
+            if taken:
+                self._start_chunks(taken, outage)
+        self._seats.end()
         self._event_loop.stop()
         self._isolation.end_idle(0)
         connection.close()
 
-    def _occupied(self, work: Callable[[], None]) -> None:
-        try:
-            refresh_connection()
-            work()
-        finally:
-            refresh_connection()
-            with self._changed:
-                self._busy -= 1
-                self._changed.notify_all()
-
-    def _take_chunk(self) -> list[Claim]:
+    def _release(self, seat: Seat) -> None:
         with self._changed:
-            if not self._line.ordinary:
-                self._changed.wait(1.0)
-            chunk = self._line.take(min(self._chunk_size(), -(-self._line.ordinary // self._size)))
-            if chunk:
-                self._busy += 1
-                self._started.add(chunk)
-            return chunk
+            self._seats.release(seat)
+            if self._line:
+                self._to_hand_over.notify()
+            self._changed.notify_all()
 
     def _may_run_suspect(self) -> bool:
-        """Take the turn to run a suspect, if one waits that nobody prepares for."""
-        with self._changed:
-            if self._alone >= self._most_alone or self._preparing >= self._line.suspects:
-                return False
+        return self._alone < self._most_alone and self._preparing < self._line.suspects
+
+    def _hand_over_suspects(self) -> None:
+        while self._seats.free and self._may_run_suspect():
             self._alone += 1
             self._preparing += 1
-            self._busy += 1
-            return True
+            self._seats.take().give(self._run_suspect)
 
-    def _run_chunk(self, chunk: list[Claim], outage: Outage) -> None:
-        if not self._started.note(chunk, outage):
-            self._give_back(chunk)
+    def _take_chunks(self) -> list[tuple[Seat, Chunk]]:
+        taken = []
+        while self._seats.free and self._line.ordinary:
+            chunk = Chunk(self._line.take(self._chunk_size()))
+            self._started.add(chunk.claims)
+            taken.append((self._seats.take(), chunk))
+        self._chunks.update(chunk for _, chunk in taken)
+        return taken
+
+    def _start_chunks(self, taken: Sequence[tuple[Seat, Chunk]], outage: Outage) -> None:
+        claims = [claim for _, chunk in taken for claim in chunk.claims]
+        if self._started.note(claims, outage):
+            for seat, chunk in taken:
+                seat.give(partial(self._run_chunk, chunk))
             return
-        for claim in chunk:
-            self._run_one(claim)
+        for seat, chunk in taken:
+            self._give_back(chunk.take_rest())
+            self._drop(chunk)
+            self._release(seat)
 
-    def _run_suspect(self, outage: Outage) -> None:
+    def _run_chunk(self, chunk: Chunk) -> None:
+        try:
+            while (claim := chunk.next()) is not None:
+                self._run_one(claim)
+        finally:
+            self._drop(chunk)
+
+    def _take_rest(self, chunk: Chunk) -> list[Claim]:
+        rest = chunk.take_rest()
+        self._started.forget(rest)
+        return rest
+
+    def _drop(self, chunk: Chunk) -> None:
+        with self._changed:
+            self._chunks.discard(chunk)
+
+    def _run_suspect(self) -> None:
+        outage = Outage(self._state.rng, self._state.halt)
         try:
             with self._isolation.process() as process:
                 claim = self._take_suspect()
@@ -253,6 +300,6 @@ class Pool:
         return OnThread(claim, signals, self._state.rng)
 
     def _learn(self, ran: float) -> None:
-        with self._changed:
-            known = self._average_seconds
-            self._average_seconds = ran if known is None else known + SMOOTHING * (ran - known)
+        # Two threads at once may forget what one of them learnt: no harm, and no lock.
+        known = self._average_seconds
+        self._average_seconds = ran if known is None else known + SMOOTHING * (ran - known)

@@ -58,6 +58,7 @@ class Pulse:
         outage = Outage(self._state.rng, self._state.halt)
         next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE
         while not self._state.halt.wait(TICK_SECONDS):
+            self._pool.put_back_stalled()
             try:
                 if time.monotonic() >= next_beat:
                     next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE

@@ -14,6 +14,7 @@ import structlog
 
 from config.logging import FORBIDDEN_KEYS, configure_structlog, logging_config
 from jobs.events import PROBLEMS, Event, emit
+from jobs.telemetry import Lines as Many
 from tenants.context import correlation
 
 Lines = Callable[[], list[dict[str, Any]]]
@@ -47,6 +48,28 @@ def test_both_kinds_of_loggers_write_the_same_json_with_the_correlation_id(lines
     assert ours["correlation_id"] == djangos["correlation_id"] == "abc-123"
     assert "correlation_id" not in outside
     assert all("timestamp" in line for line in (ours, djangos, outside))
+
+
+@pytest.mark.req("W-07")
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_one_record_of_many_lines_is_written_line_by_line(log_format: str):
+    config = logging_config(log_format, "INFO")
+    stream = io.StringIO()
+    config["handlers"]["stderr"]["stream"] = stream
+    formatter = config["formatters"]["default"].pop("()")(**config["formatters"]["default"])
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    numbers = [{"job_type": "noop", "attempt": number} for number in (1, 2)]
+    record = logging.LogRecord("jobs", logging.INFO, "", 0, Many("job.done", numbers), (), None)
+    handler.handle(record)
+    first, second = stream.getvalue().splitlines()
+    assert "job.done" in first
+    assert str(record.msg) == "job.done x 2"
+    if log_format == "json":
+        assert {**json.loads(second), "timestamp": ""} == {
+            "event": "job.done", "job_type": "noop", "attempt": 2, "level": "info",
+            "logger": "jobs", "timestamp": "",
+        }  # fmt: skip
 
 
 @pytest.mark.req("O-05")
