@@ -9,7 +9,7 @@ NO_DATABASE := tests/unit tests/architecture tests/mail/gmail tests/mail/llm tes
 
 # Where tests have a long form for --chaos.
 CHAOS := tests/breakers tests/concurrency tests/context tests/fairness tests/faults tests/gates \
-	tests/plans tests/schedules tests/worker
+	tests/plans tests/schedules tests/simulation tests/worker
 
 .DEFAULT_GOAL := help
 .PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
@@ -42,13 +42,11 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
 	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q $(addprefix --ignore=,$(NO_DATABASE))
 
-bench: $(VENV)/.dev ## Measure the operators' pages, the turns of firms and the hand-over of locks
+bench: $(VENV)/.dev ## Measure the queue beside bare SQL, and the operators' pages (half an hour)
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.pages
-	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.fairness
-	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.fairness
-	DATABASE_URL= $(PYTHON) -m tests.benchmarks.locks
-	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.locks
+	DATABASE_URL= $(PYTHON) -m tests.benchmarks.queue
+	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.queue
 
 chaos: $(VENV)/.dev ## The tests that have a long form, at length, on both databases
 	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q $(CHAOS)

@@ -6,6 +6,11 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
+from jobs.doctor.snapshots import is_pinned, oldest_snapshot
+
+# Whose it is, the doctor tells platform staff.
+PINNED = "an old snapshot keeps vacuum from cleaning up; see the queue doctor"
+
 
 def healthz(_: HttpRequest) -> JsonResponse:
     """Answer while the process lives."""
@@ -13,12 +18,17 @@ def healthz(_: HttpRequest) -> JsonResponse:
 
 
 def readyz(_: HttpRequest) -> JsonResponse:
-    """Answer 200 when the database is there and fully migrated, else 503 with the reason."""
+    """Answer 200 when the database is there and fully migrated, else 503 with the reason.
+
+    A pinned snapshot is a warning: to take the process out of service would not end it.
+    """
     try:
         executor = MigrationExecutor(connection)
         behind = bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+        oldest = oldest_snapshot()
     except DatabaseError:
         return JsonResponse({"status": "unready", "reason": "database unavailable"}, status=503)
     if behind:
         return JsonResponse({"status": "unready", "reason": "migrations pending"}, status=503)
-    return JsonResponse({"status": "ready"})
+    pinned = [PINNED] if is_pinned(oldest) else []
+    return JsonResponse({"status": "ready", "warnings": pinned})

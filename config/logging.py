@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
 from jobs.telemetry import Lines
+from tenants.context import current_correlation_id
 
 # Keys whose values never belong in a log line, whoever wrote it.
 FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})
@@ -22,14 +25,31 @@ def drop_forbidden_keys(_: WrappedLogger, __: str, event: EventDict) -> EventDic
     return event
 
 
+def add_correlation_id(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Name the request or job that is running."""
+    correlation_id = current_correlation_id()
+    if correlation_id is not None:
+        event.setdefault("correlation_id", correlation_id)
+    return event
+
+
 SHARED_PROCESSORS: list[Processor] = [
     structlog.contextvars.merge_contextvars,
+    add_correlation_id,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     drop_forbidden_keys,
 ]
+
+
+def _spell(event: EventDict, **_: object) -> str:
+    """Return the line as JSON; a text that is no Unicode does not cost it."""
+    try:
+        return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except orjson.JSONEncodeError:
+        return json.dumps(event, default=repr)
 
 
 class LineFormatter(structlog.stdlib.ProcessorFormatter):
@@ -46,7 +66,7 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
             "logger": record.name,
             "timestamp": moment,
         }
-        return "\n".join(self._line(record, fields | of_all) for fields in record.msg.fields)
+        return "\n".join(self._line(record, {**fields, **of_all}) for fields in record.msg.fields)
 
     def _line(self, record: logging.LogRecord, event: Any) -> str:
         # The first one removes what only a record by itself has.
@@ -58,7 +78,7 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
 def logging_config(log_format: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING for `log_format` ("console" or "json")."""
     renderer: list[Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_spell)]
         if log_format == "json"
         else [
             # The default formatter prints local variables: payloads and mail text among them.

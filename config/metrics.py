@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from jobs.clock import database_now
+from jobs.doctor.snapshots import oldest_snapshot
 from jobs.states import Status
-from jobs.stats import QueueStats, queue_stats
+from jobs.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from tenants.scope import all_firms
 
 EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)
 
 
-class QueueCollector(Collector):
-    """Turns queue statistics into gauges."""
+@dataclass(frozen=True)
+class Figures:
+    """What the database says; `oldest_snapshot` None where it has no such thing (SQLite)."""
 
-    def __init__(self, stats: QueueStats) -> None:
-        self._stats = stats
+    stats: QueueStats
+    breakers: Sequence[tuple[str, str, int]]
+    schedules_late: int
+    oldest_snapshot: float | None
+
+
+class QueueCollector(Collector):
+    """Turns figures into gauges."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+        self._stats = figures.stats
 
     def collect(self) -> Iterator[Metric]:
         """Yield one family per figure."""
+        yield from self._by_category()
+        yield from self._of_everything()
+
+    def _by_category(self) -> Iterator[Metric]:
         jobs = GaugeMetricFamily("mailroom_jobs", "Jobs", labels=["category", "status"])
         oldest = GaugeMetricFamily(
             "mailroom_oldest_wait_seconds", "Wait of the oldest due job", labels=["category"]
@@ -37,6 +56,8 @@ class QueueCollector(Collector):
             oldest.add_metric([one["category"]], one["oldest_wait_seconds"] or 0.0)
             rate.add_metric([one["category"]], one["completed_per_minute"])
         yield from (jobs, oldest, rate)
+
+    def _of_everything(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "mailroom_workers", "Live worker processes", value=self._stats["workers"]
         )
@@ -45,12 +66,44 @@ class QueueCollector(Collector):
             "Dead letters nobody has decided",
             value=self._stats["dead_letters_open"],
         )
+        breakers = GaugeMetricFamily(
+            "mailroom_breakers",
+            "Firms for which the type's circuit breaker is not closed",
+            labels=["job_type", "state"],
+        )
+        for job_type, state, firms in self._figures.breakers:
+            breakers.add_metric([job_type, state], firms)
+        yield breakers
+        yield GaugeMetricFamily(
+            "mailroom_schedules_late",
+            "Schedules that were due over a minute ago and did not run",
+            value=self._figures.schedules_late,
+        )
+        if self._figures.oldest_snapshot is not None:
+            yield GaugeMetricFamily(
+                "mailroom_oldest_snapshot_seconds",
+                "Age of the oldest transaction that keeps vacuum from removing dead rows",
+                value=self._figures.oldest_snapshot,
+            )
 
 
 def metrics(_: HttpRequest) -> HttpResponse:
     """Answer a scrape."""
     with all_firms("metrics carry no firm"):
-        stats = queue_stats()
+        figures = _figures()
     registry = CollectorRegistry()
-    registry.register(QueueCollector(stats))
+    registry.register(QueueCollector(figures))
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _figures() -> Figures:
+    snapshot = None
+    if connection.vendor == "postgresql":
+        oldest = oldest_snapshot()
+        snapshot = 0.0 if oldest is None else oldest.seconds
+    return Figures(
+        stats=queue_stats(),
+        breakers=breakers_not_closed(),
+        schedules_late=schedules_late(database_now()),
+        oldest_snapshot=snapshot,
+    )

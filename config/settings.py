@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.api import OPENAPI_SETTINGS, REST_FRAMEWORK_SETTINGS
+from config.database import PREPARED_AT_USE, silence_options
 from config.env import BASE_DIR, read_env
 from config.logging import configure_structlog, logging_config
 from config.unfold import UNFOLD_SETTINGS
@@ -77,6 +78,13 @@ else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"]["CONN_MAX_AGE"] = None
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
+    # What DATABASE_URL says itself stands.
+    DATABASES["default"]["OPTIONS"] = {
+        # Where listening goes elsewhere, a pooler may stand between: it forgets what was prepared.
+        "prepare_threshold": None if ENV.listen_database_url else PREPARED_AT_USE,
+        **silence_options(ENV.job_lease_seconds),
+        **ENV.database.get("OPTIONS", {}),
+    }
 
 # In the database, so that all processes count the same requests.
 CACHES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,16 @@ class _Link:
     model: str
 
 
-_SECTIONS: dict[str, list[_Link]] = {
+@dataclass(frozen=True)
+class _StaffLink:
+    """A sidebar entry of platform staff, to a page of its own."""
+
+    title: str
+    icon: str
+    url_name: str
+
+
+_SECTIONS: dict[str, list[_Link | _StaffLink]] = {
     "Queue": [
         _Link("Jobs", "list_alt", "jobs.JobQueue"),
         _Link("Dead letters", "report", "jobs.DeadLetterQueue"),
@@ -29,6 +39,7 @@ _SECTIONS: dict[str, list[_Link]] = {
         _Link("Rate limits", "speed", "jobs.RateLimit"),
         _Link("Circuit breakers", "electric_bolt", "jobs.CircuitBreaker"),
         _Link("Workers", "memory", "jobs.Worker"),
+        _StaffLink("Queue doctor", "stethoscope", "queue-doctor"),
     ],
     "Mail": [
         _Link("Accounts", "inbox", "mail.MailAccount"),
@@ -69,14 +80,23 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         {
             "title": title,
             "items": [
-                {"title": link.title, "icon": link.icon, "link": pages[link.model]}
+                {"title": link.title, "icon": link.icon, "link": address}
                 for link in links
-                if pages.get(link.model)
+                if (address := _address(link, pages))
             ],
         }
         for title, links in _SECTIONS.items()
     ]
     return [{"items": [overview]}, *(section for section in sections if section["items"])]
+
+
+def _address(link: _Link | _StaffLink, pages: Mapping[str, str | None]) -> str | None:
+    """Return where the link leads, None where this user may not go."""
+    from tenants.admin.base import sees_all_firms
+
+    if isinstance(link, _Link):
+        return pages.get(link.model)
+    return reverse(link.url_name) if sees_all_firms() else None
 
 
 def _queue_styles(_: HttpRequest) -> str:

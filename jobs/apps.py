@@ -14,8 +14,10 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
+        from jobs.forks import watch_forks
         from jobs.registry import autodiscover
         from jobs.tasks_backend.run import announce_ends
 
         autodiscover()
         announce_ends()
+        watch_forks()

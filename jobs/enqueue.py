@@ -14,7 +14,7 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
-from jobs.engine.insert import NewJob, insert, set_off
+from jobs.engine.insert import NewJob, insert, insert_alone, set_off
 from jobs.engine.lookup import read_job
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
@@ -135,6 +135,9 @@ def enqueue_many(
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
     jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
+    if len(jobs) == 1 and insert_alone(jobs[0]):
+        transaction.on_commit(lambda: set_off(jobs), robust=True)
+        return [EnqueueResult(jobs[0].job_id, created=True)]
     with transaction.atomic():
         stored = insert(jobs)
         transaction.on_commit(lambda: set_off(jobs), robust=True)

@@ -19,6 +19,8 @@ JobError
     KeyHeld              a live job holds the same idempotency key
   UnknownJob             no such job, dead letter, lock or limit among those in sight
   ReasonMissing          the act needs a reason and got none
+  DatabaseInUse          a benchmark would be in the way of other work
+  BenchmarkFailed        a benchmark came to no result
 """
 
 from __future__ import annotations
@@ -222,3 +224,15 @@ class ReasonMissing(JobError):
 
     def __init__(self) -> None:
         super().__init__("a reason is required")
+
+
+class DatabaseInUse(JobError):
+    """Others use this queue: a benchmark would slow them down, and they the benchmark."""
+
+    code = "database_in_use"
+
+
+class BenchmarkFailed(JobError):
+    """The benchmark came to no result."""
+
+    code = "benchmark_failed"

@@ -8,10 +8,14 @@ from enum import StrEnum
 from typing import Any
 
 from jobs import telemetry
+from jobs.engine.breakers import Switched, watch
+from jobs.engine.claim import Claim
+from jobs.engine.held import Held
+from jobs.engine.rescue import RescueReport
 from jobs.engine.settle import Settlement, SettleReport
 from jobs.failures import class_path
 from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
-from jobs.states import Status
+from jobs.states import BreakerState, Status
 
 
 class Event(StrEnum):
@@ -33,6 +37,9 @@ class Event(StrEnum):
     DATABASE_AWAY = "worker.database_away"
     DATABASE_BACK = "worker.database_back"
     MAINTENANCE_FAILED = "worker.maintenance_failed"
+    BREAKER_OPENED = "breaker.opened"
+    BREAKER_CLOSED = "breaker.closed"
+    SNAPSHOT_PINNED = "database.snapshot_pinned"
     SCHEDULE_RAN = "schedule.ran"
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_FAILED = "schedule.failed"
@@ -50,11 +57,19 @@ PROBLEMS = frozenset(
         Event.WORKER_MARKED_DEAD,
         Event.DATABASE_AWAY,
         Event.MAINTENANCE_FAILED,
+        Event.BREAKER_OPENED,
+        Event.SNAPSHOT_PINNED,
         Event.SCHEDULE_FAILED,
         Event.SUBSCRIBER_FAILED,
     }
 )
 
+
+_MEASURED = {
+    Event.ATTEMPT_STALE: telemetry.measure_stale,
+    Event.JOBS_RESCUED: telemetry.measure_rescue,
+    Event.BREAKER_OPENED: telemetry.measure_opening,
+}
 
 Subscriber = Callable[[Mapping[str, Any]], None]
 _subscribers: dict[Event, list[Subscriber]] = defaultdict(list)
@@ -71,8 +86,9 @@ def subscribe(event: Event, subscriber: Subscriber) -> None:
 def emit(event: Event, **fields: Any) -> None:
     """Tell every subscriber. Fields are ids, names, counts and seconds: never payload or text."""
     telemetry.log(event.value, fields, problem=event in PROBLEMS)
-    if event is Event.JOBS_RESCUED:
-        telemetry.measure_rescue(fields)
+    measure = _MEASURED.get(event)
+    if measure is not None:
+        measure(fields)
     _tell(event, fields)
 
 
@@ -97,32 +113,106 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
             error = {"error_class": _error_class(outcome), "job_id": str(claim.job_id)}
             emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
             outcome = Completed(None)
-        fields = {
-            "job_type": claim.job_type,
-            "job_id": str(claim.job_id),
-            "tenant_id": claim.firm_id,
-            "category": claim.category,
-            "correlation_id": claim.correlation_id,
-            "attempt": claim.attempts,
-            "outcome": type(outcome).__name__.lower(),
-            "status": report.statuses.get(claim.job_id, before),
-            "error_class": _error_class(outcome),
-            "wait_s": round(claim.waited_seconds, 4),
-            "run_s": round(one.ran_seconds or 0.0, 4),
-            "worker_id": str(claim.worker_id),
-        }
+        fields = _line(
+            claim,
+            type(outcome).__name__.lower(),
+            status=report.statuses.get(claim.job_id, before),
+            error_class=_error_class(outcome),
+            ran_seconds=one.ran_seconds,
+        )
         if claim.lease_token in stale:
             emit(Event.ATTEMPT_STALE, **fields)
         else:
             finished.append(fields)
-    telemetry.log_many(Event.ATTEMPT_FINISHED.value, finished)
-    telemetry.measure_attempts(finished)
+    _emit_finished(finished)
+
+
+def emit_rescued(report: RescueReport) -> None:
+    """Tell what a rescue took back, and how the attempts of the dead worker ended."""
+    emit(
+        Event.JOBS_RESCUED,
+        workers=report.workers,
+        rescued=report.rescued,
+        dead_lettered=report.buried,
+    )
+    _emit_finished(
+        [
+            _line(
+                one.job,
+                "rescued",
+                status=one.status,
+                error_class=one.error_class,
+                ran_seconds=one.job.ran_seconds,
+            )
+            for one in report.attempts
+        ]
+    )
+    for job, status in report.ended:
+        emit(
+            Event.JOB_GIVEN_UP,
+            job_id=str(job.job_id),
+            job_type=job.job_type,
+            tenant_id=job.firm_id,
+            status=status,
+        )
+
+
+def emit_released(claims: Sequence[Claim | Held]) -> None:
+    """Tell that these claims were given back before their handlers started."""
+    if claims:
+        emit(Event.JOBS_RELEASED, jobs=len(claims))
+        _emit_finished(
+            [
+                _line(claim, "released", status=Status.PENDING, error_class=None, ran_seconds=None)
+                for claim in claims
+            ]
+        )
+
+
+def _line(
+    claim: Claim | Held,
+    outcome: str,
+    *,
+    status: Status | None,
+    error_class: str | None,
+    ran_seconds: float | None,
+) -> dict[str, Any]:
+    """Return the fields of an attempt's line: the same, however it ended."""
+    return {
+        "job_type": claim.job_type,
+        "job_id": str(claim.job_id),
+        "tenant_id": claim.firm_id,
+        "category": claim.category,
+        "correlation_id": claim.correlation_id,
+        "attempt": claim.attempts,
+        "outcome": outcome,
+        "status": status,
+        "error_class": error_class,
+        "wait_s": round(claim.waited_seconds, 4),
+        "run_s": round(ran_seconds or 0.0, 4),
+        "worker_id": str(claim.worker_id),
+    }
+
+
+def _emit_finished(lines: Sequence[Mapping[str, Any]]) -> None:
+    telemetry.log_many(Event.ATTEMPT_FINISHED.value, lines)
+    telemetry.measure_attempts(lines)
     if Event.ATTEMPT_FINISHED in _subscribers:
-        for fields in finished:
+        for fields in lines:
             _tell(Event.ATTEMPT_FINISHED, fields)
 
 
 def _error_class(outcome: Outcome) -> str | None:
-    if isinstance(outcome, Retry | DeadLettered):
-        return outcome.failure.error_class
-    return None if isinstance(outcome, Completed) else ""
+    return outcome.failure.error_class if isinstance(outcome, Retry | DeadLettered) else None
+
+
+def _emit_switched(breaker: Switched) -> None:
+    of_breaker = {"job_type": breaker.job_type, "tenant_id": breaker.firm_id}
+    if breaker.state is BreakerState.OPEN:
+        why = {"fingerprint": breaker.fingerprint, "trips": breaker.trips}
+        emit(Event.BREAKER_OPENED, **of_breaker, **why)
+    elif breaker.state is BreakerState.CLOSED:
+        emit(Event.BREAKER_CLOSED, **of_breaker)
+
+
+watch(_emit_switched)

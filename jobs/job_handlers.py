@@ -18,6 +18,9 @@ from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload
 from jobs.tasks_backend.run import run_task
 from tenants.models import Firm
 
+# The only type that workers of `bench_queue` serve: other work of the database is not touched.
+BENCH_JOB_TYPE = "bench_noop"
+
 
 class NoopPayload(JobPayload):
     """Nothing but the envelope."""
@@ -33,6 +36,7 @@ class EscalationNoticePayload(JobPayload):
     dead_letter_id: UUID
 
 
+@job(BENCH_JOB_TYPE, category=Category.MAINTENANCE, payload=NoopPayload)
 @job("noop", category=Category.MAINTENANCE, payload=NoopPayload)
 def noop(payload: NoopPayload, ctx: JobContext) -> None:
     """Do nothing: for benchmarks, and for seeing that the queue runs."""

@@ -16,10 +16,29 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule, Worker
+from jobs.models import (
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Pause,
+    RateLimit,
+    Schedule,
+    Worker,
+)
 from jobs.states import IN_FLIGHT, LIVE, Category, DeadReason, Resolution, Status
 
-T = TypeVar("T", JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, Schedule, Worker)
+T = TypeVar(
+    "T",
+    JobQueue,
+    DeadLetterQueue,
+    ConcurrencyLock,
+    Pause,
+    RateLimit,
+    CircuitBreaker,
+    Schedule,
+    Worker,
+)
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
@@ -169,6 +188,24 @@ def list_pauses(*, limit: int, cursor: str | None = None) -> Page[Pause]:
         CursorInvalid: `cursor` is not one of this list.
     """
     return _page(Pause.objects.select_related("firm"), limit, cursor)
+
+
+def list_rate_limits(*, limit: int, cursor: str | None = None) -> Page[RateLimit]:
+    """Return a page of the rate limits in scope, the latest first; everywhere as with pauses.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    return _page(RateLimit.objects.select_related("firm"), limit, cursor)
+
+
+def list_breakers(*, limit: int, cursor: str | None = None) -> Page[CircuitBreaker]:
+    """Return a page of the circuit breakers in scope, the latest first.
+
+    Raises:
+        CursorInvalid: `cursor` is not one of this list.
+    """
+    return _page(CircuitBreaker.objects.select_related("firm"), limit, cursor)
 
 
 def list_schedules(*, limit: int, cursor: str | None = None) -> Page[Schedule]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from uuid import UUID
@@ -25,11 +23,16 @@ def running_job() -> RunningJob | None:
     return _running.get()
 
 
-@contextmanager
-def running_as(job: RunningJob) -> Iterator[None]:
+class running_as:  # noqa: N801 - a context manager, named as one
     """Mark the code inside as part of `job`'s handler."""
-    token = _running.set(job)
-    try:
-        yield
-    finally:
-        _running.reset(token)
+
+    __slots__ = ("_job", "_token")
+
+    def __init__(self, job: RunningJob) -> None:
+        self._job = job
+
+    def __enter__(self) -> None:
+        self._token = _running.set(self._job)
+
+    def __exit__(self, *_: object) -> None:
+        _running.reset(self._token)

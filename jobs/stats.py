@@ -15,11 +15,20 @@ from django.db.models import Count, Min, Q, Sum
 
 from jobs.clock import database_now
 from jobs.lists import OPEN_RESOLUTIONS
-from jobs.models import DeadLetterQueue, JobMinute, JobQueue, Worker
+from jobs.models import (
+    CircuitBreaker,
+    DeadLetterQueue,
+    JobMinute,
+    JobQueue,
+    Schedule,
+    Worker,
+)
 from jobs.shapes import iso
-from jobs.states import Category, Status
+from jobs.states import BreakerState, Category, Status
 
 WINDOW_MINUTES = 60
+# Workers tick every second; a run that comes a minute late still happens.
+LATE_SECONDS = 60.0
 
 
 class StatusCounts(TypedDict):
@@ -98,6 +107,20 @@ def queue_stats() -> QueueStats:
 def live_workers(now: datetime) -> int:
     """Return how many workers hold a running lease."""
     return Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=now).count()
+
+
+def breakers_not_closed() -> list[tuple[str, str, int]]:
+    """Return of each type, and each state but closed, for how many firms its breaker is in it."""
+    rows = CircuitBreaker.objects.filter(state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
+    counted = rows.values("job_type", "state").annotate(firms=Count("pk"))
+    return [(row["job_type"], row["state"], row["firms"]) for row in counted.order_by("job_type")]
+
+
+def schedules_late(now: datetime) -> int:
+    """Return how many schedules were due long ago and did not run: nobody ticks, or one fails."""
+    late = now - timedelta(seconds=LATE_SECONDS)
+    due = Schedule.objects.filter(enabled=True, next_run_at__lt=late)
+    return due.filter(firm__active=True).count()
 
 
 def _count_live(tallies: dict[str, _Tally], now: datetime) -> None:

@@ -14,6 +14,8 @@ from prometheus_client import Counter, Histogram
 _log = structlog.get_logger("jobs")
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
+# What the database takes for a statement or two.
+SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 ATTEMPTS = Counter(
     "mailroom_attempts", "Attempts this process finished", ["category", "job_type", "outcome"]
@@ -25,6 +27,16 @@ WAIT_SECONDS = Histogram(
     "mailroom_wait_seconds", "From due to claimed", ["category"], buckets=SECONDS
 )
 RESCUED = Counter("mailroom_rescued_jobs", "Jobs taken back from dead workers")
+STALE = Counter(
+    "mailroom_stale_attempts", "Outcomes dropped: the job was another's by then", ["category"]
+)
+BREAKER_OPENINGS = Counter(
+    "mailroom_breaker_openings", "Times a circuit breaker opened", ["job_type"]
+)
+CLAIM_SECONDS = Histogram("mailroom_claim_seconds", "How long claims took", buckets=SHORT_SECONDS)
+SETTLE_SECONDS = Histogram(
+    "mailroom_settle_seconds", "How long writing a batch of outcomes took", buckets=SHORT_SECONDS
+)
 
 
 def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
@@ -69,3 +81,13 @@ def measure_attempts(attempts: Sequence[Mapping[str, Any]]) -> None:
 def measure_rescue(fields: Mapping[str, Any]) -> None:
     """Count jobs taken back."""
     RESCUED.inc(fields["rescued"] + fields["dead_lettered"])
+
+
+def measure_stale(fields: Mapping[str, Any]) -> None:
+    """Count an outcome that came too late."""
+    STALE.labels(fields["category"]).inc()
+
+
+def measure_opening(fields: Mapping[str, Any]) -> None:
+    """Count a breaker that opened."""
+    BREAKER_OPENINGS.labels(fields["job_type"]).inc()

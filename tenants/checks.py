@@ -14,7 +14,7 @@ from tenants.rls import holes
 def check_second_wall(**_: Any) -> list[CheckMessage]:
     """Report every hole in row level security as an error."""
     try:
-        return [Error(hole, id="tenants.E001") for hole in holes()]
+        return [Error(str(hole), id="tenants.E001") for hole in holes()]
     except DatabaseError as error:
         text = f"row level security could not be checked: {type(error).__name__}"
         return [Error(text, id="tenants.E002")]

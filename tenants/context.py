@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
-import structlog
 from uuid_utils.compat import uuid7
 
 MAX_CORRELATION_ID_LENGTH = 64
@@ -24,12 +21,16 @@ def new_correlation_id() -> str:
     return str(uuid7())
 
 
-@contextmanager
-def correlation(correlation_id: str) -> Iterator[None]:
+class correlation:  # noqa: N801 - a context manager, named as one
     """Put `correlation_id` in force, for enqueued jobs and for every log line inside."""
-    token = _correlation_id.set(correlation_id)
-    try:
-        with structlog.contextvars.bound_contextvars(correlation_id=correlation_id):
-            yield
-    finally:
-        _correlation_id.reset(token)
+
+    __slots__ = ("_correlation_id", "_token")
+
+    def __init__(self, correlation_id: str) -> None:
+        self._correlation_id = correlation_id
+
+    def __enter__(self) -> None:
+        self._token = _correlation_id.set(self._correlation_id)
+
+    def __exit__(self, *_: object) -> None:
+        _correlation_id.reset(self._token)

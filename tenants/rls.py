@@ -8,6 +8,7 @@ firm: on the queue's own tables, and there alone, `mailroom.engine` opens the wa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -65,23 +66,51 @@ def protect(app_label: str, *models: str, engine: bool = False) -> migrations.Ru
     return migrations.RunPython(forwards, backwards)
 
 
-def holes() -> Iterator[str]:
+@dataclass(frozen=True)
+class Hole:
+    """What is wrong with the second wall, and the SQL that closes it."""
+
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def holes() -> Iterator[Hole]:
     """Say what is wrong with the second wall of the default database; nothing on SQLite."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
-        cursor.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user")
-        superuser, bypasses = cursor.fetchone()
+        cursor.execute(
+            "SELECT rolsuper, rolbypassrls, quote_ident(rolname) FROM pg_roles"
+            " WHERE rolname = current_user"
+        )
+        superuser, bypasses, role = cursor.fetchone()
         if superuser or bypasses:
             what = "a superuser" if superuser else "exempt (BYPASSRLS)"
-            yield f"the database role is {what}: row level security does not hold it"
+            yield Hole(
+                f"the database role is {what}: row level security does not hold it",
+                f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
+            )
         cursor.execute(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relforcerowsecurity"
-            " AND relnamespace = current_schema()::regnamespace"
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relrowsecurity"
+            " AND relforcerowsecurity AND relnamespace = current_schema()::regnamespace"
         )
         forced = {row[0] for row in cursor.fetchall()}
+        cursor.execute(
+            "SELECT tablename FROM pg_policies"
+            " WHERE policyname = 'firm_wall' AND schemaname = current_schema()"
+        )
+        walled = {row[0] for row in cursor.fetchall()}
     for table in sorted(firm_owned_tables() - forced):
-        yield f"table {table} has no forced row level security"
+        yield Hole(
+            f"table {table} has no forced row level security",
+            f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;",
+        )
+    for table in sorted(firm_owned_tables() - walled):
+        sql = " ".join(FIRM_POLICY.format(table=table).split())
+        yield Hole(f"table {table} has lost its policy firm_wall", f"{sql};")
 
 
 def check_at_start() -> None:
@@ -92,7 +121,7 @@ def check_at_start() -> None:
     """
     found = list(holes())
     for hole in found:
-        _log.warning("tenants.wall_has_a_hole", hole=hole)
+        _log.warning("tenants.wall_has_a_hole", hole=str(hole))
     if found and getattr(settings, "REQUIRE_RLS", False):
         raise ImproperlyConfigured(f"REQUIRE_RLS is set, but {found[0]}")
 

@@ -110,10 +110,15 @@ def _enter(scope: Scope) -> Iterator[None]:
         _scope.reset(token)
 
 
-def set_local(setting: str, value: str) -> None:
-    """Set what row level security reads, until the transaction or savepoint rolls back or ends."""
+def set_local(setting: str, value: str, **others: str) -> None:
+    """Set what row level security reads, until the transaction or savepoint rolls back or ends.
+
+    `others` are settings of the server, set in the same round trip.
+    """
     if connection.vendor != "postgresql" or connection.needs_rollback:
         # A broken transaction loses its settings when it is rolled back.
         return
+    settings = {setting: value, **others}
+    calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config(%s, %s, true)", [setting, value])
+        cursor.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])

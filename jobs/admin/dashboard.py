@@ -13,6 +13,7 @@ from jobs.admin.charts import HOURS, charts
 from jobs.admin.firm_lines import firm_lines
 from jobs.ages import in_words
 from jobs.clock import database_now
+from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.states import Status
 from jobs.stats import CategoryStats, QueueStats, queue_stats
 from tenants.admin.base import sees_all_firms, sees_several_firms
@@ -66,7 +67,16 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "charts": charts(now),
         "chart_hours": HOURS,
         "firms": firm_lines(now) if sees_several_firms() else [],
+        "pinned": _pinned() if sees_all_firms() else "",
     }
+
+
+def _pinned() -> str:
+    """Say for how long somebody has kept vacuum from cleaning up, where that is an alert."""
+    oldest = oldest_snapshot()
+    if oldest is None or not is_pinned(oldest):
+        return ""
+    return f"{oldest.who} has held a snapshot for {in_words(oldest.seconds)}."
 
 
 def _tiles(stats: QueueStats) -> list[Tile]:

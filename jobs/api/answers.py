@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from jobs.states import (
     AttemptEnd,
+    BreakerState,
     Category,
     DeadReason,
     MissedRuns,
@@ -150,6 +151,35 @@ class PauseSerializer(serializers.Serializer[Any]):
     paused_by = serializers.CharField(help_text="Who did it.")
     created_at = _moment()
     until = _moment("When it ends by itself; null means by hand.")
+
+
+class RateLimitSerializer(serializers.Serializer[Any]):
+    """How often a type may start, each firm counted for itself."""
+
+    id = serializers.UUIDField()
+    firm = _text("The firm's slug; null where it holds everywhere.")
+    everywhere = serializers.BooleanField(help_text="Whether it holds for every firm.")
+    job_type = serializers.CharField()
+    amount = serializers.IntegerField(help_text="So many starts,")
+    per_seconds = serializers.FloatField(help_text="in so many seconds.")
+    burst = serializers.IntegerField(help_text="Most that may start at once after a quiet time.")
+    created_at = _moment()
+
+
+class BreakerSerializer(serializers.Serializer[Any]):
+    """Whether a type's jobs of a firm are tried, and when again."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(help_text="The firm's slug.")
+    job_type = serializers.CharField()
+    state = _word(BreakerState, help_text="Closed: all are tried. Half open: one is. Open: none.")
+    attempts = serializers.IntegerField(help_text="In this window, while it is closed.")
+    failed = serializers.IntegerField(help_text="Of those, with the most frequent failure.")
+    trips = serializers.IntegerField(help_text="How often it opened in a row.")
+    fingerprint = _text("The failure that opened it.")
+    opened_at = _moment("Null while it is closed.")
+    next_try_at = _moment("When one job is tried; null unless it is open.")
+    probe_job_id = serializers.UUIDField(allow_null=True, help_text="The job that is tried.")
 
 
 class ScheduleRowSerializer(serializers.Serializer[Any]):

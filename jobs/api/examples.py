@@ -70,6 +70,22 @@ PAUSE = OpenApiExample(
 RESUME = OpenApiExample(
     "Resume", request_only=True, value={"reason": "The mail provider answers again"}
 )
+RATE_LIMIT = OpenApiExample(
+    "Ten a minute",
+    request_only=True,
+    value={"job_type": "webhook_send", "amount": 10, "per_seconds": 60, "burst": 3},
+)
+CLEAR_RATE_LIMIT = OpenApiExample(
+    "Clear", request_only=True, value={"reason": "The provider has raised its quota"}
+)
+OPEN_BREAKER = OpenApiExample(
+    "Open",
+    request_only=True,
+    value={"job_type": "sync", "reason": "The provider announced an outage"},
+)
+CLOSE_BREAKER = OpenApiExample(
+    "Close", request_only=True, value={"reason": "The provider answers again"}
+)
 RUN_SCHEDULE = OpenApiExample(
     "Run", request_only=True, value={"reason": "The morning's run found the archive away"}
 )

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from uuid import UUID
 
 from drf_spectacular.utils import OpenApiResponse
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,9 +17,8 @@ from jobs.api.views import QueueView
 from jobs.limit_shapes import pause_row
 from jobs.lists import list_pauses
 from jobs.models import Pause
-from tenants.api.problems import Fault, Refusal
 from tenants.api.schema import operation, page_of
-from tenants.models import Firm, Role
+from tenants.models import Role
 
 _TAG = "pauses"
 
@@ -60,35 +58,11 @@ class PauseList(QueueView):
     def post(self, request: Request) -> Response:
         """Pause work."""
         body = self.get_body(PauseBody)
-        firm = self._firm_to_pause(body.pop("firm", None), everywhere=body.pop("everywhere"))
+        firm = self.firm_or_every(
+            body.pop("firm", None), Role.OPERATOR, everywhere=body.pop("everywhere")
+        )
         pause = limits.pause(firm=firm, by=self.actor, **body)
         return Response(pause_row(pause))
-
-    def _firm_to_pause(self, slug: str | None, *, everywhere: bool) -> Firm | None:
-        """Return the firm that is meant, None for every firm.
-
-        Raises:
-            Refusal: none is named and there are several, or one is named beside every firm.
-            NotFound: the one named is not in sight.
-            PermissionDenied: it is, and the caller's role is too low.
-        """
-        if everywhere:
-            self._check_everywhere(slug)
-            return None
-        if slug is not None:
-            firm = self.get_firm(slug)
-        elif (only := self.access.only_firm_id) is not None:
-            firm = Firm.objects.get(pk=only)
-        else:
-            raise _refusal("firm", "required", "Name the firm, or say everywhere.")
-        self.check_role(Role.OPERATOR, firm.pk)
-        return firm
-
-    def _check_everywhere(self, slug: str | None) -> None:
-        if not self.access.is_platform_staff:
-            raise PermissionDenied("Only platform staff may pause everywhere.")
-        if slug is not None:
-            raise _refusal("everywhere", "invalid", "Name a firm or say everywhere, not both.")
 
 
 class PauseResume(QueueView):
@@ -107,11 +81,7 @@ class PauseResume(QueueView):
     def post(self, request: Request, pk: UUID) -> Response:
         """End the pause."""
         pause = self.get_row(Pause.objects.select_related("firm"), pk, Role.OPERATOR)
-        if pause.everywhere and not self.access.is_platform_staff:
-            raise PermissionDenied("Only platform staff may end a pause that holds everywhere.")
+        if pause.everywhere:
+            self.check_platform_staff()
         limits.resume(pause, reason=self.get_body(OptionalReason)["reason"], by=self.actor)
         return Response(pause_row(pause))
-
-
-def _refusal(field: str, code: str, message: str) -> Refusal:
-    return Refusal(HTTPStatus.BAD_REQUEST, "invalid", message, [Fault(field, code, message)])

@@ -7,11 +7,13 @@ from typing import Any
 from rest_framework import serializers
 
 from jobs.enqueue import MAX_KEY_LENGTH
+from jobs.limits import LEAST_SECONDS, MOST
 from jobs.lists import OPEN
 from jobs.states import Category, DeadReason, Priority, Resolution, Status
 from tenants.api.serializers import (
     FlagField,
     MomentField,
+    NumberField,
     QuerySerializer,
     StrictSerializer,
     TextField,
@@ -55,6 +57,14 @@ class LockQuery(PageQuery, FirmQuery):
 
 class PauseQuery(PageQuery, FirmQuery):
     """Which pauses."""
+
+
+class RateLimitQuery(PageQuery, FirmQuery):
+    """Which rate limits."""
+
+
+class BreakerQuery(PageQuery, FirmQuery):
+    """Which circuit breakers."""
 
 
 class ScheduleQuery(PageQuery, FirmQuery):
@@ -119,14 +129,46 @@ class ObligatoryReason(StrictSerializer):
     reason = TextField(max_length=MAX_TEXT_LENGTH, help_text="Why; kept in the audit log.")
 
 
-class PauseBody(ObligatoryReason):
-    """What to hold back, and why."""
+class FirmBody(StrictSerializer):
+    """For which firm."""
 
     firm = TextField(
         required=False,
         max_length=50,
         help_text="The slug of a firm; not needed where the caller has only one.",
     )
+
+
+class BreakerBody(ObligatoryReason, FirmBody):
+    """Which type's jobs to hold back, and why."""
+
+    job_type = TextField(max_length=100, help_text="A type that declares a circuit breaker.")
+
+
+class RateLimitBody(FirmBody):
+    """How often a type may start."""
+
+    everywhere = FlagField(
+        default=False,
+        help_text="For every firm, each counted for itself; for platform staff alone.",
+    )
+    job_type = TextField(max_length=100, help_text="The exact type.")
+    amount = WholeNumberField(min_value=1, max_value=MOST, help_text="So many starts,")
+    per_seconds = NumberField(
+        min_value=LEAST_SECONDS, max_value=MOST, help_text="in so many seconds."
+    )
+    burst = WholeNumberField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST,
+        help_text="Most that may start at once after a quiet time; else as many as `amount`.",
+    )
+
+
+class PauseBody(ObligatoryReason, FirmBody):
+    """What to hold back, and why."""
+
     everywhere = FlagField(
         default=False, help_text="Hold it back for every firm; for platform staff alone."
     )

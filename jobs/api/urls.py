@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from django.urls import path
 
-from jobs.api import dead_letters, jobs, locks, pauses, queues, schedules, workers
+from jobs.api import (
+    breakers,
+    dead_letters,
+    jobs,
+    locks,
+    pauses,
+    queues,
+    rate_limits,
+    schedules,
+    workers,
+)
 
 urlpatterns = [
     path("queues/", queues.Queues.as_view(), name="queues"),
@@ -22,6 +32,14 @@ urlpatterns = [
     path("locks/<uuid:pk>/release/", locks.LockRelease.as_view(), name="lock-release"),
     path("pauses/", pauses.PauseList.as_view(), name="pauses"),
     path("pauses/<uuid:pk>/resume/", pauses.PauseResume.as_view(), name="pause-resume"),
+    path("rate-limits/", rate_limits.RateLimitList.as_view(), name="rate-limits"),
+    path(
+        "rate-limits/<uuid:pk>/clear/",
+        rate_limits.RateLimitClear.as_view(),
+        name="rate-limit-clear",
+    ),
+    path("breakers/", breakers.BreakerList.as_view(), name="breakers"),
+    path("breakers/<uuid:pk>/close/", breakers.BreakerClose.as_view(), name="breaker-close"),
     path("schedules/", schedules.ScheduleList.as_view(), name="schedules"),
     path("schedules/<uuid:pk>/", schedules.ScheduleShow.as_view(), name="schedule"),
     path("schedules/<uuid:pk>/run/", schedules.ScheduleRun.as_view(), name="schedule-run"),

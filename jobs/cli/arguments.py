@@ -16,6 +16,7 @@ from jobs.lists import CursorInvalid
 EXIT_USAGE = 2
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 1000
+MAX_COUNT = 10_000_000
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPAN = re.compile(r"(\d{1,6})([smhd])\Z")
@@ -33,6 +34,13 @@ def limit(text: str) -> int:
     """Read a number of rows."""
     if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
         raise ArgumentTypeError(f"a number from 1 to {MAX_LIMIT}, not {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Read how many of something."""
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MAX_COUNT:
+        raise ArgumentTypeError(f"a number from 1 to {MAX_COUNT:,}, not {text!r}")
     return int(text)
 
 

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from threading import Event, Lock
+from threading import Lock
 
 
-@dataclass
+class Flag:
+    """Is set once and never waited for; an Event would cost a lock per job."""
+
+    __slots__ = ("_set",)
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def set(self) -> None:
+        """Set it."""
+        self._set = True
+
+    def is_set(self) -> bool:
+        """Say whether it is set."""
+        return self._set
+
+
 class Signals:
     """Set by the worker, seen by the handler at its next call of `ctx`."""
 
-    lease_lost: Event = field(default_factory=Event)
-    cancel_requested: Event = field(default_factory=Event)
-    timed_out: Event = field(default_factory=Event)
-    _shields: int = field(default=0, init=False)
-    _guard: Lock = field(default_factory=Lock, init=False)
+    def __init__(self, lease_lost: Flag | None = None) -> None:
+        self.lease_lost = lease_lost or Flag()
+        self.cancel_requested = Flag()
+        self.timed_out = Flag()
+        self._shields = 0
+        self._guard = Lock()
 
     def time_out(self, interrupt: Callable[[], object]) -> None:
         """Note that the time is over; interrupt the handler unless it is shielded just now."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
@@ -23,6 +24,25 @@ from jobs.states import BreakerState
 
 # A firm's id and a type's name.
 Key = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Switched:
+    """A breaker whose state has changed, and the change is stored."""
+
+    firm_id: int
+    job_type: str
+    state: BreakerState
+    trips: int
+    fingerprint: str
+
+
+_watchers: list[Callable[[Switched], None]] = []
+
+
+def watch(tell: Callable[[Switched], None]) -> None:
+    """Call `tell` of every breaker that this process opens or closes, after the commit."""
+    _watchers.append(tell)
 
 
 @dataclass(frozen=True)
@@ -89,6 +109,14 @@ def write(key: Key, before: Circuit, after: Circuit, rule: Breaker) -> None:
             *key,
         ],
     )
+    if after.state is not before.state:
+        switched = Switched(*key, after.state, after.trips, after.fingerprint)
+        transaction.on_commit(lambda: _tell(switched), robust=True)
+
+
+def _tell(switched: Switched) -> None:
+    for tell in _watchers:
+        tell(switched)
 
 
 def begin(key: Key) -> Circuit:

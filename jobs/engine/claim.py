@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
-from jobs.engine.dialects.base import CLAIM_COLUMNS, Claimable, Column, Dialect, Share, Walk
+from jobs.engine.dialects.base import Claimable, Column, Dialect, Share, Walk
 from jobs.engine.gates import claim_guard_sql
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.turns import DEFAULT_WEIGHT, LEAST_WEIGHT, Line, Place, Turns
@@ -22,9 +22,11 @@ LOOKS = 4
 WEIGHTS_SECONDS = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A job as its worker holds it: everything needed to run it, frozen at the claim."""
+class Claim(NamedTuple):
+    """A job as its worker holds it: everything needed to run it, frozen at the claim.
+
+    Its fields come in the order of CLAIM_COLUMNS.
+    """
 
     job_id: UUID
     firm_id: int
@@ -194,9 +196,15 @@ def _claimable(request: Request, now: str) -> Claimable:
 
 
 def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID) -> Claim:
-    values = dict(zip(CLAIM_COLUMNS, row, strict=False))
-    values["job_id"] = dialect.read_uuid(values["job_id"])
-    values["scheduled_at"] = dialect.read_time(values["scheduled_at"])
-    values["cancel_requested"] = values.pop("cancel_requested_at") is not None
-    values["admitted"] = bool(values["admitted"])
-    return Claim(**values, worker_id=worker_id, waited_seconds=max(float(row[-1]), 0.0))
+    (job_id, *columns, scheduled_at, cancel_requested_at, admitted, waited_seconds) = row
+    return Claim._make(
+        (
+            dialect.read_uuid(job_id),
+            *columns,
+            dialect.read_time(scheduled_at),
+            cancel_requested_at is not None,
+            bool(admitted),
+            worker_id,
+            max(float(waited_seconds), 0.0),
+        )
+    )

@@ -106,6 +106,9 @@ def _add_members(fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID]) -> No
     )
 
 
+ANY_MEMBER = "SELECT 1 FROM jobs_faninmember LIMIT 1"
+
+
 def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
     """Note that these jobs (firm id, job id) are settled, and fire what waited for no others.
 
@@ -114,7 +117,7 @@ def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
     """
     settled = list(jobs)
     # Nearly always nobody waits for anything, and one look is all it costs.
-    if not settled or not fetch("SELECT 1 FROM jobs_faninmember LIMIT 1", []):
+    if not settled or not fetch(ANY_MEMBER, [], hot=True):
         return
     dialect = dialects.current()
     rows, params = dialect.rows_sql("r", {"firm_id": Column.BIGINT, "job_id": Column.UUID}, settled)

@@ -32,6 +32,10 @@ class Held:
     admitted: bool
     canceled: bool
     worker_id: UUID
+    correlation_id: str
+    waited_seconds: float
+    # None where nobody wrote down that its handler had started.
+    ran_seconds: float | None
 
 
 def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
@@ -43,7 +47,9 @@ def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
     rows = fetch(
         f"""
         SELECT job_id, firm_id, category, job_type, status, attempts, max_attempts, series, deaths,
-            lease_token, lock_key, admitted, cancel_requested_at IS NOT NULL
+            lease_token, lock_key, admitted, cancel_requested_at IS NOT NULL, correlation_id,
+            {dialect.seconds_between_sql("scheduled_at", "claimed_at")},
+            {dialect.seconds_between_sql("started_at", dialect.now_sql())}
         FROM jobs_jobqueue
         WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
           AND lease_token NOT IN (SELECT r.token FROM {tokens})
@@ -67,6 +73,9 @@ def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
             admitted=bool(row[11]),
             canceled=bool(row[12]),
             worker_id=worker_id,
+            correlation_id=row[13],
+            waited_seconds=max(float(row[14] or 0.0), 0.0),
+            ran_seconds=row[15],
         )
         for row in rows
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -32,8 +33,7 @@ class EndedAttempt:
     ran_seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counted:
+class Counted(NamedTuple):
     """One settled attempt, for the counters."""
 
     firm_id: int
@@ -126,4 +126,5 @@ def count(settled: Iterable[Counted]) -> None:
         ON CONFLICT (firm_id, category, minute) DO UPDATE SET {added}
         """,
         params,
+        hot=True,
     )

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from jobs.engine import dialects
 from jobs.engine.admit import admit
 from jobs.engine.dialects import Column
 from jobs.engine.freed import Freed
 from jobs.engine.gates import held_back_sql
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.transactions import fetch, fetch_alone, in_transaction, run
 from jobs.engine.wakeup import wake
 
 CHUNK = 1000
@@ -84,6 +85,22 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     return stored
 
 
+def insert_alone(job: NewJob) -> bool:
+    """Store one job in one statement, which is its transaction too; False: `insert` has to do it.
+
+    That is so inside a transaction, where more than one statement is needed, and where the job's
+    idempotency key is held.
+    """
+    if connection.in_atomic_block or job.once_only:
+        return False
+    dialect = dialects.current()
+    wall = dialect.engine_wall_sql("wall")
+    if wall is None:
+        return False
+    row, params = dialect.row_sql("r", COLUMNS, job.row())
+    return bool(fetch_alone(_insert_sql(f"{wall}, {row}", dialect.now_sql()), params))
+
+
 def set_off(jobs: Sequence[NewJob]) -> None:
     """Admit keyed jobs and wake workers, after the commit.
 
@@ -116,12 +133,21 @@ def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
     if not jobs:
         return set()
     dialect = dialects.current()
-    now = dialect.now_sql()
     rows, params = dialect.rows_sql("r", COLUMNS, [job.row() for job in jobs])
+    stored = fetch(_insert_sql(rows, dialect.now_sql()), params, hot=True)
+    return {dialect.read_uuid(row[0]) for row in stored}
+
+
+@lru_cache(maxsize=8)
+def _insert_sql(rows: str, now: str) -> str:
+    """Return the statement that stores `rows`; composing it takes as long as running it."""
+    dialect = dialects.current()
     due = f"COALESCE(r.run_at, {dialect.after_sql(now, 'r.delay')})"
-    waits = f"(r.lock_key IS NOT NULL OR {held_back_sql('r')})"
-    stored = fetch(
-        f"""
+    # Apart, or the database would ask twice what holds a job back: for `ready` and for `waiting`.
+    return f"""
+        WITH new AS {dialect.materialized} (
+            SELECT r.*, r.lock_key IS NOT NULL OR {held_back_sql("r")} AS waits FROM {rows}
+        )
         INSERT INTO jobs_jobqueue (
             job_id, firm_id, user_id, parent_id, category, job_type, payload_version, payload,
             correlation_id, priority, max_attempts, scheduled_at, expires_at, lock_key, lock_limit,
@@ -131,15 +157,12 @@ def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
         SELECT r.job_id, r.firm_id, r.user_id, r.parent_id, r.category, r.job_type,
             r.payload_version, r.payload{dialect.json_cast}, r.correlation_id, r.priority,
             r.max_attempts, {due}, r.expires_at, r.lock_key, r.lock_limit, r.idempotency_key,
-            r.idempotency_key, NOT {waits}, {waits}, {now}, {now},
+            r.idempotency_key, NOT r.waits, r.waits, {now}, {now},
             'pending', 0, '', 0, 0, 1, ''
-        FROM {rows} WHERE true
+        FROM new AS r WHERE true
         ON CONFLICT (firm_id, live_key) WHERE live_key IS NOT NULL DO NOTHING
         RETURNING job_id
-        """,
-        params,
-    )
-    return {dialect.read_uuid(row[0]) for row in stored}
+        """
 
 
 def _live_holders(refused: dict[UUID, NewJob]) -> dict[UUID, UUID]:

@@ -12,6 +12,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models.ids import pack_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,11 @@ class WorkerInfo:
     concurrency: int
 
 
-def register(worker: WorkerInfo) -> None:
-    """Create the worker's row with a fresh lease; a repeat after a lost answer changes nothing."""
+def register(worker: WorkerInfo) -> bool:
+    """Create the worker's row with a fresh lease; a repeat after a lost answer extends it.
+
+    False: the worker was marked dead meanwhile.
+    """
     dialect = dialects.current()
     now = dialect.now_sql()
     values = [
@@ -39,20 +43,24 @@ def register(worker: WorkerInfo) -> None:
         json.dumps(list(worker.categories)),
         json.dumps(list(worker.job_types)),
         worker.concurrency,
+        pack_ids(()),
     ]
-    in_transaction(
+    touched = in_transaction(
         lambda: run(
             f"""
             INSERT INTO jobs_worker (
                 id, host, pid, version, categories, job_types, concurrency, running, rss_bytes,
                 started_at, heartbeat_at, lease_expires_at
-            ) VALUES (%s, %s, %s, %s, %s, %s, %s, '[]', 0, {now}, {now},
+            ) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 0, {now}, {now},
                 {dialect.after_sql(now, "%s")})
-            ON CONFLICT (id) DO NOTHING
+            ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at,
+                lease_expires_at = excluded.lease_expires_at
+            WHERE jobs_worker.dead_at IS NULL
             """,
             [*values, lease_seconds()],
         )
     )
+    return touched == 1
 
 
 def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
@@ -79,11 +87,12 @@ def note_running(worker_id: UUID, job_ids: Iterable[UUID]) -> bool:
     False: the worker was marked dead, and nothing may be started.
     """
     dialect = dialects.current()
-    ids = json.dumps([str(job_id) for job_id in job_ids])
+    ids = pack_ids(job_ids)
     touched = in_transaction(
         lambda: run(
             "UPDATE jobs_worker SET running = %s WHERE id = %s AND dead_at IS NULL",
             [ids, dialect.value(Column.UUID, worker_id)],
+            hot=True,
         )
     )
     return touched == 1

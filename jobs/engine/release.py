@@ -8,7 +8,6 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.freed import Freed
 from jobs.engine.gates import held_back_sql
 from jobs.engine.held import Held, held_by
 from jobs.engine.history import EndedAttempt, record
@@ -30,16 +29,16 @@ def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
     return in_transaction(lambda: _release(claims, reason))
 
 
-def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> Freed:
+def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> list[Held]:
     """Put back what this worker holds without knowing: its claims whose answer never came.
 
     `known_tokens` are those of all claims it does know. Call it from the thread that claims.
-    Returns what they gave up, for the caller to admit.
+    Returns what was put back; the caller admits what it gave up afterwards (`Freed.by`).
     """
-    freed = Freed()
-    while lost := in_transaction(lambda: _release_batch(worker_id, known_tokens)):
-        freed |= Freed.by(lost)
-    return freed
+    lost: list[Held] = []
+    while batch := in_transaction(lambda: _release_batch(worker_id, known_tokens)):
+        lost += batch
+    return lost
 
 
 def _release_batch(worker_id: UUID, known_tokens: Collection[int]) -> list[Held]:

@@ -9,11 +9,10 @@ another's fault. Every condition stands in the UPDATE itself, so a rescuer that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
-from typing import Any
 from uuid import UUID
 
 from jobs import registry
@@ -28,6 +27,7 @@ from jobs.engine.held import Held, held_by
 from jobs.engine.history import Counted, EndedAttempt, count, record
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models.ids import unpack_ids
 from jobs.outcomes import Failure
 from jobs.poison import end_by_death, is_suspect
 from jobs.retry import RetryPolicy
@@ -39,6 +39,15 @@ NOT_STARTED = Failure("NotStarted", "its worker died first")
 ALONE = Failure("StaleSuspect", "its worker died; it ran in a process of its own")
 
 
+@dataclass(frozen=True)
+class Rescued:
+    """An attempt that ended with its worker, and what its job became."""
+
+    job: Held
+    status: Status
+    error_class: str
+
+
 @dataclass
 class RescueReport:
     """What one pass did; `freed` is for the caller to admit."""
@@ -47,8 +56,14 @@ class RescueReport:
     rescued: int = 0
     buried: int = 0
     freed: Freed = field(default_factory=Freed)
-    # Jobs that will not go round again, with the status they ended in.
-    ended: tuple[tuple[Held, Status], ...] = ()
+    attempts: tuple[Rescued, ...] = field(default=(), compare=False)
+
+    @property
+    def ended(self) -> tuple[tuple[Held, Status], ...]:
+        """The jobs that will not go round again, with the status they ended in."""
+        return tuple(
+            (one.job, one.status) for one in self.attempts if one.status is not Status.PENDING
+        )
 
     def add(self, other: RescueReport) -> None:
         """Take in another pass."""
@@ -56,12 +71,16 @@ class RescueReport:
         self.rescued += other.rescued
         self.buried += other.buried
         self.freed |= other.freed
-        self.ended += other.ended
+        self.attempts += other.attempts
 
 
-def rescue(rng: Random) -> RescueReport:
-    """Mark workers dead whose lease is over and take their jobs back, in bounded batches."""
-    report = RescueReport(workers=in_transaction(_mark_dead))
+def rescue(rng: Random, *, asked_at: datetime | None = None) -> RescueReport:
+    """Mark workers dead whose lease is over and take their jobs back, in bounded batches.
+
+    With `asked_at`, the database's time just before, nobody is marked dead where the question was
+    long on its way: whatever held it up may have held up the heartbeats too.
+    """
+    report = RescueReport(workers=in_transaction(lambda: _mark_dead(asked_at)))
     for worker_id, running in reading(_dead_workers):
         while True:
             batch = in_transaction(lambda: _rescue_batch(worker_id, running, rng))  # noqa: B023 - called at once
@@ -99,15 +118,19 @@ def _orphans_owners() -> list[UUID]:
     return [dialect.read_uuid(row[0]) for row in owners]
 
 
-def _mark_dead() -> int:
+def _mark_dead(asked_at: datetime | None = None) -> int:
     dialect = dialects.current()
     now = dialect.now_sql()
+    in_time = "1 = 1"
+    if asked_at is not None:
+        latest = dialect.after_sql(dialect.time_literal(asked_at), str(lease_seconds() / 4))
+        in_time = f"{now} < {latest}"
     return run(
         f"""
         UPDATE jobs_worker SET dead_at = {now}
         WHERE id IN (
             SELECT id FROM jobs_worker
-            WHERE dead_at IS NULL AND lease_expires_at < {now}
+            WHERE dead_at IS NULL AND lease_expires_at < {now} AND {in_time}
               AND {dialect.database_is_settled_sql(lease_seconds())}
             {dialect.skip_locked}
         )
@@ -119,12 +142,7 @@ def _mark_dead() -> int:
 def _dead_workers() -> list[tuple[UUID, frozenset[UUID]]]:
     dialect = dialects.current()
     rows = fetch("SELECT id, running FROM jobs_worker WHERE dead_at IS NOT NULL", [])
-    return [(dialect.read_uuid(row[0]), _ids(row[1])) for row in rows]
-
-
-def _ids(running: Any) -> frozenset[UUID]:
-    listed = json.loads(running) if isinstance(running, str) else running
-    return frozenset(UUID(job_id) for job_id in listed)
+    return [(dialect.read_uuid(row[0]), frozenset(unpack_ids(row[1]))) for row in rows]
 
 
 def _forget(worker_id: UUID) -> None:
@@ -273,5 +291,5 @@ def _write_consequences(taken: Sequence[_Decision]) -> RescueReport:
         rescued=len(taken) - len(dead),
         buried=len(dead),
         freed=Freed.by(one.job for one in taken),
-        ended=ended,
+        attempts=tuple(Rescued(one.job, one.status, one.failure.error_class) for one in taken),
     )

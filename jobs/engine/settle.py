@@ -17,7 +17,7 @@ from jobs.engine.breakers import tally
 from jobs.engine.bury import Death, bury
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.ending import Ending, ending_of
+from jobs.engine.ending import Ending, ending_of, result_of
 from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.freed import Freed
 from jobs.engine.gates import held_back_sql
@@ -25,12 +25,7 @@ from jobs.engine.history import Counted, EndedAttempt, count, record
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.wakeup import tell_settled
-from jobs.outcomes import (
-    DeadLettered,
-    Failure,
-    Outcome,
-    Retry,
-)
+from jobs.outcomes import Completed, DeadLettered, Failure, Outcome, Retry
 from jobs.states import TERMINAL, AttemptEnd, DeadReason, Status
 
 # None is called as a returned column is: SQLite's RETURNING cannot say whose it means.
@@ -38,12 +33,17 @@ COLUMNS = {
     "id": Column.UUID,
     "token": Column.BIGINT,
     "next": Column.TEXT,
-    "result": Column.TEXT,
     "error": Column.TEXT,
     "due": Column.TIME,
     "delay": Column.FLOAT,
     "refund": Column.INTEGER,
     "died": Column.INTEGER,
+    "ran": Column.FLOAT,
+}
+COMPLETED_COLUMNS = {
+    "id": Column.UUID,
+    "token": Column.BIGINT,
+    "result": Column.TEXT,
     "ran": Column.FLOAT,
 }
 
@@ -85,7 +85,7 @@ def settle(settlements: Sequence[Settlement]) -> SettleReport:
     The caller admits what it `freed` afterwards.
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
-    ordered = sorted(once.values(), key=lambda settlement: settlement.claim.job_id)
+    ordered = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.bytes)
     try:
         return in_transaction(lambda: write_outcomes(ordered))
     except (DataError, IntegrityError):
@@ -109,8 +109,10 @@ def _settle_alone(settlement: Settlement) -> SettleReport:
 def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     """Settle them in the transaction that is open; each claim once, in the order of the jobs."""
     # By token, not by job: a batch may hold an old claim of a job beside the one in force.
-    endings = {one.claim.lease_token: ending_of(one.outcome) for one in settlements}
-    statuses = _update(settlements, endings)
+    completed = [(one, one.outcome) for one in settlements if isinstance(one.outcome, Completed)]
+    others = [one for one in settlements if not isinstance(one.outcome, Completed)]
+    endings = {one.claim.lease_token: ending_of(one.outcome) for one in others}
+    statuses = {**_complete(completed), **_update(others, endings)}
     settled = [one for one in settlements if one.claim.lease_token in statuses]
     missed = [one.claim for one in settlements if one.claim.lease_token not in statuses]
     over = [one.claim for one in settled if statuses[one.claim.lease_token] in TERMINAL]
@@ -126,8 +128,41 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     return report
 
 
+def _complete(settled: Sequence[tuple[Settlement, Completed]]) -> dict[int, Status]:
+    """Write those that completed: nearly all, and for good, so that little is to be written."""
+    if not settled:
+        return {}
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    rows, params = dialect.rows_sql(
+        "r",
+        COMPLETED_COLUMNS,
+        [
+            (one.claim.job_id, one.claim.lease_token, result_of(outcome), one.ran_seconds)
+            for one, outcome in settled
+        ],
+    )
+    completed = fetch(
+        f"""
+        UPDATE jobs_jobqueue AS j
+        SET status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
+            started_at = COALESCE(j.started_at, {dialect.after_sql(now, "-r.ran")}, {now}),
+            completed_at = {now}, ready = false, waiting = false, admitted = false,
+            live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
+        FROM {rows}
+        WHERE j.job_id = r.id AND j.lease_token = r.token
+        RETURNING -lease_token
+        """,
+        params,
+        hot=True,
+    )
+    return {token: Status.COMPLETED for (token,) in completed}
+
+
 def _update(settlements: Sequence[Settlement], endings: dict[int, Ending]) -> dict[int, Status]:
-    """Write the rows; return the new status of each that was still held, by token."""
+    """Write the others; return the new status of each that was still held, by token."""
+    if not settlements:
+        return {}
     dialect = dialects.current()
     now = dialect.now_sql()
     rows, params = dialect.rows_sql(
@@ -145,8 +180,6 @@ def _update(settlements: Sequence[Settlement], endings: dict[int, Ending]) -> di
         f"""
         UPDATE jobs_jobqueue AS j
         SET status = {status},
-            result = CASE WHEN r.result IS NULL THEN j.result
-                ELSE r.result{dialect.json_cast} END,
             last_error = COALESCE(r.error, j.last_error),
             attempts = j.attempts - r.refund, deaths = j.deaths + r.died,
             scheduled_at = CASE WHEN {again} THEN {due} ELSE j.scheduled_at END,
@@ -173,7 +206,6 @@ def _row(settlement: Settlement, ending: Ending) -> tuple[object, ...]:
         settlement.claim.job_id,
         settlement.claim.lease_token,
         ending.status.value,
-        ending.result,
         ending.error,
         ending.due,
         ending.delay if ending.delay is not None else 0.0,
@@ -190,11 +222,12 @@ def _write_consequences(
 ) -> None:
     attempts, deaths, counted = [], [], []
     for one in settled:
-        claim, ending = one.claim, endings[one.claim.lease_token]
+        claim = one.claim
         status = statuses[claim.lease_token]
         counted.append(_counted(one, status))
         if status is Status.COMPLETED:
             continue
+        ending = endings[claim.lease_token]
         again = ending.status is Status.PENDING and ending.end is not AttemptEnd.RESCUED
         canceled = status is Status.CANCELED and again
         attempts.append(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from django.db import DatabaseError, connection, transaction
 
+from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from tenants.scope import ENGINE_SETTING, set_local
 
@@ -39,7 +40,10 @@ def in_transaction(work: Callable[[], T], *, savepoint: bool = False) -> T:
     for repeat in range(REPEATS):
         try:
             with transaction.atomic(), _engine():
-                set_local(ENGINE_SETTING, "on")
+                # The server ends the transaction of a process that is cut off in its midst, and
+                # with it the row locks, for which the rescue of that process's jobs would wait.
+                patience = f"{lease_seconds() * 1000:.0f}ms"
+                set_local(ENGINE_SETTING, "on", idle_in_transaction_session_timeout=patience)
                 return work()
         except DatabaseError as error:
             if repeat == REPEATS - 1 or not dialect.is_transient(error):
@@ -92,22 +96,42 @@ def _engine() -> Iterator[None]:
         _in_engine.reset(token)
 
 
-def fetch(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Run a statement that returns rows, inside `in_transaction`."""
-    with _cursor() as cursor:
+def fetch(sql: str, params: list[Any], *, hot: bool = False) -> list[tuple[Any, ...]]:
+    """Run a statement that returns rows, inside `in_transaction`.
+
+    The plan of a `hot` one is kept where the database can: its text must hardly ever change, and
+    the type of each parameter must show in it.
+    """
+    with _cursor(hot) as cursor:
         cursor.execute(sql, params)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
 
 
-def run(sql: str, params: list[Any]) -> int:
-    """Run a statement and return how many rows it touched, inside `in_transaction`."""
-    with _cursor() as cursor:
+def run(sql: str, params: list[Any], *, hot: bool = False) -> int:
+    """Run a statement and return how many rows it touched; otherwise as `fetch`."""
+    with _cursor(hot) as cursor:
         cursor.execute(sql, params)
         return int(cursor.rowcount)
 
 
-def _cursor() -> Any:
+def fetch_alone(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+    """Run one statement that is a transaction by itself and returns rows; again after a deadlock.
+
+    It opens the wall on its own (`dialect.engine_wall_sql`).
+    """
+    for repeat in range(REPEATS):
+        try:
+            with _engine():
+                return fetch(sql, params, hot=True)
+        except DatabaseError as error:
+            if repeat == REPEATS - 1 or not dialects.current().is_transient(error):
+                raise
+        time.sleep(FIRST_PAUSE_SECONDS * 2**repeat * _rng.uniform(0.5, 1.5))
+    raise AssertionError("unreachable: the last repeat returns or raises")
+
+
+def _cursor(hot: bool) -> Any:
     if not _in_engine.get():
         raise RuntimeError("engine statements run inside in_transaction()")
-    return connection.cursor()
+    return dialects.current().hot_cursor() if hot else connection.cursor()

@@ -46,7 +46,7 @@ def wake(categories: Iterable[str]) -> None:
             if now - _last_notified.get(category, float("-inf")) >= NOTIFY_INTERVAL_SECONDS:
                 _last_notified[category] = now
                 due.append(category)
-    if connection.vendor == "postgresql":
+    if due and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             for category in due:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, category])

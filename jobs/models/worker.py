@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
+from jobs.models.ids import IdsField
+
 
 class Worker(models.Model):
     """A worker process. Belongs to no firm: it serves all of them."""
@@ -17,9 +19,7 @@ class Worker(models.Model):
     categories = models.JSONField(default=list, help_text="Empty means all.")
     job_types = models.JSONField(default=list, help_text="Types this worker's code knows.")
     concurrency = models.IntegerField()
-    running = models.JSONField(
-        default=list, help_text="Ids of the jobs whose handlers were started and not yet settled."
-    )
+    running = IdsField(help_text="Ids of the jobs whose handlers were started and not yet settled.")
     rss_bytes = models.BigIntegerField(default=0)
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())

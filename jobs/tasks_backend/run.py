@@ -37,7 +37,6 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
 def announce_ends() -> None:
     """From now on send `task_finished` when a task's job has ended for good, and it is stored."""
     subscribe(Event.ATTEMPT_FINISHED, _announce)
-    subscribe(Event.JOB_GIVEN_UP, _announce)
 
 
 def _announce(fields: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 It writes at once when idle; while a write is under way the next batch gathers by itself. Where many
 came at once, it waits a moment for more: a write of hundreds costs little more than one of a few.
-A full buffer blocks the handlers' threads: the database sets the pace. Of several outcomes of one
+It does not where somebody may wait for what one of them held. A full buffer blocks the handlers' threads: the database sets the pace. Of several outcomes of one
 claim the first counts.
 """
 
@@ -18,6 +18,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.settle import Settlement, SettleReport, settle
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit, emit_attempts
+from jobs.telemetry import SETTLE_SECONDS
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.state import WorkerState
 
@@ -25,7 +26,7 @@ CAPACITY = 1000
 # Many, and how long to wait for how many more.
 MANY = 20
 ENOUGH = 500
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.1
 
 
 class Completer:
@@ -37,9 +38,11 @@ class Completer:
         # By lease token, of which every claim has its own.
         self._buffer: dict[int, Settlement] = {}
         self._in_flight = 0
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         # How many outcomes the thread waits for; 0 while it is writing.
         self._awaited = 0
+        self._urgent = False
 
     def start(self) -> None:
         """Start the thread."""
@@ -47,23 +50,24 @@ class Completer:
 
     def submit(self, settlements: Sequence[Settlement]) -> None:
         """Hand over outcomes; blocks while the buffer is full."""
-        with self._changed:
+        with self._lock:
             while len(self._buffer) >= CAPACITY:
                 self._changed.wait()
             for one in settlements:
                 self._buffer.setdefault(one.claim.lease_token, one)
-            if 0 < self._awaited <= len(self._buffer):
+                self._urgent |= one.claim.lock_key is not None or one.claim.admitted
+            if self._awaited and self._has(self._awaited):
                 self._changed.notify_all()
 
     @property
     def idle(self) -> bool:
         """Whether everything handed over is written."""
-        with self._changed:
+        with self._lock:
             return not self._buffer and not self._in_flight
 
     def drain(self, timeout: float) -> bool:
         """Wait until everything is written; False when `timeout` seconds were not enough."""
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: not self._buffer and not self._in_flight, timeout)
 
     def _loop(self) -> None:
@@ -73,27 +77,31 @@ class Completer:
             if not batch:
                 break
             self._write(batch, outage)
-            with self._changed:
+            with self._lock:
                 self._in_flight = 0
                 self._changed.notify_all()
         connection.close()
 
     def _gather(self) -> list[Settlement]:
         """Wait for outcomes and take them; none at the worker's end."""
-        with self._changed:
+        with self._lock:
             while not self._buffer and not self._state.halt.is_set():
                 self._await(1, 1.0)
             if len(self._buffer) >= MANY:
                 self._await(ENOUGH, GATHER_SECONDS)
             batch, self._buffer = list(self._buffer.values()), {}
+            self._urgent = False
             self._in_flight = len(batch)
             self._changed.notify_all()
             return batch
 
     def _await(self, number: int, timeout: float) -> None:
         self._awaited = number
-        self._changed.wait_for(lambda: len(self._buffer) >= number, timeout)
+        self._changed.wait_for(lambda: self._has(number), timeout)
         self._awaited = 0
+
+    def _has(self, number: int) -> bool:
+        return self._urgent or len(self._buffer) >= number
 
     def _write(self, batch: list[Settlement], outage: Outage) -> None:
         """Write until it is written: an outcome is never dropped for an outage."""
@@ -101,7 +109,8 @@ class Completer:
         while report is None:
             try:
                 refresh_connection()
-                report = settle(batch)
+                with SETTLE_SECONDS.time():
+                    report = settle(batch)
                 outage.over()
             except AWAY as error:
                 if self._state.halt.is_set():

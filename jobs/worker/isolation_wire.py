@@ -88,7 +88,7 @@ class Channel:
 
 def pack_claim(claim: Claim) -> Message:
     """Return the claim as a message."""
-    return asdict(claim)
+    return claim._asdict()
 
 
 def read_claim(message: Message) -> Claim:

@@ -6,7 +6,6 @@ import threading
 
 import psycopg
 from django.db import connection
-from psycopg import pq
 
 from jobs.conf import listen_database_url
 from jobs.engine.listening import listen_conninfo

@@ -17,9 +17,10 @@ from jobs.engine.release import release, release_lost
 from jobs.engine.settle import Settlement
 from jobs.engine.turns import Turns
 from jobs.engine.wakeup import wake
-from jobs.events import Event, emit
+from jobs.events import Event, emit, emit_released
 from jobs.executor import timed_out
 from jobs.outcomes import Released
+from jobs.telemetry import CLAIM_SECONDS
 from jobs.worker.completer import Completer
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.listener import Listener
@@ -128,15 +129,18 @@ class WorkerLoop:
 
     def _claim(self, wanted: int) -> list[Claim]:
         if self._claim_in_doubt:
-            admit(release_lost(self.state.worker_id, self._pool.known_tokens()))
+            lost = release_lost(self.state.worker_id, self._pool.known_tokens())
+            emit_released(lost)
+            admit(Freed.by(lost))
         self._claim_in_doubt = True
-        claims = claim(
-            self.state.worker_id,
-            wanted,
-            self._turns,
-            categories=self.options.categories,
-            job_types=self.options.job_types,
-        )
+        with CLAIM_SECONDS.time():
+            claims = claim(
+                self.state.worker_id,
+                wanted,
+                self._turns,
+                categories=self.options.categories,
+                job_types=self.options.job_types,
+            )
         self._claim_in_doubt = False
         return claims
 
@@ -193,10 +197,10 @@ class WorkerLoop:
 
     def _give_back(self, claims: list[Claim]) -> None:
         try:
-            released = release(claims, "worker stopped")
+            released = set(release(claims, "worker stopped"))
+            emit_released([claim for claim in claims if claim.job_id in released])
             admit(Freed.by(claims))
             if released:
-                emit(Event.JOBS_RELEASED, jobs=len(released))
                 wake({one.category for one in claims})
         except DatabaseError as error:
             # The lease will end and they will be rescued, their attempts given back all the same.

@@ -19,10 +19,11 @@ from jobs.engine.park import Parking, park
 from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
-from jobs.events import Event, emit
+from jobs.events import Event, emit, emit_rescued
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.patience import Patience
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
+from jobs.worker.snapshots import SnapshotWatch
 from jobs.worker.state import WorkerState
 
 SWEEP_SECONDS = 0.25
@@ -32,6 +33,7 @@ PROBE_SECONDS = 1.0
 # A pass that finds much goes on for this long before the other chores have their turn.
 PASS_SECONDS = 0.25
 FAN_IN_SECONDS = 5.0
+SNAPSHOT_SECONDS = 30.0
 
 
 @dataclass
@@ -62,6 +64,7 @@ class Maintenance:
             Chore("rescue_orphans", lease_seconds(), self._rescue_orphans),
             Chore("free_orphan_slots", lease_seconds(), self._free_orphan_slots),
             Chore("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins),
+            Chore("watch_snapshots", SNAPSHOT_SECONDS, SnapshotWatch(state).look),
         ]
         if schedules:
             scheduler = Scheduler()
@@ -73,7 +76,8 @@ class Maintenance:
         self._patience = Patience()
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; the database has just answered."""
+        self._patience.hear()
         self._state.start_thread("maintenance", self._loop)
 
     def run_once(self) -> None:
@@ -99,6 +103,7 @@ class Maintenance:
         try:
             refresh_connection()
             chore.do()
+            self._patience.hear()
             outage.over()
         except AWAY as error:
             outage.failed(error)
@@ -144,19 +149,6 @@ class Maintenance:
 
     def _report(self, report: RescueReport) -> None:
         if report.workers or report.rescued or report.buried:
-            emit(
-                Event.JOBS_RESCUED,
-                workers=report.workers,
-                rescued=report.rescued,
-                dead_lettered=report.buried,
-            )
-            for job, status in report.ended:
-                emit(
-                    Event.JOB_GIVEN_UP,
-                    job_id=str(job.job_id),
-                    job_type=job.job_type,
-                    tenant_id=job.firm_id,
-                    status=status,
-                )
+            emit_rescued(report)
             admit(report.freed)
             wake(())

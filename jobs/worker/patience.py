@@ -7,8 +7,8 @@ from datetime import datetime
 
 from jobs.conf import lease_seconds
 
-# Workers that report four times per lease outlive a shorter gap.
-STANDSTILL_PER_LEASE = 0.75
+# Workers that report four times per lease outlive a shorter gap, slow reports included.
+STANDSTILL_PER_LEASE = 0.5
 
 
 class Patience:
@@ -19,7 +19,8 @@ class Patience:
 
     def __init__(self) -> None:
         self._needed_until = 0.0
-        self._heard_at: tuple[float, datetime] | None = None
+        self._heard_at: float | None = None
+        self._told: tuple[float, datetime] | None = None
 
     @property
     def needed(self) -> bool:
@@ -30,12 +31,16 @@ class Patience:
         """Be patient from now on, for one lease."""
         self._needed_until = time.monotonic() + lease_seconds()
 
-    def hear(self, database_time: datetime) -> None:
-        """Note that the database answered, and what time it said it was; call it often."""
+    def hear(self, database_time: datetime | None = None) -> None:
+        """Note that the database answers, and what time it says it is; call it often."""
         now = time.monotonic()
-        if self._heard_at is not None:
-            heard, said = self._heard_at
-            gap = max(now - heard, (database_time - said).total_seconds())
-            if gap > STANDSTILL_PER_LEASE * lease_seconds():
-                self.begin()
-        self._heard_at = now, database_time
+        gap = 0.0 if self._heard_at is None else now - self._heard_at
+        self._heard_at = now
+        if database_time is not None:
+            if self._told is not None:
+                told_at, said = self._told
+                jump = (database_time - said).total_seconds() - (now - told_at)
+                gap = max(gap, jump)
+            self._told = now, database_time
+        if gap > STANDSTILL_PER_LEASE * lease_seconds():
+            self.begin()

@@ -1,7 +1,7 @@
 """The handlers' threads.
 
 Claims wait in one line. A thread of its own takes chunks out of it for all handlers' threads that
-are free: one job where jobs are slow, up to fifty where they take microseconds, so that short jobs
+are free: one job where jobs are slow, up to a hundred where they take microseconds, so that short jobs
 do not pay for their hand-over one by one. It writes the ids of all of them to the worker's row, in
 one statement, before it hands them over. What is left of a chunk behind a job that turns out to be
 slow goes back to the line. A suspect is handed over alone and runs in a process of its own; it
@@ -21,34 +21,32 @@ from jobs import registry
 from jobs.context import Signals
 from jobs.engine.claim import Claim
 from jobs.engine.settle import Settlement
-from jobs.events import Event, emit
 from jobs.outcomes import Released
 from jobs.worker.attempts import Attempt, OnThread, Stop
 from jobs.worker.chunk import Chunk
 from jobs.worker.completer import Completer
 from jobs.worker.database import Outage
 from jobs.worker.eventloop import EventLoop, OnLoop
-from jobs.worker.isolation import InProcess, IsolatedProcess, Isolation, ProcessDied
+from jobs.worker.isolation import InProcess, IsolatedProcess
 from jobs.worker.line import Line
 from jobs.worker.running import RunningHandlers
 from jobs.worker.seats import Seat, Seats
 from jobs.worker.started import Started
 from jobs.worker.state import WorkerState
+from jobs.worker.suspects import Suspects
 
-LARGEST_CHUNK = 50
+LARGEST_CHUNK = 100
 # A chunk should take about this long; jobs slower than that are handed over one by one.
 CHUNK_SECONDS = 0.01
 # Jobs slower than this are not claimed ahead: they would wait here while another worker is idle.
 PREFETCH_BELOW_SECONDS = 0.05
 # Short jobs are claimed ahead up to this many, and again when half of them are gone.
 LARGEST_PREFETCH = 1000
+# Jobs of microseconds hardly wait for anything: more threads would stand in each other's way.
+MOST_LARGE_CHUNKS = 4
 SMOOTHING = 0.2
 # What a chunk's jobs were thought to take, with much to spare.
 STALLED_SECONDS = 0.05
-# The death of one worker makes suspects of all that ran in it: they may neither fill the machine
-# with processes nor take every thread from the others.
-MOST_PROCESSES = 4
-NO_PROCESS_DELAY_SECONDS = 10.0
 
 
 class Pool:
@@ -57,22 +55,18 @@ class Pool:
     def __init__(self, state: WorkerState, size: int) -> None:
         self._state = state
         self._seats = Seats(size)
-        self._most_alone = min(MOST_PROCESSES, max(size - 1, 1))
         self._line = Line()
         self._started = Started(state)
         self._event_loop = EventLoop(state.start_thread)
-        self._isolation = Isolation()
         self._chunks: set[Chunk] = set()
-        # Threads that run a suspect, and those among them that wait for its process.
-        self._alone = 0
-        self._preparing = 0
         self._abandoned = False
         self._average_seconds: float | None = None
-        lock = threading.RLock()
-        self._changed = threading.Condition(lock)
-        self._to_hand_over = threading.Condition(lock)
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._to_hand_over = threading.Condition(self._lock)
+        self._suspects = Suspects(self._line, self._lock, size, self._note_started)
         self._completer: Completer | None = None
-        self.running = RunningHandlers(self._changed, self._event_loop)
+        self.running = RunningHandlers(self._lock, self._changed, self._event_loop)
 
     def start(self, completer: Completer) -> None:
         """Start the threads; their outcomes go to `completer`."""
@@ -82,7 +76,7 @@ class Pool:
 
     def wanted(self) -> int:
         """Return how many more jobs to claim now."""
-        with self._changed:
+        with self._lock:
             average = self._average_seconds
             ahead = average is not None and average <= PREFETCH_BELOW_SECONDS
             target = self._seats.free
@@ -90,20 +84,19 @@ class Pool:
                 most = self._seats.size * self._chunk_size() * 2
                 target = max(self._seats.size, min(most, LARGEST_PREFETCH))
             # Suspects beyond those whose turn it is wait long: they keep no room from the others.
-            next_alone = min(self._line.suspects - self._preparing, self._most_alone - self._alone)
-            wanted = target - self._line.ordinary - next_alone
+            wanted = target - self._line.ordinary - self._suspects.next
             # A claim of many costs hardly more than a claim of one.
             return wanted if wanted > 0 and (not ahead or wanted * 2 >= target) else 0
 
     def put(self, claims: Sequence[Claim]) -> None:
         """Add claims to the line."""
-        with self._changed:
+        with self._lock:
             self._line.extend(claims)
             self._to_hand_over.notify()
 
     def take_back(self) -> list[Claim]:
         """Remove and return the claims whose handlers were not started."""
-        with self._changed:
+        with self._lock:
             waiting = self._line.clear()
             for chunk in self._chunks:
                 waiting += self._take_rest(chunk)
@@ -112,12 +105,12 @@ class Pool:
 
     def known_tokens(self) -> set[int]:
         """Return the lease tokens of all claims that wait, run, or are not yet settled."""
-        with self._changed:
+        with self._lock:
             return {claim.lease_token for claim in (*self._line, *self._started.claims())}
 
     def abandon(self) -> list[Claim]:
         """Start nothing more, stop what runs; return the started claims that are not settled."""
-        with self._changed:
+        with self._lock:
             self._abandoned = True
         self.running.disown()
         return self._started.claims()
@@ -125,12 +118,12 @@ class Pool:
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        with self._changed:
+        with self._lock:
             return not self._line and not self._seats.busy
 
     def wait_for_room(self, timeout: float) -> None:
         """Wait until there is something to claim for, or `timeout` seconds."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(
                 lambda: self.wanted() > 0 or self._state.stopping.is_set(), timeout
             )
@@ -140,7 +133,7 @@ class Pool:
 
         Nobody waits for handlers that are stuck: False as soon as only they are left.
         """
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(
                 lambda: not self._line and self._seats.busy <= self.running.stuck, timeout
             )
@@ -149,7 +142,7 @@ class Pool:
     def put_back_stalled(self) -> None:
         """Put what waits behind a job that is slow, unlike those before it, back into the line."""
         horizon = time.monotonic() - STALLED_SECONDS
-        with self._changed:
+        with self._lock:
             for chunk in self._chunks:
                 if chunk.begun_at <= horizon:
                     self._line.put_back(self._take_rest(chunk))
@@ -169,9 +162,9 @@ class Pool:
         """Hand work to the threads that are free, as long as the worker lives."""
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.is_set():
-            self._isolation.end_idle()
-            with self._changed:
-                if not (self._seats.free and (self._line.ordinary or self._may_run_suspect())):
+            self._suspects.end_idle_processes()
+            with self._lock:
+                if not (self._may_take_chunk() or (self._seats.free and self._suspects.may_run)):
                     self._to_hand_over.wait(1.0)
                 self._hand_over_suspects()
                 taken = self._take_chunks()
@@ -179,32 +172,37 @@ class Pool:
                 self._start_chunks(taken, outage)
         self._seats.end()
         self._event_loop.stop()
-        self._isolation.end_idle(0)
+        self._suspects.end()
         connection.close()
 
     def _release(self, seat: Seat) -> None:
-        with self._changed:
+        with self._lock:
             self._seats.release(seat)
             if self._line:
                 self._to_hand_over.notify()
             self._changed.notify_all()
 
-    def _may_run_suspect(self) -> bool:
-        return self._alone < self._most_alone and self._preparing < self._line.suspects
+    def _may_take_chunk(self) -> bool:
+        if not (self._seats.free and self._line.ordinary):
+            return False
+        if self._chunk_size() < LARGEST_CHUNK:
+            return True
+        horizon = time.monotonic() - STALLED_SECONDS
+        running = sum(chunk.begun_at > horizon for chunk in self._chunks)
+        return running < MOST_LARGE_CHUNKS
 
     def _hand_over_suspects(self) -> None:
-        while self._seats.free and self._may_run_suspect():
-            self._alone += 1
-            self._preparing += 1
+        while self._seats.free and self._suspects.may_run:
+            self._suspects.begin()
             self._seats.take().give(self._run_suspect)
 
     def _take_chunks(self) -> list[tuple[Seat, Chunk]]:
         taken = []
-        while self._seats.free and self._line.ordinary:
+        while self._may_take_chunk():
             chunk = Chunk(self._line.take(self._chunk_size()))
             self._started.add(chunk.claims)
+            self._chunks.add(chunk)
             taken.append((self._seats.take(), chunk))
-        self._chunks.update(chunk for _, chunk in taken)
         return taken
 
     def _start_chunks(self, taken: Sequence[tuple[Seat, Chunk]], outage: Outage) -> None:
@@ -231,40 +229,27 @@ class Pool:
         return rest
 
     def _drop(self, chunk: Chunk) -> None:
-        with self._changed:
+        with self._lock:
             self._chunks.discard(chunk)
 
     def _run_suspect(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
-        try:
-            with self._isolation.process() as process:
-                claim = self._take_suspect()
-                if claim is not None and self._started.note([claim], outage):
-                    self._run_one(claim, process)
-                elif claim is not None:
-                    self._give_back([claim])
-        except ProcessDied as death:
-            claim = self._take_suspect()
-            emit(Event.ISOLATION_FAILED, cause=str(death))
-            if claim is not None:
-                reason = Released("its process did not start", NO_PROCESS_DELAY_SECONDS)
-                self._submit([Settlement(claim, reason, None)])
-        finally:
-            with self._changed:
-                self._alone -= 1
+        self._suspects.run(
+            lambda claim: self._started.note([claim], outage),
+            self._run_one,
+            self._give_back_because,
+        )
 
-    def _take_suspect(self) -> Claim | None:
-        """Take a suspect out of the line, if it was not taken back meanwhile."""
-        with self._changed:
-            self._preparing -= 1
-            claim = self._line.take_suspect()
-            if claim is not None:
-                self._started.add([claim])
-            return claim
+    def _note_started(self, claim: Claim) -> None:
+        self._started.add([claim])
 
     def _give_back(self, claims: Sequence[Claim]) -> None:
         """Release claims of a lease that may be over, unless they were rescued already."""
-        self._submit([Settlement(claim, Released("lease lost"), None) for claim in claims])
+        for claim in claims:
+            self._give_back_because(claim, Released("lease lost"))
+
+    def _give_back_because(self, claim: Claim, reason: Released) -> None:
+        self._submit([Settlement(claim, reason, None)])
 
     def _submit(self, settlements: Sequence[Settlement]) -> None:
         if self._completer is None:

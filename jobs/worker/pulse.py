@@ -51,8 +51,9 @@ class Pulse:
 
     def _register(self, lease: Lease) -> None:
         begun = time.monotonic()
-        register(self._describe(lease))
-        lease.extended(begun)
+        if register(self._describe(lease)):
+            lease.extended(begun)
+        # Else it was given up while it asked again: the next beat starts over.
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)

@@ -40,25 +40,28 @@ class Running:
 
 
 class RunningHandlers:
-    """Keeps the list under `changed`, which it notifies when nobody need wait for some of them.
+    """Keeps the list under `lock`; notifies `changed` when nobody need wait for some of them.
 
     Attempts are stopped under it too: a suspect's process may run another job the moment after.
     """
 
-    def __init__(self, changed: threading.Condition, event_loop: EventLoop) -> None:
+    def __init__(
+        self, lock: threading.RLock, changed: threading.Condition, event_loop: EventLoop
+    ) -> None:
         self._running: dict[UUID, Running] = {}
+        self._lock = lock
         self._changed = changed
         self._event_loop = event_loop
 
     def __call__(self) -> list[Running]:
         """Return them."""
-        with self._changed:
+        with self._lock:
             return list(self._running.values())
 
     @property
     def stuck(self) -> int:
         """How many can only be ended with this process."""
-        with self._changed:
+        with self._lock:
             return sum(one.stuck for one in self._running.values())
 
     def add(self, claim: Claim, attempt: Attempt) -> Running:
@@ -67,18 +70,18 @@ class RunningHandlers:
         seconds = declared.timeout_seconds if declared else float("inf")
         now = time.monotonic()
         one = Running(claim, attempt, now, now + seconds, now + PROCESSING_AFTER_SECONDS)
-        with self._changed:
+        with self._lock:
             self._running[claim.job_id] = one
         return one
 
     def remove(self, one: Running) -> None:
         """Note that the handler ended."""
-        with self._changed:
+        with self._lock:
             self._running.pop(one.claim.job_id, None)
 
     def cancel(self, job_ids: Collection[UUID]) -> None:
         """Ask the handlers of these jobs to stop: somebody canceled them."""
-        with self._changed:
+        with self._lock:
             for one in self._running.values():
                 if one.claim.job_id in job_ids and not one.canceled:
                     one.canceled = True
@@ -86,7 +89,7 @@ class RunningHandlers:
 
     def disown(self) -> None:
         """Tell every handler that its job is no longer this worker's."""
-        with self._changed:
+        with self._lock:
             for one in self._running.values():
                 one.attempt.stop(Stop.LEASE_LOST)
 
@@ -94,7 +97,7 @@ class RunningHandlers:
         """Interrupt handlers past their deadline; return those newly found to be stuck by fault."""
         now = time.monotonic()
         blocking = self._event_loop.blocking_task()
-        with self._changed:
+        with self._lock:
             watched = [one for one in self._running.values() if not one.stuck]
             for one in watched:
                 if now >= one.deadline and not one.interrupted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from uuid import UUID
 
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
@@ -17,7 +16,8 @@ class Started:
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
-        self._claims: dict[UUID, Claim] = {}
+        # By lease token, of which every claim has its own.
+        self._claims: dict[int, Claim] = {}
         self._changing = threading.Lock()
         self._writing = threading.Lock()
         # The lease tokens of the list as it was last written.
@@ -26,15 +26,13 @@ class Started:
     def add(self, claims: Sequence[Claim]) -> None:
         """Put claims on the list."""
         with self._changing:
-            self._claims.update((claim.job_id, claim) for claim in claims)
+            self._claims.update((claim.lease_token, claim) for claim in claims)
 
     def forget(self, claims: Sequence[Claim]) -> None:
         """Drop settled claims from the list."""
         with self._changing:
             for claim in claims:
-                held = self._claims.get(claim.job_id)
-                if held is not None and held.lease_token == claim.lease_token:
-                    del self._claims[claim.job_id]
+                self._claims.pop(claim.lease_token, None)
 
     def claims(self) -> list[Claim]:
         """Return what is on the list."""

@@ -11,6 +11,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
+from jobs.context import Flag
 from jobs.engine.claim import Claim
 from jobs.events import Event, emit
 from jobs.failures import class_path
@@ -24,7 +25,7 @@ class Lease:
 
     def __init__(self) -> None:
         self.worker_id: UUID = uuid7()
-        self.lost = threading.Event()
+        self.lost = Flag()
         self._trusted_until = 0.0
 
     def extended(self, requested_at: float) -> None:

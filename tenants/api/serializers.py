@@ -80,6 +80,19 @@ class WholeNumberField(serializers.IntegerField):
         return data
 
 
+class NumberField(serializers.FloatField):
+    """A JSON number, not a string that looks like one."""
+
+    def to_internal_value(self, data: Any) -> float:
+        """Return the number."""
+        if not isinstance(data, int | float) or isinstance(data, bool):
+            self.fail("invalid")
+        try:
+            return float(data)
+        except OverflowError:
+            self.fail("invalid")
+
+
 class FlagField(serializers.BooleanField):
     """A JSON boolean, not a word or a number that can stand for one."""
 

@@ -16,12 +16,14 @@ from django.utils import timezone
 
 from jobs.models import (
     Attempt,
+    CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
     JobMinute,
     JobQueue,
     JobStep,
     Pause,
+    RateLimit,
     Schedule,
     Worker,
 )
@@ -110,6 +112,8 @@ class FirmRows:
     schedule: Schedule
     paused_schedule: Schedule
     pause: Pause
+    rate_limit: RateLimit
+    breaker: CircuitBreaker
 
 
 def _schedule(firm: Firm, name: str, **columns: Any) -> Schedule:
@@ -177,6 +181,19 @@ def fill(firm: Firm) -> FirmRows:
             ),
             pause=Pause.objects.create(
                 firm=firm, category="export", reason=canary, paused_by=canary
+            ),
+            rate_limit=RateLimit.objects.create(
+                firm=firm, job_type=canary, amount=5, per_seconds=60, burst=3
+            ),
+            breaker=CircuitBreaker.objects.create(
+                firm=firm,
+                job_type=canary,
+                state="open",
+                trips=2,
+                fingerprint=canary,
+                window_ends_at=now,
+                opened_at=now,
+                probe_at=now + timedelta(minutes=1),
             ),
         )
 

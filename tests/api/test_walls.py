@@ -11,7 +11,16 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from jobs.api.urls import urlpatterns
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule, Worker
+from jobs.models import (
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Pause,
+    RateLimit,
+    Schedule,
+    Worker,
+)
 from tenants.models import Membership, Role
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, audit_log, key_for, problem
@@ -19,6 +28,10 @@ from tests.api.conftest import Api, FirmRows, audit_log, key_for, problem
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "T-01", "T-03")]
 
 REASON = {"reason": "because"}
+# What an operation could change.
+CHANGED: list[type[Any]] = [
+    *(JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, RateLimit, CircuitBreaker, Schedule)
+]
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,34 @@ OPERATIONS = [
         Role.OPERATOR,
         REASON,
     ),
+    Operation("rate-limits/", lambda _: "rate-limits/", Role.VIEWER),
+    Operation(
+        "rate-limits/",
+        lambda _: "rate-limits/",
+        Role.ADMIN,
+        {"job_type": "noop", "amount": 1, "per_seconds": 60},
+        names_firm=True,
+    ),
+    Operation(
+        "rate-limits/<uuid:pk>/clear/",
+        lambda rows: f"rate-limits/{rows.rate_limit.pk}/clear/",
+        Role.ADMIN,
+        REASON,
+    ),
+    Operation("breakers/", lambda _: "breakers/", Role.VIEWER),
+    Operation(
+        "breakers/",
+        lambda _: "breakers/",
+        Role.OPERATOR,
+        {"job_type": "sync", **REASON},
+        names_firm=True,
+    ),
+    Operation(
+        "breakers/<uuid:pk>/close/",
+        lambda rows: f"breakers/{rows.breaker.pk}/close/",
+        Role.OPERATOR,
+        REASON,
+    ),
     Operation("schedules/", lambda _: "schedules/", Role.VIEWER),
     Operation("schedules/<uuid:pk>/", lambda rows: f"schedules/{rows.schedule.pk}/", Role.VIEWER),
     Operation(
@@ -116,16 +157,16 @@ OPERATIONS = [
         REASON,
     ),
 ]
+LISTS = [
+    *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/")
+]
 EACH = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
 
 def everything() -> list[Any]:
     """Return all that an operation could change."""
     with all_firms("test"):
-        return [
-            list(model.objects.order_by("pk").values())
-            for model in (JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, Schedule)
-        ]
+        return [list(model.objects.order_by("pk").values()) for model in CHANGED]
 
 
 def test_the_table_above_names_every_operation() -> None:
@@ -210,7 +251,7 @@ def test_a_member_of_two_firms_sees_both_and_acts_by_the_role_in_each(
     assert api.post(f"jobs/{globex.waiting.pk}/cancel/").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["queues/", "jobs/", "dlq/", "locks/", "pauses/", "schedules/"])
+@pytest.mark.parametrize("path", LISTS)
 def test_a_foreign_firm_and_an_unknown_one_look_alike(
     path: str, viewer: Api, globex: FirmRows
 ) -> None:

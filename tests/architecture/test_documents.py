@@ -39,3 +39,12 @@ def test_every_environment_variable_is_documented(document: str):
 def test_the_table_of_requirements_is_up_to_date():
     written = DOCUMENT.read_text(encoding="utf-8")
     assert written == rendered(), "run `python -m tests.requirements`"
+
+
+def test_every_fault_names_tests_that_are_there_and_every_test_of_faults_is_named():
+    named = set(
+        re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "faults.md").read_text("utf-8"))
+    )
+    assert {name for name in named if not (ROOT / name).is_file()} == set()
+    there = {f"tests/faults/{path.name}" for path in (ROOT / "tests/faults").glob("test_*.py")}
+    assert there - named == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobs.engine.freed import Freed
 from jobs.engine.release import release_lost
 from jobs.outcomes import Completed
 from jobs.states import AttemptEnd, Status
@@ -21,9 +22,10 @@ def test_a_worker_gives_back_what_it_holds_without_knowing(queue: Scenario) -> N
     of_another = queue.add()[0]
     take(worker_id=new_worker())
 
-    freed = release_lost(worker_id, {known.lease_token})
+    given_back = release_lost(worker_id, {known.lease_token})
 
-    assert freed.keys == {(queue.firm.pk, "key")}
+    assert {held.job_id for held in given_back} == {claim.job_id for claim in lost}
+    assert Freed.by(given_back).keys == {(queue.firm.pk, "key")}
     assert queue.row(known.job_id).lease_token == known.lease_token
     assert queue.row(of_another).status == Status.CLAIMED
     assert keyed in {claim.job_id for claim in lost}

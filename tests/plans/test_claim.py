@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.db.models import F, Func
-from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.claim import claim
 from jobs.engine.transactions import in_transaction
@@ -32,6 +31,9 @@ CLAIM_WRITES = {
     "status", "attempts", "claimed_at", "started_at", "lease_token", "worker_id", "updated_at",
 }  # fmt: skip
 
+# Its text and parameters.
+Statement = tuple[str, Any]
+
 on_postgresql = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="asks PostgreSQL's own statistics"
 )
@@ -46,17 +48,25 @@ def backlog(firm: Firm) -> Firm:
     return firm
 
 
-def claim_statements(taken: int = BATCH) -> list[str]:
+def claim_statements(taken: int = BATCH) -> list[Statement]:
     """Claim, and return the statements it took to look and to take, without their frame."""
-    with CaptureQueriesContext(connection) as queries:
+    seen: list[Statement] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "jobs_jobqueue" in sql:
+            seen.append((sql, params))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
         assert len(claim(new_worker(), BATCH, Turns())) == taken
-    return [query["sql"] for query in queries if "jobs_jobqueue" in query["sql"]]
+    return seen
 
 
-def explained(statement: str) -> dict[str, Any]:
+def explained(statement: Statement) -> dict[str, Any]:
     """Run the statement under EXPLAIN, as the engine does, and return its plan."""
+    sql, params = statement
     ((plan,),) = in_transaction(
-        lambda: table_rows(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
+        lambda: table_rows(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params)
     )
     parsed = json.loads(plan) if isinstance(plan, str) else plan
     top: dict[str, Any] = parsed[0]["Plan"]
@@ -126,7 +136,8 @@ def test_every_look_of_a_claim_goes_by_an_index(backlog):
     statements = claim_statements()
     assert statements
     for statement in statements:
-        details = [row[-1] for row in table_rows(f"EXPLAIN QUERY PLAN {statement}")]
+        sql, params = statement
+        details = [row[-1] for row in table_rows(f"EXPLAIN QUERY PLAN {sql}", params)]
         of_jobs = [text for text in details if {"q", "j"} & set(text.split()[1:2])]
         assert of_jobs
         assert all(text.startswith("SEARCH") for text in of_jobs), details

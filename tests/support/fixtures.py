@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
 
-__all__ = ["fleet", "own_server", "queue", "queue_on_own_server"]
+__all__ = ["fleet", "own_server", "queue", "queue_at", "queue_on_own_server"]
 
 
 @pytest.fixture
@@ -52,8 +53,15 @@ def queue_on_own_server(
     own_server: Server, django_db_blocker: DjangoDbBlocker, tmp_path: Path
 ) -> Iterator[Scenario]:
     """Return an empty queue on that server, which is the default database meanwhile."""
-    with django_db_blocker.unblock(), default_database(own_server.url):
+    with django_db_blocker.unblock(), queue_at(own_server.url, tmp_path) as queue:
+        yield queue
+        call_command("flush", verbosity=0, interactive=False)
+
+
+@contextmanager
+def queue_at(url: str, folder: Path) -> Iterator[Scenario]:
+    """Make the database at `url`, which may be empty, the default one; yield a queue on it."""
+    with default_database(url):
         call_command("migrate", verbosity=0)
         with recorded_history():
-            yield Scenario(Firm.objects.create(name="Acme", slug="acme"), tmp_path)
-        call_command("flush", verbosity=0, interactive=False)
+            yield Scenario(Firm.objects.create(name="Acme", slug="acme"), folder)

@@ -32,6 +32,8 @@ def aim(case: schemathesis.Case[Any], rows: FirmRows) -> None:
         "/dlq/{": rows.dead_letter.pk,
         "/locks/{": rows.lock.pk,
         "/pauses/{": rows.pause.pk,
+        "/rate-limits/{": rows.rate_limit.pk,
+        "/breakers/{": rows.breaker.pk,
     }
     target = next((str(pk) for part, pk in targets.items() if part in case.path), None)
     for name, made_up in case.path_parameters.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from uuid import UUID
 from django.db.models import Count
 from django.db.models.functions import Now
 
+from jobs.clock import database_now
 from jobs.models import Attempt, JobQueue, Worker
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.states import LIVE, Status
@@ -111,6 +113,14 @@ class Scenario:
         """Wait until the lease of every worker has run out."""
         alive = Worker.objects.filter(lease_expires_at__gte=Now())
         wait_until(lambda: not alive.exists(), "every lease to run out")
+
+    def wait_until_leases_are_renewed(self, seen: Mapping[UUID, datetime]) -> None:
+        """Wait until each of these workers, whose leases ended then, has outlived that end."""
+        alive = Worker.objects.filter(pk__in=seen, lease_expires_at__gte=Now())
+        wait_until(
+            lambda: database_now() > max(seen.values()) and alive.count() == len(seen),
+            "every lease to be renewed",
+        )
 
     def check(self, *, expected_dead: Collection[UUID] = ()) -> None:
         """Check every invariant; all workers must have stopped."""

@@ -165,10 +165,16 @@ class Fleet:
         return worker
 
     def start_many(
-        self, count: int, *arguments: str, lease_seconds: float = LONG_LEASE_SECONDS
+        self,
+        count: int,
+        *arguments: str,
+        lease_seconds: float = LONG_LEASE_SECONDS,
+        **environment: str,
     ) -> list[WorkerProcess]:
         """Start several at once and wait until all of them serve."""
-        workers = [self.start(*arguments, lease_seconds=lease_seconds) for _ in range(count)]
+        workers = [
+            self.start(*arguments, lease_seconds=lease_seconds, **environment) for _ in range(count)
+        ]
         return [worker.wait_until_started() for worker in workers]
 
     def stop(self) -> None:

@@ -17,7 +17,15 @@ from django.test import Client
 from django.urls import URLPattern, reverse
 from drf_spectacular.generators import SchemaGenerator
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Schedule
+from jobs.models import (
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Pause,
+    RateLimit,
+    Schedule,
+)
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -27,6 +35,8 @@ RESOURCES: dict[str, type[Any]] = {
     "dlq": DeadLetterQueue,
     "locks": ConcurrencyLock,
     "pauses": Pause,
+    "rate-limits": RateLimit,
+    "breakers": CircuitBreaker,
     "schedules": Schedule,
 }
 # Django's own user pages are for superusers, whom no firm's wall concerns.

@@ -35,6 +35,17 @@ def test_running_jobs_finish_and_unstarted_ones_are_given_back(
     assert left
     assert {job.attempts for job in left} == {0}
     assert not Worker.objects.exists()
+    told = ahead.worker.events("job.attempt_finished")
+    assert len({line["job_id"] for line in told}) == len(told), "an attempt is one line"
+    released = {line["job_id"] for line in told if line["outcome"] == "released"}
+    assert released == {
+        str(job_id)
+        for job_id in ahead.jobs
+        for one in queue.attempts(job_id)
+        if one.end == AttemptEnd.RELEASED
+    }
+    ended = {line["job_id"] for line in told} - released
+    assert ended >= {str(job_id) for job_id in ahead.jobs} - {str(job.job_id) for job in left}
     queue.check()
 
 

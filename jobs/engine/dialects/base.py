@@ -187,6 +187,26 @@ class Dialect(ABC):
         """
 
     @abstractmethod
+    def row_sql(
+        self, alias: str, columns: dict[str, Column], row: Sequence[Any]
+    ) -> tuple[str, list[Any]]:
+        """Return a table of one row for a FROM clause, as `rows_sql` does for many."""
+
+    @abstractmethod
+    def engine_wall_sql(self, alias: str) -> str | None:
+        """Return a table of one row for a FROM clause: it opens the wall for its statement.
+
+        None where a statement by itself is no gain.
+        """
+
+    @abstractmethod
+    def hot_cursor(self) -> Any:
+        """Return a cursor for statements that run over and over, in the transaction that is open.
+
+        Its plans are kept, and its values travel as they are stored.
+        """
+
+    @abstractmethod
     def database_is_settled_sql(self, seconds: float) -> str:
         """Return a condition: the database has been up for longer than `seconds`."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+from psycopg.pq import Format
 
 from jobs.engine.dialects.base import (
     CLAIM_COLUMNS,
@@ -17,10 +19,14 @@ from jobs.engine.dialects.base import (
     Share,
     Walk,
 )
+from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.
 TRANSIENT_STATES = frozenset({"40P01", "40001", LOCK_NOT_AVAILABLE})
+
+# Where a text for each value costs most.
+BINARY_COLUMNS = frozenset({Column.UUID, Column.BIGINT, Column.FLOAT, Column.TEXT})
 
 # Steps over the firms by the claim index, leg after leg, until enough have work or the priority of
 # those who have is behind. OFFSET 0 keeps each part from being worked into the next: a step is asked
@@ -115,10 +121,12 @@ class PostgresDialect(Dialect):
         self, alias: str, columns: dict[str, Column], rows: Sequence[Sequence[Any]]
     ) -> tuple[str, list[Any]]:
         """Return an unnest of one array per column."""
-        arrays = ", ".join(f"%s::{column.value}[]" for column in columns.values())
-        names = ", ".join(columns)
         params = [[row[index] for row in rows] for index in range(len(columns))]
-        return f"unnest({arrays}) AS {alias} ({names})", list(params)
+        arrays = ", ".join(
+            f"{'%b' if _travels_binary(column, values) else '%s'}::{column.value}[]"
+            for column, values in zip(columns.values(), params, strict=True)
+        )
+        return f"unnest({arrays}) AS {alias} ({', '.join(columns)})", list(params)
 
     def value(self, column: Column, value: Any) -> Any:
         """Return the value as it is: psycopg adapts it."""
@@ -156,7 +164,7 @@ class PostgresDialect(Dialect):
             *claimable.params,
             most,
         ]
-        with connection.cursor() as cursor:
+        with self.hot_cursor() as cursor:
             cursor.execute(FIRMS_SQL.format(claimable=claimable.sql), params)
             found = cursor.fetchall()
         return (found[0][0], [firm_id for _, firm_id in found]) if found else None
@@ -178,10 +186,32 @@ class PostgresDialect(Dialect):
             worker_id,
         ]
         sql = CLAIM_SQL.format(claimable=claimable.sql, now=self.now_sql(), columns=columns)
-        with connection.cursor() as cursor:
+        with self.hot_cursor() as cursor:
             cursor.execute(sql, params)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
+
+    def row_sql(
+        self, alias: str, columns: dict[str, Column], row: Sequence[Any]
+    ) -> tuple[str, list[Any]]:
+        """Return it as VALUES: an array for each column takes longer to make."""
+        values = ", ".join(f"%s::{column.value}" for column in columns.values())
+        return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})", list(row)
+
+    def engine_wall_sql(self, alias: str) -> str | None:
+        """Set it for the statement. What reads it is asked later: it needs a row to look at."""
+        return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS {alias}"
+
+    def hot_cursor(self) -> Any:
+        """Return one that binds on the server, and prepares what DATABASES allows it to."""
+        connection.close_if_health_check_failed()
+        connection.ensure_connection()
+        # As connection.cursor() does it, whose class is the same for every statement.
+        cursor: Any = cast("Any", ServerBindingCursor)(connection.connection)
+        cursor.format = Format.BINARY
+        if connection.queries_logged:
+            return connection.make_debug_cursor(cursor)
+        return connection.make_cursor(cursor)
 
     def database_is_settled_sql(self, seconds: float) -> str:
         """Compare with the server's start."""
@@ -213,3 +243,8 @@ class PostgresDialect(Dialect):
         if not isinstance(error, OperationalError | InterfaceError):
             return False
         return getattr(error.__cause__, "sqlstate", None) in TRANSIENT_STATES
+
+
+def _travels_binary(column: Column, values: list[Any]) -> bool:
+    """Say whether an array may be sent in binary: it says of what only where it holds something."""
+    return column in BINARY_COLUMNS and bool(values) and None not in values

@@ -205,6 +205,20 @@ class SqliteDialect(Dialect):
         taken: list[tuple[Any, ...]] = cursor.fetchall()
         return taken
 
+    def row_sql(
+        self, alias: str, columns: dict[str, Column], row: Sequence[Any]
+    ) -> tuple[str, list[Any]]:
+        """Return it as one of many."""
+        return self.rows_sql(alias, columns, [row])
+
+    def engine_wall_sql(self, alias: str) -> str | None:
+        """Return nothing: no wall, no round trips."""
+        return None
+
+    def hot_cursor(self) -> Any:
+        """Return one like any other: the module keeps the last statements compiled."""
+        return connection.cursor()
+
     def database_is_settled_sql(self, seconds: float) -> str:
         """Return truth: a file has no restart to wait out."""
         return "1"

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
-
 import pytest
 
 from jobs import executor
@@ -16,53 +11,9 @@ from jobs.engine.dialects import postgresql, sqlite
 from jobs.engine.turns import Place, Turns
 from jobs.outcomes import DeadLettered, Failure, Outcome
 from jobs.states import DeadReason
+from tests.support.mutation import Fault, Rewrite, Seen, Without
 
 FENCE = " AND j.lease_token = r.token"
-
-
-class Seen(list[str]):
-    """Which of a mutant's faults were met by a running statement."""
-
-
-Fault = Callable[[pytest.MonkeyPatch, Seen], None]
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """Another wording in every statement of one module of the engine."""
-
-    module: ModuleType
-    old: str
-    new: str = ""
-
-    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-        for name in ("fetch", "run"):
-            if hasattr(self.module, name):
-                original = getattr(self.module, name)
-                monkeypatch.setattr(self.module, name, self._rewritten(original, seen))
-
-    def _rewritten(self, original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
-        def statement(sql: str, params: list[Any]) -> Any:
-            if self.old in sql:
-                seen.append(self.old)
-            return original(sql.replace(self.old, self.new), params)
-
-        return statement
-
-
-@dataclass(frozen=True)
-class Without:
-    """A function of one module does nothing."""
-
-    module: ModuleType
-    name: str
-
-    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-        def nothing(*_: object) -> None:
-            seen.append(self.name)
-
-        assert hasattr(self.module, self.name)
-        monkeypatch.setattr(self.module, self.name, nothing)
 
 
 def count_at_failure(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.history import COUNTED
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models.ids import unpack_ids
 from tests.properties.queue_machine.state import Seconds, State
 
 # The moment at which the model's clock starts.
@@ -202,10 +202,9 @@ def _counters() -> dict[tuple[int, str, int, str], int]:
 
 
 def _workers() -> dict[UUID, tuple[Seconds | None, frozenset[str], bool]]:
-    text = dialects.current().json_text_sql("running")
-    rows = fetch(f"SELECT id, lease_expires_at, {text}, dead_at IS NOT NULL FROM jobs_worker", [])
+    rows = fetch("SELECT id, lease_expires_at, running, dead_at IS NOT NULL FROM jobs_worker", [])
     return {
-        _uuid(row[0]): (_seconds(row[1]), frozenset(json.loads(row[2])), bool(row[3]))
+        _uuid(row[0]): (_seconds(row[1]), frozenset(map(str, unpack_ids(row[2]))), bool(row[3]))
         for row in rows
     }
 

@@ -9,8 +9,9 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tenants.models import Firm
 from tests.properties.queue_machine.machine import QueueMachine
-from tests.properties.queue_machine.mutants import MUTANTS, Seen
+from tests.properties.queue_machine.mutants import MUTANTS
 from tests.support.databases import sqlite_only
+from tests.support.mutation import Seen
 
 # What is proven is the machine's eye for faults in the logic: one database is enough.
 pytestmark = [pytest.mark.django_db(transaction=True), sqlite_only]

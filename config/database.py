@@ -1,0 +1,26 @@
+"""How connections to PostgreSQL behave: what they prepare, when they give up."""
+
+from __future__ import annotations
+
+from math import ceil
+
+# The queue's hot statements are planned anew until they have been used this often on a connection.
+PREPARED_AT_USE = 3
+LONGEST_SILENCE_SECONDS = 10.0
+# After a silence there is time to connect anew before the lease is over.
+SILENCES_PER_LEASE = 3
+
+
+def silence_options(lease_seconds: float) -> dict[str, int]:
+    """Return libpq's options that end a connection whose packets are lost.
+
+    The kernel's own patience is a quarter of an hour for what was sent, two hours for who listens.
+    """
+    silence = min(LONGEST_SILENCE_SECONDS, lease_seconds / SILENCES_PER_LEASE)
+    probe = ceil(silence / 2)
+    return {
+        "connect_timeout": max(ceil(silence), 2),
+        "tcp_user_timeout": ceil(silence * 1000),
+        "keepalives_idle": probe,
+        "keepalives_interval": probe,
+    }

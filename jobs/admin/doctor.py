@@ -1,0 +1,43 @@
+"""The queue doctor's page: what it found, and what mends it; for platform staff."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+
+from jobs.doctor import Severity, examine
+from tenants.admin.base import sees_all_firms
+
+SEVERITY_LABELS: dict[Severity, str] = {
+    Severity.PROBLEM: "danger",
+    Severity.NOTICE: "warning",
+    Severity.OK: "success",
+}
+
+
+def queue_doctor(request: HttpRequest) -> TemplateResponse:
+    """Examine the database and show what was found; a look changes nothing.
+
+    Raises:
+        PermissionDenied: the database is everybody's, and its state platform staff's business.
+    """
+    if not sees_all_firms():
+        raise PermissionDenied("The queue doctor is for platform staff.")
+    examination = examine()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Queue doctor",
+        "examination": examination,
+        "database": connection.display_name,
+        "ill": [
+            (finding, SEVERITY_LABELS[finding.severity])
+            for severity in (Severity.PROBLEM, Severity.NOTICE)
+            for finding in examination.of(severity)
+        ],
+        "well": examination.of(Severity.OK),
+        "problems": len(examination.of(Severity.PROBLEM)),
+    }
+    return TemplateResponse(request, "admin/queue_doctor.html", context)

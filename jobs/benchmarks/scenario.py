@@ -1,0 +1,81 @@
+"""What a benchmark is told, what it answers, and what all of them have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import ClassVar
+
+from django.db import connection
+
+from jobs.benchmarks.ground import Ground
+
+Point = Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How much to measure."""
+
+    jobs: int
+    firms: int
+    concurrency: int
+    processes: int
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What was measured; None is what this scenario cannot say.
+
+    `points` are the single measurements behind the figures, each with the same keys.
+    """
+
+    seconds: float | None = None
+    jobs_per_second: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    raw_jobs_per_second: float | None = None
+    ratio: float | None = None
+    points: Sequence[Point] = field(default_factory=tuple)
+
+
+class Scenario(ABC):
+    """One thing to measure: `manage.py bench_queue NAME`."""
+
+    name: ClassVar[str]
+    # What is measured, as a sentence.
+    measures: ClassVar[str]
+    # Whether worker processes take part: else `concurrency` and `processes` mean nothing.
+    has_workers: ClassVar[bool] = False
+    default_jobs: ClassVar[int]
+    default_firms: ClassVar[int] = 100
+    default_concurrency: ClassVar[int] = 1
+    default_processes: ClassVar[int] = 1
+
+    @abstractmethod
+    def measure(self, plan: Plan, ground: Ground) -> Figures:
+        """Measure it on rows of `ground`, which is left as it may be.
+
+        Raises:
+            BenchmarkFailed: it came to no result.
+        """
+
+
+def report(scenario: Scenario, plan: Plan, figures: Figures) -> dict[str, object]:
+    """Return the figures in the shape of the command's JSON."""
+    values = {name: _rounded(value) for name, value in asdict(figures).items() if name != "points"}
+    return {
+        "scenario": scenario.name,
+        "database": connection.vendor,
+        **asdict(plan),
+        **values,
+        "points": [
+            {name: _rounded(value) for name, value in point.items()} for point in figures.points
+        ],
+    }
+
+
+def _rounded(value: object) -> object:
+    return round(value, 3) if isinstance(value, float) else value

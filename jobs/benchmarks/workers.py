@@ -1,0 +1,133 @@
+"""Real worker processes that serve the benchmark's jobs and nothing else."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO
+
+from django.db.models import QuerySet
+
+from jobs.benchmarks import rows
+from jobs.benchmarks.scenario import Plan
+from jobs.engine.lease import deregister
+from jobs.errors import BenchmarkFailed
+from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.models import Worker
+
+COMMAND = "bench_queue"
+LOOK_SECONDS = 0.05
+START_SECONDS = 60.0
+STOP_SECONDS = 45.0
+# So long nothing may happen to the jobs before the benchmark gives up.
+STALL_SECONDS = 60.0
+SAID_LENGTH = 2000
+
+
+@contextmanager
+def serving(plan: Plan) -> Iterator[Workers]:
+    """Give a measurement its workers: registered at the start, gone at the end.
+
+    Raises:
+        BenchmarkFailed: one of them did not start.
+    """
+    # The log goes where a service's may: to a file.
+    with tempfile.TemporaryFile() as log:
+        workers = Workers(plan, log)
+        try:
+            workers.wait_until_registered()
+            yield workers
+        finally:
+            workers.stop()
+
+
+class Workers:
+    """The worker processes of one measurement."""
+
+    def __init__(self, plan: Plan, log: IO[bytes]) -> None:
+        self._log = log
+        command = [
+            *_manage("runworker"),
+            *("--concurrency", str(plan.concurrency), "--job-type", BENCH_JOB_TYPE),
+            # As `runworker` starts its own, so they end with this process.
+            *("--no-scheduler", "--child"),
+        ]
+        self._processes = [
+            subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 - our own command line
+            for _ in range(plan.processes)
+        ]
+        # Rows under the same ids are of processes long gone.
+        self._deregister()
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes."""
+        return [process.pid for process in self._processes]
+
+    def wait_until_registered(self) -> None:
+        """Wait until each of them has its row.
+
+        Raises:
+            BenchmarkFailed: one ended, or it took too long.
+        """
+        until = time.monotonic() + START_SECONDS
+        while self._rows().count() < len(self._processes):
+            self._check(until, "the start of the workers")
+            time.sleep(LOOK_SECONDS)
+
+    def wait_until_settled(self, firms: Sequence[int], jobs: int) -> None:
+        """Wait until so many jobs of these firms are settled.
+
+        Raises:
+            BenchmarkFailed: a worker ended, or no job was settled for a while.
+        """
+        settled = 0
+        until = time.monotonic() + STALL_SECONDS
+        while settled < jobs:
+            self._check(until, "the next settled job; is something paused?")
+            time.sleep(LOOK_SECONDS)
+            before, settled = settled, rows.settled(firms)
+            if settled > before:
+                until = time.monotonic() + STALL_SECONDS
+
+    def stop(self) -> None:
+        """End them in order; those that will not, at once."""
+        for process in self._processes:
+            process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + STOP_SECONDS
+        for process in self._processes:
+            try:
+                process.wait(max(until - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        # Those that could not do it themselves.
+        self._deregister()
+
+    def _check(self, until: float, what: str) -> None:
+        if any(process.poll() is not None for process in self._processes):
+            self._log.seek(0)
+            said = self._log.read().decode(errors="replace")[-SAID_LENGTH:]
+            raise BenchmarkFailed(f"a worker has ended; the workers said:\n{said}")
+        if time.monotonic() > until:
+            raise BenchmarkFailed(f"waited too long for {what}")
+
+    def _rows(self) -> QuerySet[Worker]:
+        return Worker.objects.filter(host=socket.gethostname(), pid__in=self.pids)
+
+    def _deregister(self) -> None:
+        for worker in self._rows():
+            deregister(worker.pk)
+
+
+def _manage(command: str) -> list[str]:
+    """Return the command line of another command of this one's program and interpreter."""
+    own = sys.orig_argv[1:]
+    program = own[: own.index(COMMAND)] if COMMAND in own else ["-m", "django"]
+    return [sys.executable, *program, command]

@@ -1,0 +1,121 @@
+"""`manage.py breakers list`, `open`, `close`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.core.management.base import CommandError, CommandParser
+from rich.table import Column
+
+from jobs import operate
+from jobs.ages import since_in_words
+from jobs.cli.arguments import EXIT_USAGE, add_page_options, cursor_refused
+from jobs.cli.find import find_one, short_id
+from jobs.cli.refusals import refusals
+from jobs.cli.verbs import Options, Verb
+from jobs.clock import database_now
+from jobs.limit_shapes import breaker_row
+from jobs.lists import CursorInvalid, list_breakers
+from jobs.models import CircuitBreaker
+from jobs.states import BreakerState
+from tenants.audit import Actor
+from tenants.cli import JsonCommand, command_scope
+
+OPERATOR = Actor("cli")
+
+
+class ListBreakers(Verb):
+    """Lists circuit breakers."""
+
+    name = "list"
+    help = "List circuit breakers, the latest first."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take a page."""
+        add_page_options(parser)
+
+    def run(self, command: JsonCommand, options: Options) -> None:
+        """Print one page."""
+        with command_scope(options["firm"]):
+            try:
+                page = list_breakers(limit=options["limit"], cursor=options["cursor"])
+            except CursorInvalid as error:
+                raise cursor_refused(error) from error
+            now = database_now()
+        if options["json"]:
+            rows = [breaker_row(breaker) for breaker in page.rows]
+            command.emit({"results": rows, "next": page.next_cursor})
+            return
+        if not page.rows:
+            command.stdout.write("Nothing has failed of late: no breaker counts.")
+            return
+        names = ["Breaker", "Firm", "Type", "State", "Trips", "Tried again", "Failure"]
+        columns = [Column(name, no_wrap=True) for name in names]
+        command.table("", columns, [_cells(breaker, now) for breaker in page.rows])
+        if page.next_cursor is not None:
+            command.stdout.write(f"More: --cursor {page.next_cursor}")
+
+
+class OpenBreaker(Verb):
+    """Has a type's jobs of a firm wait."""
+
+    name = "open"
+    help = "Hold a type's jobs of a firm back; after the cooldown one is tried."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the type, and why."""
+        parser.add_argument("--type", dest="job_type", metavar="TYPE", required=True)
+        parser.add_argument("--reason", required=True, help="why; kept in the audit log")
+
+    def run(self, command: JsonCommand, options: Options) -> None:
+        """Open the breaker, and print it."""
+        with command_scope(options["firm"]) as firm, refusals():
+            if firm is None:
+                raise CommandError("give --firm SLUG", returncode=EXIT_USAGE)
+            operate.open_breaker(options["job_type"], firm, options["reason"], by=OPERATOR)
+            breaker = CircuitBreaker.objects.select_related("firm").get(
+                job_type=options["job_type"]
+            )
+        _tell(command, options, breaker, "Opened")
+
+
+class CloseBreaker(Verb):
+    """Has the jobs run again."""
+
+    name = "close"
+    help = "Let the jobs run that a breaker holds back; should they fail again, it opens again."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the breaker's id, and why."""
+        parser.add_argument("id", help="the breaker's id, or enough of its beginning")
+        parser.add_argument("--reason", required=True, help="why; kept in the audit log")
+
+    def run(self, command: JsonCommand, options: Options) -> None:
+        """Close the breaker, and print it."""
+        with command_scope(options["firm"]):
+            rows = CircuitBreaker.objects.select_related("firm")
+            breaker = find_one(rows, "circuit breaker", options["id"])
+            with refusals():
+                operate.close_breaker(breaker, options["reason"], by=OPERATOR)
+            closed = rows.get(pk=breaker.pk)
+        _tell(command, options, closed, "Closed")
+
+
+def _tell(command: JsonCommand, options: Options, breaker: CircuitBreaker, did: str) -> None:
+    if options["json"]:
+        command.emit(breaker_row(breaker))
+    else:
+        command.stdout.write(f"{did}: {breaker.pk}, {breaker.job_type} of {breaker.firm.slug}.")
+
+
+def _cells(breaker: CircuitBreaker, now: datetime) -> list[object]:
+    tried_at = breaker.probe_at if breaker.state == BreakerState.OPEN else None
+    return [
+        short_id(breaker.pk),
+        breaker.firm.slug,
+        breaker.job_type,
+        breaker.get_state_display(),
+        breaker.trips,
+        None if tried_at is None else since_in_words(tried_at, now),
+        breaker.fingerprint or None,
+    ]

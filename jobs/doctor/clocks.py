@@ -1,0 +1,40 @@
+"""Whether this machine's clock and the database's agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from django.db import connection
+
+from jobs.ages import in_words
+from jobs.doctor.finding import Finding, Severity
+from jobs.doctor.safely import fetch
+from jobs.engine import dialects
+from jobs.lists import CLOCK_MARGIN
+
+NOTICE_SECONDS = 2.0
+
+WHY = (
+    "Leases and due times are the database's, so nothing runs twice or early; but ids begin with "
+    "this machine's time, and lists and age filters go by them."
+)
+MEND = "timedatectl set-ntp true  # on this machine and on the database's"
+
+
+def look() -> Iterator[Finding]:
+    """Compare the two clocks, half the question's way allowed for."""
+    dialect = dialects.current()
+    connection.ensure_connection()
+    asked = datetime.now(UTC)
+    ((moment,),) = fetch(f"SELECT {dialect.live_now_sql()}")
+    answered = datetime.now(UTC)
+    database = dialect.read_time(moment) or answered
+    skew = (database - (asked + (answered - asked) / 2)).total_seconds()
+    if abs(skew) < NOTICE_SECONDS:
+        yield Finding("clocks", Severity.OK, "This machine and the database agree.", WHY)
+        return
+    direction = "ahead of" if skew > 0 else "behind"
+    what = f"The database's clock is {in_words(abs(skew))} {direction} this machine's."
+    severe = abs(skew) > CLOCK_MARGIN.total_seconds()
+    yield Finding("clocks", Severity.PROBLEM if severe else Severity.NOTICE, what, WHY, MEND)

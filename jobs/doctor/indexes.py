@@ -1,0 +1,110 @@
+"""Whether every index of the models is there and usable, and the hot table has no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from django.apps import apps
+from django.db import connection
+from django.db.models import Index, Model, UniqueConstraint
+
+from jobs.doctor.finding import Finding, Severity
+from jobs.doctor.safely import fetch
+from jobs.models import JobQueue
+
+WHY_MISSING = "What an index is for becomes a walk through the whole table, or is no longer unique."
+WHY_INVALID = "An index that was not built to its end is written to and never read."
+WHY_EXTRA = (
+    "Every settled job pays for each index of this table; where an index names a column that a "
+    "claim changes, every claim does too."
+)
+
+OF_POSTGRESQL = """
+SELECT t.relname, c.relname, i.indisvalid AND i.indisready, i.indisprimary
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
+WHERE t.relnamespace = current_schema()::regnamespace
+"""
+
+
+def look() -> Iterator[Finding]:
+    """Compare the indexes there are with those of the models."""
+    models = apps.get_models()
+    found = _of_postgresql() if connection.vendor == "postgresql" else _of_sqlite(models)
+    faults = [
+        *(fault for model in models for fault in _missing(model, found)),
+        *_invalid(found),
+        *_extra(found),
+    ]
+    yield from faults
+    if not faults:
+        what = f"Every index of {len(models)} tables is there and usable."
+        yield Finding("indexes", Severity.OK, what, WHY_MISSING)
+
+
+# Of each table its indexes, and whether each is usable.
+Found = Mapping[str, Mapping[str, bool]]
+
+
+def _of_postgresql() -> Found:
+    found: dict[str, dict[str, bool]] = {}
+    for table, name, usable, primary in fetch(OF_POSTGRESQL):
+        if not primary:
+            found.setdefault(table, {})[name] = usable
+    return found
+
+
+def _of_sqlite(models: list[type[Model]]) -> Found:
+    found: dict[str, dict[str, bool]] = {}
+    with connection.cursor() as cursor:
+        for model in models:
+            table = model._meta.db_table
+            constraints = connection.introspection.get_constraints(cursor, table)
+            found[table] = {
+                name: True
+                for name, about in constraints.items()
+                if (about["index"] or about["unique"]) and not about["primary_key"]
+            }
+    return found
+
+
+def _declared(model: type[Model]) -> Iterator[Index | UniqueConstraint]:
+    yield from model._meta.indexes
+    for constraint in model._meta.constraints:
+        if isinstance(constraint, UniqueConstraint):
+            yield constraint
+
+
+def _missing(model: type[Model], found: Found) -> Iterator[Finding]:
+    there = found.get(model._meta.db_table, {})
+    for declared in _declared(model):
+        if declared.name not in there:
+            what = f"Index {declared.name} of {model._meta.db_table} is missing."
+            mend = f"{_create_sql(model, declared)};"
+            yield Finding("indexes.missing", Severity.PROBLEM, what, WHY_MISSING, mend)
+
+
+def _create_sql(model: type[Model], declared: Index | UniqueConstraint) -> str:
+    # Never entered: the editor is only asked how it would say it.
+    editor = connection.schema_editor(collect_sql=True)
+    if isinstance(declared, Index) and connection.vendor == "postgresql":
+        return str(declared.create_sql(model, editor, concurrently=True))
+    return str(declared.create_sql(model, editor))
+
+
+def _invalid(found: Found) -> Iterator[Finding]:
+    for table, names in sorted(found.items()):
+        for name, usable in sorted(names.items()):
+            if not usable:
+                what = f"Index {name} of {table} is invalid."
+                mend = f"REINDEX INDEX CONCURRENTLY {connection.ops.quote_name(name)};"
+                yield Finding("indexes.invalid", Severity.PROBLEM, what, WHY_INVALID, mend)
+
+
+def _extra(found: Found) -> Iterator[Finding]:
+    table = JobQueue._meta.db_table
+    known = {declared.name for declared in _declared(JobQueue)}
+    for name in sorted(set(found.get(table, ())) - known):
+        what = f"Index {name} of {table} is not the queue's own."
+        how = " CONCURRENTLY" if connection.vendor == "postgresql" else ""
+        mend = f"DROP INDEX{how} {connection.ops.quote_name(name)};"
+        yield Finding("indexes.extra", Severity.NOTICE, what, WHY_EXTRA, mend)

@@ -1,0 +1,141 @@
+"""Old snapshots: what keeps PostgreSQL from removing row versions that nobody else can see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import connection
+from psycopg import sql
+
+from jobs.ages import in_words
+from jobs.doctor.finding import Finding, Severity
+from jobs.doctor.safely import fetch, own_role
+
+# From then on it is an alert: the hot table has grown by a great many dead rows.
+ALERT_SECONDS = 300.0
+NOTICE_SECONDS = 60.0
+# A slot has no clock of its own; so many transactions behind is long.
+FAR_BEHIND = 1_000_000
+
+WHY = (
+    "Every claim and every settled job leaves a dead row version, and vacuum keeps all that this "
+    "snapshot could still see: claims step over them and get slower."
+)
+
+SESSIONS = """
+SELECT pid, usename, application_name, host(client_addr), state,
+       extract(epoch FROM clock_timestamp() - xact_start)::double precision AS seconds
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+  AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state LIKE 'idle in transaction%%')
+  AND xact_start IS NOT NULL AND backend_type IS DISTINCT FROM 'autovacuum worker'
+ORDER BY seconds DESC LIMIT 10
+"""
+PREPARED = """
+SELECT gid, owner, extract(epoch FROM clock_timestamp() - prepared)::double precision AS seconds
+FROM pg_prepared_xacts WHERE database = current_database()
+ORDER BY seconds DESC LIMIT 10
+"""
+SLOTS = "SELECT slot_name, active, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL"
+# What a role without the right to read statistics is shown of others' sessions.
+HIDDEN = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND query = '<insufficient privilege>'
+"""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who keeps an old snapshot, for how long, and the SQL that ends it."""
+
+    id: str
+    name: str
+    who: str
+    seconds: float
+    mend: str
+
+
+def holders() -> list[Holder]:
+    """Return whose transactions are open, the oldest first; nobody's where it is not PostgreSQL."""
+    if connection.vendor != "postgresql":
+        return []
+    return sorted([*_sessions(), *_prepared()], key=lambda holder: -holder.seconds)
+
+
+def oldest_snapshot() -> Holder | None:
+    """Return who holds the oldest snapshot, None where nobody holds any."""
+    return next(iter(holders()), None)
+
+
+def is_pinned(holder: Holder | None) -> bool:
+    """Say whether this is an alert."""
+    return holder is not None and holder.seconds >= ALERT_SECONDS
+
+
+def look() -> Iterator[Finding]:
+    """Name every old snapshot."""
+    old = [holder for holder in holders() if holder.seconds >= NOTICE_SECONDS]
+    for holder in old:
+        severity = Severity.PROBLEM if is_pinned(holder) else Severity.NOTICE
+        what = f"{holder.who} has held a snapshot for {in_words(holder.seconds)}."
+        yield Finding(holder.id, severity, what, WHY, holder.mend)
+    slots = list(_slots())
+    yield from slots
+    if not old and not slots:
+        yield Finding("snapshots.none", Severity.OK, "Nobody holds an old snapshot.", WHY)
+    yield from _hidden()
+
+
+def _sessions() -> Iterator[Holder]:
+    for pid, role, application, address, state, seconds in fetch(SESSIONS):
+        program = f" ({application})" if application else ""
+        place = f" from {address}" if address else ""
+        yield Holder(
+            id="snapshots.session",
+            name=f"session {pid}",
+            who=f"Session {pid} of role {role}{program}{place}, {state or 'in an unknown state'},",
+            seconds=seconds,
+            mend=f"SELECT pg_terminate_backend({pid});",
+        )
+
+
+def _prepared() -> Iterator[Holder]:
+    for gid, owner, seconds in fetch(PREPARED):
+        yield Holder(
+            id="snapshots.prepared",
+            name=f"prepared transaction {gid}",
+            who=f"Prepared transaction {gid} of role {owner}",
+            seconds=seconds,
+            mend=f"ROLLBACK PREPARED {_literal(gid)};",
+        )
+
+
+def _slots() -> Iterator[Finding]:
+    for name, active, behind in fetch(SLOTS):
+        if active and behind < FAR_BEHIND:
+            continue
+        reader = "is read by nobody" if not active else "lags"
+        yield Finding(
+            "snapshots.slot",
+            Severity.NOTICE if active else Severity.PROBLEM,
+            f"Replication slot {name} {reader} and holds a snapshot {behind:,} transactions old.",
+            WHY,
+            f"SELECT pg_drop_replication_slot({_literal(name)});  -- where nobody needs it",
+        )
+
+
+def _hidden() -> Iterator[Finding]:
+    ((count,),) = fetch(HIDDEN)
+    if count:
+        yield Finding(
+            "snapshots.hidden",
+            Severity.NOTICE,
+            f"{count} sessions of other roles cannot be seen by this one.",
+            "One of them may hold an old snapshot.",
+            f"GRANT pg_read_all_stats TO {own_role()};  -- as a superuser",
+        )
+
+
+def _literal(text: str) -> str:
+    return sql.Literal(text).as_string()

@@ -1,0 +1,83 @@
+"""`manage.py bench_queue SCENARIO`: measure the queue on the configured database."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from jobs.benchmarks.ground import own_ground, refuse_company
+from jobs.benchmarks.scenario import Plan, report
+from jobs.benchmarks.scenarios import SCENARIOS
+from jobs.cli.arguments import count
+from jobs.cli.bench_table import print_report
+from jobs.cli.refusals import refusals
+from tenants.cli import JsonCommand
+
+EXIT_INTERRUPTED = 130
+
+
+class Command(JsonCommand):
+    """Measures one thing, and leaves the database as it was."""
+
+    help = (
+        "Measure the queue on the configured database, beside bare SQL on the same table."
+        " Makes firms and jobs of its own and takes them away again."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take what to measure, and how much."""
+        parser.add_argument("scenario", choices=list(SCENARIOS))
+        parser.add_argument("--jobs", type=count, metavar="N", help="jobs to measure with")
+        parser.add_argument("--firms", type=count, metavar="N", help="firms that share them")
+        parser.add_argument(
+            "--concurrency", type=count, metavar="N", help="handlers at a time per worker process"
+        )
+        parser.add_argument("--processes", type=count, metavar="N", help="worker processes")
+        parser.add_argument(
+            "--rounds",
+            type=count,
+            default=1,
+            metavar="N",
+            help="measure so often, product and raw in turn; medians count (default: 1)",
+        )
+        parser.add_argument(
+            "--yes", action="store_true", help="even where others have jobs or workers"
+        )
+
+    def handle(self, *_: Any, scenario: str, json: bool, yes: bool, **options: Any) -> None:
+        """Measure, clean up, print."""
+        chosen = SCENARIOS[scenario]
+        plan = Plan(
+            jobs=options["jobs"] or chosen.default_jobs,
+            firms=options["firms"] or chosen.default_firms,
+            concurrency=options["concurrency"] or chosen.default_concurrency,
+            processes=options["processes"] or chosen.default_processes,
+            rounds=options["rounds"],
+        )
+        with refusals(), _interruptible():
+            if not yes:
+                refuse_company()
+            with own_ground() as ground:
+                figures = chosen.measure(plan, ground)
+        measured = report(chosen, plan, figures)
+        if json:
+            self.emit(measured)
+        else:
+            print_report(self, chosen, measured)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does: clean up, and end."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        message = "interrupted; what the benchmark had made is gone again"
+        raise CommandError(message, returncode=EXIT_INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)

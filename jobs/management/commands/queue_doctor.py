@@ -1,0 +1,57 @@
+"""`manage.py queue_doctor`: is the database well, and what would mend it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError
+from rich.table import Column, Table
+from rich.text import Text
+
+from jobs.doctor import Examination, Finding, Severity, examine, finding_row
+from jobs.shapes import iso
+from tenants.cli import EXIT_REFUSED, JsonCommand, printable
+from tenants.scope import all_firms
+
+INDENT = 9
+_STYLES = {Severity.PROBLEM: "bold red", Severity.NOTICE: "yellow", Severity.OK: "green"}
+
+
+class Command(JsonCommand):
+    """Exits 1 when there is something to mend; it changes nothing itself."""
+
+    help = "Look at the database the queue lives in, and say what would mend it."
+
+    def handle(self, *_: Any, json: bool, **__: Any) -> None:
+        """Look, and print what was found."""
+        with all_firms("the doctor looks at the database, not at rows"):
+            examination = examine()
+        if json:
+            self.emit(_as_json(examination))
+        else:
+            for finding in examination.findings:
+                self._print(finding)
+        problems = len(examination.of(Severity.PROBLEM))
+        if problems:
+            # Not a refusal, which would be a second object on stdout.
+            raise CommandError(f"{problems} to mend", returncode=EXIT_REFUSED)
+
+    def _print(self, finding: Finding) -> None:
+        style = _STYLES[finding.severity]
+        grid = Table.grid(Column(width=INDENT), Column(overflow="fold"))
+        grid.add_row(Text(finding.severity.value, style=style), printable(finding.what))
+        if finding.severity is not Severity.OK:
+            grid.add_row("", Text(finding.why, style="dim"))
+        console = self.console()
+        console.print(grid)
+        if finding.mend:
+            # Whole, to be copied: the terminal may break the line, a line break of ours would stay.
+            console.print(" " * INDENT + printable(finding.mend), soft_wrap=True)
+
+
+def _as_json(examination: Examination) -> dict[str, Any]:
+    return {
+        "generated_at": iso(examination.at),
+        "database": examination.database,
+        "findings": [finding_row(finding) for finding in examination.findings],
+    }

@@ -1,0 +1,13 @@
+"""`manage.py rate_limits VERB`: how often types start."""
+
+from __future__ import annotations
+
+from jobs.cli.rate_limit_verbs import ClearRateLimit, ListRateLimits, SetRateLimit
+from jobs.cli.verbs import VerbCommand
+
+
+class Command(VerbCommand):
+    """The rate limits of the queue."""
+
+    help = "See, set and clear how often types start."
+    verbs = (ListRateLimits(), SetRateLimit(), ClearRateLimit())

@@ -1,0 +1,133 @@
+"""A machine's clock is wrong, or the database's jumps: only the database's elapsed time counts."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from jobs.clock import database_now
+from jobs.conf import lease_seconds
+from jobs.engine import dialects
+from jobs.engine.rescue import RescueReport, rescue
+from jobs.models import Worker
+from jobs.outcomes import Completed
+from jobs.states import Status
+from jobs.worker.patience import Patience
+from tests.queue_kit import finish, later, new_worker, take_started
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
+
+SETTINGS = "tests.support.wrong_clock_settings"
+DAY_SECONDS = 86_400
+DELAY_SECONDS = 1.0
+JUMP_SECONDS = 600
+NOW_SECONDS = 60
+
+
+@pytest.fixture
+def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the server have been up for long, whenever it was started."""
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+
+
+@pytest.mark.processes
+@pytest.mark.req("J-14", "J-06", "W-05")
+def test_workers_with_wrong_clocks_work_as_any_other(queue: Scenario, fleet: Fleet) -> None:
+    gate = queue.gate()
+    held = queue.add(6, gate=gate)
+    workers = [
+        fleet.start(
+            lease_seconds=SHORT_LEASE_SECONDS,
+            DJANGO_SETTINGS_MODULE=SETTINGS,
+            CLOCK_AHEAD_SECONDS=str(ahead),
+        )
+        for ahead in (DAY_SECONDS, -DAY_SECONDS)
+    ]
+    wait_until(lambda: len(queue.journal.starts()) == len(held), "all held jobs started")
+    assert {one.session for one in queue.journal.starts()} == {one.session for one in workers}
+    beats = dict(Worker.objects.values_list("pk", "lease_expires_at"))
+    queue.wait_until_leases_are_renewed(beats)
+    gate.open()
+    added_at = time.monotonic()
+    (delayed,) = queue.add(delay=DELAY_SECONDS)
+    queue.add(40)
+    queue.wait_until_settled()
+
+    (start,) = queue.journal.starts(job_id=delayed)
+    assert start.at - added_at >= DELAY_SECONDS
+    now = database_now()
+    for worker in workers:
+        said = datetime.fromisoformat(worker.wait_for("worker.started")["timestamp"])
+        assert abs((said - now).total_seconds()) > DAY_SECONDS - NOW_SECONDS
+    for job_id in (*held, delayed):
+        job = queue.row(job_id)
+        assert job.attempts == 1
+        assert abs((job.completed_at - now).total_seconds()) < NOW_SECONDS
+        assert abs((job.started_at - now).total_seconds()) < NOW_SECONDS
+    assert not any(worker.events("jobs.rescued") for worker in workers)
+    fleet.stop()
+    queue.check()
+
+
+@pytest.mark.req("J-09", "J-14")
+def test_a_worker_rescued_too_early_since_the_clock_jumped_ahead_changes_nothing(
+    queue: Scenario, settled_database: None
+) -> None:
+    (job_id,) = queue.add()
+    held = take_started(new_worker())
+    with later(JUMP_SECONDS):
+        assert rescue(Random(1)).rescued == 1
+    with later(JUMP_SECONDS + 1):
+        again = take_started(new_worker())
+        assert finish(held, Completed({"late": True})).stale
+        finish(again, Completed({}))
+    assert queue.row(job_id).status == Status.COMPLETED
+    queue.check()
+
+
+@pytest.mark.req("J-09", "J-14")
+def test_when_the_clock_jumps_back_nobody_dies_and_what_was_held_is_finished(
+    queue: Scenario,
+) -> None:
+    queue.add()
+    held = take_started(new_worker())
+    with later(-JUMP_SECONDS):
+        assert rescue(Random(1)) == RescueReport()
+        assert not finish(held, Completed({})).stale
+        (due_before,) = queue.add()
+        finish(take_started(new_worker()), Completed({}))
+    assert queue.row(due_before).status == Status.COMPLETED
+    queue.check()
+
+
+@pytest.mark.req("J-14")
+@pytest.mark.parametrize(
+    ("seconds", "patient"), [(0.1, False), (0.4, False), (0.6, True), (20.0, True), (-20.0, False)]
+)
+def test_a_rescuer_is_patient_after_time_went_by_in_which_the_database_did_not_answer(
+    seconds: float, patient: bool
+) -> None:
+    said = datetime(2026, 1, 1, tzinfo=UTC)
+    patience = Patience()
+    patience.hear(said)
+    patience.hear(said + timedelta(seconds=seconds * lease_seconds()))
+    assert patience.needed == patient
+
+
+@pytest.mark.req("J-14")
+def test_a_question_that_was_long_on_its_way_marks_nobody_dead(
+    queue: Scenario, settled_database: None
+) -> None:
+    queue.add()
+    held = take_started(new_worker())
+    asked_at = database_now()
+    with later(lease_seconds() + 1) as now:
+        assert rescue(Random(1), asked_at=asked_at) == RescueReport()
+        assert rescue(Random(1), asked_at=now).workers == 1
+        assert finish(held, Completed({})).stale
+    assert queue.row(held.job_id).status == Status.PENDING
+    queue.check()

@@ -1,0 +1,128 @@
+"""Connections are cut one by one, are all taken, or carry no hints any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+from django.db import connection
+
+from jobs.states import Status
+from tests.queue_kit import table_rows
+from tests.support.databases import database_url, postgresql_only
+from tests.support.proxy import Proxy
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import Fleet
+
+pytestmark = [pytest.mark.processes, postgresql_only]
+
+WORKERS = 2
+JOB_SECONDS = 0.02
+OTHERS = "datname = current_database() AND pid <> pg_backend_pid()"
+LISTENERS = f"SELECT pid FROM pg_stat_activity WHERE {OTHERS} AND query LIKE 'LISTEN %%'"
+# What DATABASE_URL says of connections holds for that one too.
+NAMED = f"{LISTENERS} AND application_name = 'one-of-ours'"
+# How many connections are cut, one after the other: in the suite, and in `make chaos`.
+CUTS_SUITE = 15
+CUTS_CHAOS = 600
+POLL_SECONDS = 0.3
+AT_ONCE_SECONDS = 1.0
+
+
+@pytest.mark.req("W-04", "J-14", "W-02")
+def test_workers_outlive_cuts_of_single_connections_and_listen_again(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    url = f"{database_url()}&application_name=one-of-ours"
+    workers = fleet.start_many(WORKERS, "--concurrency", "4", DATABASE_URL=url)
+    wait_until(lambda: len(table_rows(NAMED)) == WORKERS, "all workers to listen")
+    rng = Random(5)
+    cuts = CUTS_CHAOS if chaos else CUTS_SUITE
+
+    listener = table_rows(LISTENERS)[0][0]
+    cut(listener)
+    for _ in range(cuts):
+        started = len(queue.journal.starts())
+        queue.add(10, seconds=JOB_SECONDS)
+        pids = sorted(table_rows(f"SELECT pid FROM pg_stat_activity WHERE {OTHERS}"))
+        if pids:
+            cut(rng.choice(pids)[0])
+        wait_until(lambda: len(queue.journal.starts()) > started, "work")  # noqa: B023 - waited for at once
+
+    queue.wait_until_settled(timeout=60)
+    wait_until(lambda: len(table_rows(LISTENERS)) == WORKERS, "all workers to listen again")
+    assert listener not in {pid for (pid,) in table_rows(LISTENERS)}
+    assert all(worker.alive for worker in workers)
+    assert not any(worker.events("jobs.rescued") for worker in workers)
+    assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+    fleet.stop()
+    queue.check()
+
+
+@pytest.mark.req("W-04")
+def test_workers_wait_where_all_connections_are_taken(queue: Scenario, fleet: Fleet) -> None:
+    worker = fleet.start("--concurrency", "10").wait_until_started()
+    with connection_limit(2):
+        cut_all()
+        queue.add(100, seconds=JOB_SECONDS)
+        late = fleet.start("--concurrency", "10")
+        for one in (worker, late):
+            one.wait_for("worker.database_away")
+        assert worker.alive
+        assert late.alive
+
+    late.wait_until_started()
+    queue.wait_until_settled(timeout=60)
+    assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+    assert [len(one.events("worker.started")) for one in (worker, late)] == [1, 1]
+    fleet.stop()
+    queue.check()
+
+
+@pytest.mark.req("W-02")
+def test_without_any_hint_work_begins_with_the_next_poll(
+    queue: Scenario, proxy: Proxy, fleet: Fleet
+) -> None:
+    worker = fleet.start("--poll-interval", str(POLL_SECONDS), LISTEN_DATABASE_URL=proxy.url)
+    worker.wait_until_started()
+    wait_until(lambda: table_rows(LISTENERS), "the worker to listen")
+    proxy.vanish()
+
+    for _ in range(3):
+        (job_id,) = queue.add()
+        added_at = time.monotonic()
+        queue.wait_until_started(job_id)
+        (start,) = queue.journal.starts(job_id=job_id)
+        assert start.at - added_at < POLL_SECONDS + AT_ONCE_SECONDS
+    queue.wait_until_settled()
+
+    assert not worker.events("worker.database_away")
+    fleet.stop()
+    queue.check()
+
+
+def cut(pid: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+
+def cut_all() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OTHERS}")
+
+
+@contextmanager
+def connection_limit(limit: int) -> Iterator[None]:
+    """Let the database take no more connections than that, inside the block."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {name} CONNECTION LIMIT {limit}")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")

@@ -1,0 +1,94 @@
+"""Batches of outcomes in opposite orders, and a rival who takes rows the other way round."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+from django.db import connection, transaction
+
+from jobs.engine.claim import Claim
+from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.outcomes import Completed
+from jobs.queue import EnqueueSpec, enqueue_many
+from jobs.states import Status
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.queue_kit import new_worker, row, table_rows, take
+from tests.support.databases import postgresql_only
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+
+# Rounds of two batches, and jobs of each firm in a batch: in the suite, and in `make chaos`.
+SUITE = (5, 50)
+CHAOS = (200, 250)
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted"
+
+
+@pytest.mark.req("J-08", "J-09")
+def test_batches_in_opposite_orders_do_not_stand_in_each_others_way(
+    queue: Scenario, other_firm: Firm, chaos: bool
+) -> None:
+    rounds, jobs = CHAOS if chaos else SUITE
+    deadlocks = count_deadlocks()
+    for _ in range(rounds):
+        for firm in (queue.firm, other_firm):
+            made = enqueue_many([EnqueueSpec("noop", lock_key=None)] * (2 * jobs), firm=firm)
+            queue.accepted += [one.job_id for one in made]
+        claims = take(4 * jobs, worker_id=new_worker())
+        # Each batch has jobs of both firms, and each writes to the counters of both.
+        batches = [claims[::2], claims[1::2][::-1]]
+        line = Barrier(len(batches))
+        with ThreadPoolExecutor(len(batches)) as writers:
+            reports = list(writers.map(lambda batch: write(batch, line), batches))  # noqa: B023 - waited for at once
+        assert not any(report.stale for report in reports)
+
+    assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+    assert count_deadlocks() == deadlocks
+    queue.check()
+
+
+@postgresql_only
+@pytest.mark.req("J-08", "J-09")
+def test_an_outcome_lost_to_a_deadlock_is_written_again(queue: Scenario) -> None:
+    queue.add(2)
+    claims = take(2, worker_id=new_worker())
+    first, second = sorted(claim.job_id for claim in claims)
+    deadlocks = count_deadlocks()
+
+    with ThreadPoolExecutor(1) as writer:
+        with all_firms("a rival"), transaction.atomic():
+            hold(second)
+            settling = writer.submit(write, claims)
+            wait_until(lambda: table_rows(WAITING), "the writer to wait for the second row")
+            # The writer has the first row: it waited first, so it is the one that is sent away.
+            hold(first)
+        assert not settling.result(timeout=20).stale
+
+    assert count_deadlocks() == deadlocks + 1
+    assert {row(claim.job_id).status for claim in claims} == {Status.COMPLETED}
+    queue.check()
+
+
+def write(batch: list[Claim], line: Barrier | None = None) -> SettleReport:
+    if line is not None:
+        line.wait(20)
+    try:
+        return settle([Settlement(claim, Completed({}), 0.0) for claim in batch])
+    finally:
+        connection.close()
+
+
+def hold(job_id: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM jobs_jobqueue WHERE job_id = %s FOR UPDATE", [job_id])
+
+
+def count_deadlocks() -> int:
+    if connection.vendor == "sqlite":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+    return int(table_rows(DEADLOCKS)[0][0])

@@ -1,0 +1,79 @@
+"""The database's disk is full: what was accepted stays, what is not is refused aloud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import OperationalError
+from pytest_django import DjangoDbBlocker
+
+from jobs.states import Status
+from tests.postgres import postgres_server
+from tests.support.databases import postgresql_only, sqlite_only
+from tests.support.disk import Disk, small_disk
+from tests.support.fixtures import queue_at
+from tests.support.scenario import Gate, Scenario
+from tests.support.workers import Fleet
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("J-06", "W-04")]
+
+SQLITE_MEGABYTES = 16
+# An empty server and its log of writes take most of it.
+POSTGRESQL_MEGABYTES = 160
+PORTION = 50
+# More than fits anywhere.
+MOST_PORTIONS = 2_000
+
+
+def refuse_then_recover(queue: Scenario, fleet: Fleet, disk: Disk) -> None:
+    worker = fleet.start().wait_until_started()
+    queue.add(PORTION)
+    queue.wait_until_settled()
+    gate = queue.gate()
+    queue.add(2, gate=gate)
+
+    disk.fill()
+    with pytest.raises(OperationalError):
+        add_more_than_fits(queue, gate)
+    gate.open()
+    worker.wait_for("worker.database_away")
+    disk.empty()
+
+    queue.wait_until_settled(timeout=60)
+    queue.add(PORTION)
+    queue.wait_until_settled()
+    assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+    assert worker.alive
+    fleet.stop()
+    queue.check()
+
+
+def add_more_than_fits(queue: Scenario, gate: Gate) -> None:
+    for _ in range(MOST_PORTIONS):
+        queue.add(PORTION, gate=gate)
+
+
+@sqlite_only
+def test_a_full_disk_under_a_file(
+    fleet: Fleet, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> None:
+    with (
+        django_db_blocker.unblock(),
+        small_disk(tmp_path / "disk", SQLITE_MEGABYTES) as disk,
+        queue_at(f"sqlite:///{disk.path / 'queue.sqlite3'}", tmp_path) as queue,
+    ):
+        refuse_then_recover(queue, fleet, disk)
+
+
+@postgresql_only
+def test_a_full_disk_under_a_server(
+    fleet: Fleet, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> None:
+    with (
+        django_db_blocker.unblock(),
+        small_disk(tmp_path / "disk", POSTGRESQL_MEGABYTES) as disk,
+        postgres_server(disk=disk.path) as server,
+        queue_at(server.url, tmp_path) as queue,
+    ):
+        refuse_then_recover(queue, fleet, disk)

@@ -1,0 +1,70 @@
+"""Somebody keeps an old snapshot open: dead rows pile up, and the queue goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from jobs.models import JobQueue
+from jobs.states import Status
+from tenants.scope import all_firms
+from tests.support.databases import database_url, postgresql_only
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import Fleet
+
+pytestmark = [pytest.mark.processes, postgresql_only]
+
+WORKERS = 2
+CONCURRENCY = ("--concurrency", "20")
+PORTION = 2_000
+SUITE_JOBS = 300
+# Seconds of work without a snapshot, beside it, and the last of those, which are compared.
+USUAL_SECONDS, BESIDE_SECONDS, LAST_SECONDS = 60.0, 600.0, 60.0
+SHARE = 0.75
+
+
+@pytest.mark.req("J-08")
+def test_work_goes_on_beside_an_old_snapshot(queue: Scenario, fleet: Fleet, chaos: bool) -> None:
+    fleet.start_many(WORKERS if chaos else 1, *CONCURRENCY)
+    usual = rate(queue, USUAL_SECONDS) if chaos else 0.0
+    with old_snapshot() as count:
+        seen = count()
+        if chaos:
+            rate(queue, BESIDE_SECONDS - LAST_SECONDS)
+            assert rate(queue, LAST_SECONDS) >= SHARE * usual
+        else:
+            queue.add(SUITE_JOBS)
+        queue.wait_until_settled(timeout=120)
+        assert count() == seen, "the snapshot is what it was"
+    assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+    fleet.stop()
+    queue.check()
+
+
+def rate(queue: Scenario, seconds: float) -> float:
+    """Keep the workers busy for so long; return how many jobs a second they complete."""
+    begun, before = time.monotonic(), completed()
+    while time.monotonic() < begun + seconds:
+        queue.add(PORTION)
+        wait_until(lambda: len(queue.accepted) - completed() < PORTION, "room", timeout=60)
+    return (completed() - before) / (time.monotonic() - begun)
+
+
+def completed() -> int:
+    with all_firms("counting"):
+        return JobQueue.objects.filter(status=Status.COMPLETED).count()
+
+
+@contextmanager
+def old_snapshot() -> Iterator[Callable[[], object]]:
+    """Hold one inside the block; yield what counts the jobs it sees."""
+    with psycopg.connect(database_url()) as session:
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT set_config('mailroom.engine', 'on', true)")
+        yield lambda: session.execute("SELECT count(*) FROM jobs_jobqueue").fetchone()
+        session.rollback()

@@ -1,0 +1,59 @@
+"""Workers whose connections lead through PgBouncer in transaction mode, which is paused and falls."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.states import Status
+from tests.support.databases import database_url, postgresql_only
+from tests.support.pgbouncer import PROGRAM, pgbouncer
+from tests.support.proxy import Proxy
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import Fleet
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed"),
+    postgresql_only,
+]
+
+LEASE_SECONDS = 1.5
+JOBS = 60
+# How often it is paused and how often it falls: in the suite, and in `make chaos`.
+SUITE = 1
+CHAOS = 20
+
+
+@pytest.mark.req("W-04", "J-08", "J-14", "J-20")
+def test_a_worker_outlives_pauses_and_falls_of_the_pooler(
+    queue: Scenario, proxy: Proxy, fleet: Fleet, chaos: bool
+) -> None:
+    with pgbouncer(proxy) as (pooler, url):
+        worker = fleet.start(
+            lease_seconds=LEASE_SECONDS, DATABASE_URL=url, LISTEN_DATABASE_URL=database_url()
+        )
+        for _ in range(CHAOS if chaos else SUITE):
+            gate = queue.gate()
+            gate.path.unlink(missing_ok=True)
+            started = len(queue.journal.starts())
+            queue.add(JOBS, seconds=0.01)
+            queue.add(JOBS // 2, lock_key="key", label="key")
+            queue.add(3, gate=gate, priority=0)
+            wait_until(lambda: len(queue.journal.starts()) > started, "work")  # noqa: B023 - waited for at once
+            pooler.command("PAUSE")
+            queue.wait_until_leases_are_over()
+            pooler.command("RESUME")
+            gate.open()
+            queue.wait_until_settled(timeout=60)
+            pooler.kill()
+            queue.add(JOBS)
+            pooler.start()
+            queue.wait_until_settled(timeout=60)
+
+        assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+        assert worker.alive
+        assert not worker.events("jobs.rescued")
+        assert not worker.events("worker.marked_dead")
+        fleet.stop()
+    queue.check()

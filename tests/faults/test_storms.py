@@ -1,0 +1,72 @@
+"""All of one firm's jobs fail, and are sent round again at once: other firms do not feel it."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import pytest
+
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.queue import EnqueueSpec, enqueue, retry
+from jobs.states import Status
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import Fleet
+
+pytestmark = pytest.mark.processes
+
+# How many jobs fail: in the suite, and in `make chaos`.
+SUITE = 60
+CHAOS = 10_000
+ATTEMPTS = 2
+# What another firm's job waits at most, however much fails beside it.
+MOST_SECONDS = 2.0
+PROBES = 3
+
+
+@pytest.mark.req("J-10", "J-12", "J-17", "J-23")
+def test_a_storm_of_failures_and_of_second_tries_delays_nobody_else(
+    queue: Scenario, other_firm: Firm, fleet: Fleet, chaos: bool
+) -> None:
+    count = CHAOS if chaos else SUITE
+    payload = {"journal": str(queue.journal.path), "how": "error", "times": 99}
+    worker = fleet.start().wait_until_started()
+
+    failing = queue.enqueue([EnqueueSpec("process.fail", payload, max_attempts=ATTEMPTS)] * count)
+    probe(queue, other_firm)
+    wait_until_dead(queue, failing)
+    queue.wait_until_settled()
+    queue.check(expected_dead=failing)
+    for job_id in failing:
+        retry(job_id, reason="again")
+    probe(queue, other_firm)
+    wait_until_dead(queue, failing)
+
+    assert worker.alive
+    with all_firms("looking at the queue"):
+        ends = JobQueue.objects.filter(pk__in=failing).values_list("attempts", "deaths")
+        assert set(ends) == {(ATTEMPTS, 0)}
+        assert DeadLetterQueue.objects.count() == 2 * count
+    fleet.stop()
+
+
+def probe(queue: Scenario, firm: Firm) -> None:
+    """Check that jobs of another firm start soon, one after the other."""
+    payload = {"journal": str(queue.journal.path)}
+    for _ in range(PROBES):
+        added_at = time.monotonic()
+        job_id = enqueue("process.work", payload, firm=firm).job_id
+        queue.accepted.append(job_id)
+        queue.wait_until_started(job_id)
+        (start,) = queue.journal.starts(job_id=job_id)
+        assert start.at - added_at < MOST_SECONDS
+
+
+def wait_until_dead(queue: Scenario, jobs: list[UUID]) -> None:
+    expected = {Status.DLQ: len(jobs)}
+    wait_until(
+        lambda: queue.statuses(jobs) == expected, "all dead letters", timeout=20 + len(jobs) / 20
+    )

@@ -1,0 +1,250 @@
+"""`manage.py bench_queue`: what it says, whom it refuses, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.utils import timezone
+
+from jobs.benchmarks import claim
+from jobs.benchmarks.fairness import Fairness
+from jobs.benchmarks.ground import FIRM_NAME
+from jobs.models import JobMinute, JobQueue, Worker
+from jobs.queue import enqueue
+from jobs.states import Status
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.queue_kit import new_worker, row
+from tests.support.databases import database_url
+from tests.support.waiting import wait_until
+from tests.support.workers import ROOT
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-04")]
+
+KEYS = {
+    "scenario", "database", "jobs", "firms", "concurrency", "processes", "rounds", "seconds",
+    "jobs_per_second", "p50_ms", "p99_ms", "raw_jobs_per_second", "ratio", "points",
+}  # fmt: skip
+JOBS, FIRMS = 40, 3
+SIZE = ("--jobs", str(JOBS), "--firms", str(FIRMS))
+
+Runner = Callable[..., Any]
+
+
+def census() -> dict[str, int]:
+    """Return how many rows each table of the queue, and that of the firms, has."""
+    with all_firms("test"):
+        models = [Firm, *apps.get_app_config("jobs").get_models()]
+        return {model.__name__: model._default_manager.count() for model in models}
+
+
+@pytest.fixture
+def nothing_stays(system_firm: Firm) -> Iterator[None]:
+    """Check that every table is as it was."""
+    before = census()
+    yield
+    assert census() == before
+
+
+@contextmanager
+def bench_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the command as people do; it is gone afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "bench_queue", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
+            "DATABASE_URL": database_url(),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def measured(*arguments: str) -> dict[str, Any]:
+    """Run the command as people do, and return its figures."""
+    with bench_process(*arguments, "--json") as process:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    figures: dict[str, Any] = json.loads(out)
+    return figures
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_a_drain_compares_workers_with_bare_sql() -> None:
+    found = measured("drain", *SIZE, "--concurrency", "2", "--processes", "2")
+    assert found.keys() == KEYS
+    assert (found["scenario"], found["jobs"], found["firms"]) == ("drain", JOBS, FIRMS)
+    assert (found["concurrency"], found["processes"], found["rounds"]) == (2, 2, 1)
+    assert found["jobs_per_second"] == pytest.approx(JOBS / found["seconds"], rel=0.1)
+    rates = found["jobs_per_second"], found["raw_jobs_per_second"]
+    assert found["ratio"] == pytest.approx(rates[0] / rates[1], abs=0.001)
+    assert len(found["points"]) == 1
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_latency_is_that_of_an_idle_worker() -> None:
+    found = measured("latency", "--jobs", "4", "--firms", "1", "--concurrency", "2")
+    assert found.keys() == KEYS
+    assert 0 < found["p50_ms"] <= found["p99_ms"]
+    [point] = found["points"]
+    # The claim comes before the start, but for what a clock cannot tell.
+    assert point["claimed_p99_ms"] <= found["p99_ms"] + 1
+    assert point["idle_cpu_share"] >= 0
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_locks_are_handed_over_from_job_to_job() -> None:
+    found = measured("locks", *SIZE, "--processes", "1", "--concurrency", "4")
+    assert found.keys() == KEYS
+    [point] = found["points"]
+    assert (point["keys"], point["hand_overs"]) == (15, JOBS - 15)
+    assert 0 <= found["p50_ms"] <= found["p99_ms"] <= point["max_ms"]
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_enqueue_compares_both_ways_with_bare_inserts(run: Runner) -> None:
+    found = run("bench_queue", "enqueue", *SIZE, "--rounds", "2", "--json").json
+    assert found.keys() == KEYS
+    many, one = found["points"]
+    assert found["ratio"] == many["ratio"]
+    assert min(many["raw_jobs_per_second"], one["raw_jobs_per_second"], one["ratio"]) > 0
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_claims_are_compared_with_those_from_an_empty_table(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "MOST_CLAIMS", claim.LEAST_CLAIMS)
+    found = run("bench_queue", "claim", *SIZE, "--json").json
+    assert found.keys() == KEYS
+    assert len(found["points"]) == 9
+    for point in found["points"]:
+        assert point["ratio"] == pytest.approx(
+            point["claim_p50_ms"] / point["base_p50_ms"], rel=0.5
+        )
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_light_firms_have_their_turn_in_the_first_lap(run: Runner) -> None:
+    found = run("bench_queue", "fairness", *SIZE, "--json").json
+    assert found.keys() == KEYS
+    assert [point["batch"] for point in found["points"]] == [1, 10, 100, 500]
+    for point in found["points"]:
+        assert point["last_first_turn"] <= FIRMS + 1
+        assert point["jain"] == 1
+
+
+def test_people_get_tables(run: Runner, system_firm: Firm) -> None:
+    told = run("bench_queue", "fairness", *SIZE)
+    assert told.code == 0
+    assert "fairness on" in told.out
+    assert "40 jobs, 3 firms" in told.out
+    assert "seconds" in told.out
+
+
+@pytest.mark.parametrize(
+    ("number", "scenario", "table"),
+    [(signal.SIGINT, "drain", "JobMinute"), (signal.SIGTERM, "enqueue", "JobQueue")],
+)
+@pytest.mark.usefixtures("nothing_stays")
+def test_an_interrupt_leaves_nothing_behind(
+    number: signal.Signals, scenario: str, table: str
+) -> None:
+    with bench_process(scenario, "--jobs", "30000", "--firms", "3") as process:
+        wait_until(lambda: census()[table], "the middle of the measurement", timeout=60)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert (out, "interrupted" in err, "Traceback" in err) == ("", True, False)
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_a_failure_leaves_nothing_behind(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = Fairness.measure
+
+    def fail(*arguments: Any) -> None:
+        measure(*arguments)
+        assert census()["JobQueue"]
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Fairness, "measure", fail)
+    with pytest.raises(ZeroDivisionError):
+        run("bench_queue", "fairness", *SIZE)
+
+
+def test_a_database_with_other_firms_jobs_is_refused_unless_told(run: Runner, firm: Firm) -> None:
+    job = enqueue("noop", firm=firm).job_id
+    before = census()
+    refused = run("bench_queue", "fairness", *SIZE, "--json")
+    assert (refused.code, refused.json["code"]) == (1, "database_in_use")
+    assert "acme" in refused.json["detail"]
+    assert "--yes" in refused.json["detail"]
+    assert run("bench_queue", "fairness", *SIZE, "--yes").code == 0
+    assert row(job).status == Status.PENDING
+    assert census() == before
+
+
+def test_a_database_that_workers_serve_is_refused(run: Runner, system_firm: Firm) -> None:
+    worker_id = new_worker()
+    refused = run("bench_queue", "fairness", *SIZE)
+    assert refused.code == 1
+    assert "workers serve this database" in refused.err
+    long_ago = timezone.now() - timedelta(hours=1)
+    Worker.objects.filter(pk=worker_id).update(lease_expires_at=long_ago)
+    assert run("bench_queue", "fairness", *SIZE).code == 0
+
+
+def test_what_a_killed_run_left_is_taken_away_and_nothing_else(
+    run: Runner, system_firm: Firm
+) -> None:
+    left = Firm.objects.create(name=FIRM_NAME, slug="bench-left-0")
+    enqueue("bench_noop", firm=left)
+    gym = Firm.objects.create(name="Bench Press", slug="bench-press")
+    assert run("bench_queue", "fairness", *SIZE).code == 0
+    assert set(Firm.objects.values_list("slug", flat=True)) == {"system", gym.slug}
+    with all_firms("test"):
+        assert not JobQueue.objects.exists()
+        assert not JobMinute.objects.exists()
+    enqueue("noop", firm=gym)
+    assert run("bench_queue", "fairness", *SIZE).code == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [
+        ("--jobs", "0"),
+        ("--firms", "-1"),
+        ("--concurrency", "1.5"),
+        ("--processes", "x"),
+        ("--rounds", "10000001"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(run: Runner, option: str, number: str) -> None:
+    refused = run("bench_queue", "drain", option, number)
+    assert refused.code == 2
+    assert option in refused.err
+
+
+def test_an_unknown_scenario_is_refused(run: Runner) -> None:
+    refused = run("bench_queue", "sleep")
+    assert refused.code == 2
+    assert "drain" in refused.err

@@ -1,0 +1,121 @@
+"""`manage.py rate_limits` and `manage.py breakers`: what holds work back, besides pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jobs.models import CircuitBreaker, RateLimit
+from tenants.models import AuditEntry, Firm
+from tests.queue_kit import rows
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-04")]
+
+Runner = Callable[..., Any]
+RATE = ("--type", "noop", "--amount", "10", "--per", "60")
+WHY = ("--reason", "the provider is down")
+UNKNOWN = "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"
+
+
+def log() -> list[tuple[str, str, str]]:
+    return [(entry.act, entry.door, entry.reason) for entry in rows(AuditEntry)]
+
+
+@pytest.mark.req("J-23", "T-05")
+def test_a_rate_limit_is_set_listed_and_cleared(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    done = run("rate_limits", "set", "--firm", "acme", *RATE, "--burst", "3", "--json")
+    assert done.code == 0
+    assert {**done.json, "id": "", "created_at": ""} == {
+        "id": "",
+        "firm": "acme",
+        "everywhere": False,
+        "job_type": "noop",
+        "amount": 10,
+        "per_seconds": 60.0,
+        "burst": 3,
+        "created_at": "",
+    }
+    assert run("rate_limits", "list", "--json").json == {"results": [done.json], "next": None}
+    assert run("rate_limits", "list", "--firm", "globex", "--json").json["results"] == []
+    assert "noop" in run("rate_limits", "list").out
+    cleared = run("rate_limits", "clear", done.json["id"][:23], "--reason", "calm", "--json")
+    assert (cleared.code, cleared.json) == (0, done.json)
+    assert rows(RateLimit) == []
+    assert [act for act, door, _ in log() if door == "cli"] == [
+        "rate_limit.set",
+        "rate_limit.clear",
+    ]
+    assert "Nothing is limited" in run("rate_limits", "list").out
+
+
+@pytest.mark.req("J-23")
+def test_a_rate_limit_everywhere_is_said(run: Runner, firm: Firm) -> None:
+    assert run("rate_limits", "set", *RATE).code == 2
+    assert run("rate_limits", "set", "--everywhere", "--firm", "acme", *RATE).code == 2
+    assert rows(RateLimit) == []
+    assert run("rate_limits", "set", "--everywhere", *RATE, "--json").json["firm"] is None
+    assert "every firm" in run("rate_limits", "list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("set", "--firm", "acme", "--type", "noop"), 2),
+        (("set", "--firm", "acme", "--type", "nopo", "--amount", "1", "--per", "1"), 1),
+        (("set", "--firm", "acme", "--type", "noop", "--amount", "0", "--per", "1"), 1),
+        (("set", "--firm", "acme", "--type", "noop", "--amount", "x", "--per", "1"), 2),
+        (("set", "--firm", "acme", "--type", "noop", "--amount", "1", "--per", "nan"), 1),
+        (("set", "--firm", "nowhere", *RATE), 3),
+        (("clear", UNKNOWN), 3),
+        (("list", "--cursor", "x"), 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_refusals_of_rate_limits_have_their_exit_codes(
+    run: Runner, firm: Firm, arguments: tuple[str, ...], code: int
+) -> None:
+    assert run("rate_limits", *arguments).code == code
+    assert rows(RateLimit) == []
+
+
+@pytest.mark.req("O-07", "T-05")
+def test_a_breaker_is_opened_listed_and_closed(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    assert "no breaker counts" in run("breakers", "list").out
+    opened = run("breakers", "open", "--firm", "acme", "--type", "sync", *WHY, "--json")
+    assert opened.code == 0
+    assert (opened.json["firm"], opened.json["state"], opened.json["trips"]) == ("acme", "open", 1)
+    assert run("breakers", "list", "--json").json == {"results": [opened.json], "next": None}
+    assert run("breakers", "list", "--firm", "globex", "--json").json["results"] == []
+    table = run("breakers", "list").out
+    assert "sync" in table
+    assert "in 29 s" in table or "in 30 s" in table
+    closed = run("breakers", "close", opened.json["id"][:23], "--reason", "well", "--json")
+    assert (closed.code, closed.json["state"]) == (0, "closed")
+    assert [one.state for one in rows(CircuitBreaker)] == ["closed"]
+    assert log() == [("breaker.open", "cli", WHY[1]), ("breaker.close", "cli", "well")]
+    again = run("breakers", "close", opened.json["id"], "--reason", "well", "--json")
+    assert (again.code, again.json["code"]) == (1, "wrong_state")
+
+
+@pytest.mark.req("O-07")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("open", "--type", "sync", *WHY), 2),
+        (("open", "--firm", "acme", "--type", "sync"), 2),
+        (("open", "--firm", "acme", "--type", "noop", *WHY), 1),
+        (("open", "--firm", "acme", "--type", "sync", "--reason", " "), 1),
+        (("open", "--firm", "nowhere", "--type", "sync", *WHY), 3),
+        (("close", UNKNOWN, *WHY), 3),
+        (("close", UNKNOWN), 2),
+        (("list", "--cursor", "x"), 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_refusals_of_breakers_have_their_exit_codes(
+    run: Runner, firm: Firm, arguments: tuple[str, ...], code: int
+) -> None:
+    assert run("breakers", *arguments).code == code
+    assert rows(CircuitBreaker) == []

@@ -1,0 +1,87 @@
+"""The isolated processes of virtual workers."""
+
+from __future__ import annotations
+
+from random import Random
+
+from jobs.context import Signals
+from jobs.engine.claim import Claim
+from jobs.executor import execute
+from jobs.outcomes import Outcome
+from jobs.worker.attempts import Stop
+from jobs.worker.isolation import ProcessDied
+from tests.simulation.primitives import Event
+from tests.simulation.scheduler import Process, Scheduler
+
+START_SECONDS = 0.2
+
+
+class Child(Process):
+    """A process that dies with its worker; whoever waits for its answer hears of its end."""
+
+    def __init__(self, name: str, parent: Process, told: Event) -> None:
+        super().__init__(name, rate=parent.rate, epoch=parent.epoch, parent=parent)
+        self.told = told
+
+    def die(self) -> None:
+        """End it, and hang up."""
+        self.dead = True
+        self.told.set()
+
+
+class VirtualIsolatedProcess:
+    """Stands in for `jobs.worker.isolation.IsolatedProcess`."""
+
+    def __init__(self, scheduler: Scheduler, rng: Random) -> None:
+        worker = scheduler.running.process
+        name = f"{worker.name}.{next(scheduler.numbers)}"
+        self.idle_since = 0.0
+        self._child = Child(name, worker, Event(scheduler))
+        self._signals = Signals()
+        self._scheduler = scheduler
+        self._rng = rng
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can run a job."""
+        return not self._child.dead
+
+    def wait_until_ready(self) -> None:
+        """Wait until it can take a job."""
+        self._scheduler.sleep(START_SECONDS)
+
+    def run(self, claim: Claim) -> Outcome:
+        """Run the claimed job's handler there.
+
+        Raises:
+            ProcessDied: it died of it, or was killed.
+        """
+        answers: list[Outcome] = []
+        self._signals = Signals()
+        self._child.told.clear()
+
+        def work() -> None:
+            answers.append(execute(claim, rng=self._rng, signals=self._signals))
+            self._child.told.set()
+
+        self._scheduler.spawn(self._child, "handler", work)
+        self._child.told.wait()
+        if not answers:
+            raise ProcessDied("killed by SIGKILL")
+        return answers[0]
+
+    def stop(self, why: Stop) -> None:
+        """Pass the request on to the handler."""
+        match why:
+            case Stop.CANCEL:
+                self._signals.cancel_requested.set()
+            case Stop.TIMEOUT:
+                self._signals.timed_out.set()
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self._child.die()
+
+    def end(self) -> None:
+        """End it; nobody waits for its answer."""
+        self._child.die()

@@ -1,0 +1,149 @@
+"""Queues with one fault each, most of which need a worker, a delay or a crash to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import OperationalError
+
+from jobs.engine import admit, claim, heads, lease, release, rescue, settle
+from jobs.engine.dialects.base import Claimable
+from jobs.engine.settle import SettleReport
+from jobs.worker import completer, loop, started, state
+from jobs.worker.pool import Pool
+from jobs.worker.started import Started
+from jobs.worker.state import Lease
+from tests.support.mutation import Fault, Rewrite, Seen, Without
+
+FENCE = " AND j.lease_token = r.token"
+
+
+@dataclass(frozen=True)
+class Returns:
+    """A function of a module, or a method of a class, returns this and does nothing."""
+
+    owner: ModuleType | type
+    name: str
+    value: Any
+
+    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+        def instead(*_: object, **__: object) -> Any:
+            seen.append(self.name)
+            return self.value
+
+        assert hasattr(self.owner, self.name)
+        monkeypatch.setattr(self.owner, self.name, instead)
+
+
+def trust_forever(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Go on whatever became of the lease."""
+
+    def trusted(_: Lease) -> bool:
+        seen.append("trusted")
+        return True
+
+    monkeypatch.setattr(Lease, "trusted", property(trusted))
+
+
+def trust_from_the_answer_on(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Count the lease from when the answer came, not from when it was asked for."""
+    extended = Lease.extended
+
+    def late(self: Lease, _: float) -> None:
+        seen.append("extended")
+        # As the module knows time when this runs, which is not as it knows it now.
+        extended(self, vars(state)["time"].monotonic())
+
+    monkeypatch.setattr(Lease, "extended", late)
+
+
+def drop_what_got_no_answer(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Take an outcome for written when the database did not say so."""
+    original = settle.settle
+
+    def once(settlements: Sequence[settle.Settlement]) -> SettleReport:
+        try:
+            return original(settlements)
+        except OperationalError:
+            seen.append("settle")
+            return SettleReport()
+
+    monkeypatch.setattr(completer, "settle", once)
+
+
+def one_more_under_the_cap(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Count one too few of those that run."""
+    room = admit._room
+
+    def roomier(firm_id: int) -> int:
+        seen.append("room")
+        return room(firm_id) + 1
+
+    monkeypatch.setattr(admit, "_room", roomier)
+
+
+def start_what_is_taken_back(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Give jobs back at the end and leave them in the line."""
+    known = Pool.take_back
+
+    def take_back(self: Pool) -> list[claim.Claim]:
+        claims = known(self)
+        seen.append("take_back")
+        self.put(claims)
+        return claims
+
+    monkeypatch.setattr(Pool, "take_back", take_back)
+
+
+def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Name only the last of the started jobs in the worker's row."""
+    original = lease.note_running
+
+    def note(worker_id: UUID, job_ids: Sequence[UUID]) -> bool:
+        seen.append("note_running")
+        return original(worker_id, list(job_ids)[-1:])
+
+    monkeypatch.setattr(started, "note_running", note)
+
+
+def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Claim jobs whose time has not come."""
+    original = claim._claimable
+
+    def claimable(*given: Any) -> Claimable:
+        found = original(*given)
+        early = replace(found, sql=found.sql.replace("q.scheduled_at <= ", "'' <= "))
+        assert early != found
+        seen.append("claimable")
+        return early
+
+    monkeypatch.setattr(claim, "_claimable", claimable)
+
+
+MUTANTS: dict[str, Fault] = {
+    "no fence in settle": Rewrite(settle, FENCE),
+    "living workers marked dead": Rewrite(rescue, "AND lease_expires_at < ", "AND '' < "),
+    "trust without end": trust_forever,
+    "trust counted from the answer": trust_from_the_answer_on,
+    "release uses up attempts": Rewrite(
+        release, "attempts = j.attempts - 1", "attempts = j.attempts"
+    ),
+    "started jobs refunded": Returns(rescue, "_started", value=False),
+    "starts not noted": Returns(Started, "_write", value=True),
+    "starts noted by halves": note_less,
+    "its own work called stale": Returns(settle, "_settled_before", {}),
+    "outcome without an answer dropped": drop_what_got_no_answer,
+    "claim without an answer forgotten": Returns(loop, "release_lost", []),
+    "lock slot kept on settle": Without(settle, "free_job_locks"),
+    "lock slot kept on rescue": Without(rescue, "free_job_locks"),
+    "one slot too many": Rewrite(heads, "h.lock_limit", "1 + h.lock_limit"),
+    "one more under the cap": one_more_under_the_cap,
+    "nobody sweeps": Returns(admit.Sweep, "step", 0),
+    "claimed before its time": claim_early,
+    "started after it was given back": start_what_is_taken_back,
+}

@@ -1,0 +1,87 @@
+"""A database in memory, as the tests' own but for its clock, and new for every run.
+
+All virtual threads share one connection: a transaction begins and ends in one step, so no two of
+them are ever open at once. That is what SQLite's write lock comes to.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
+
+from jobs.engine.dialects.base import Dialect
+from jobs.engine.dialects.sqlite import TIME_FORMAT
+from tenants.models import SYSTEM_SLUG, Firm
+from tests.support.databases import default_database
+from tests.support.history import recorded_history
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+FIRMS = ("acme", "globex")
+# What handlers write in the transaction that completes their job.
+EFFECTS = "CREATE TABLE test_effect (job_id text)"
+
+
+@contextmanager
+def database_in_memory() -> Iterator[None]:
+    """Make an empty database in memory the default one, inside the block."""
+    with default_database("sqlite://:memory:"):
+        connection.ensure_connection()
+        yield
+        # Django keeps it open: with the connection, the data would go.
+        connection.connection.close()
+
+
+def first_content() -> sqlite3.Connection:
+    """Return what every run begins with: the tests' tables, and the firms."""
+    content = sqlite3.connect(":memory:")
+    # A connection of its own: the tests' may be in the middle of a transaction.
+    tests_own = sqlite3.connect(connection.settings_dict["NAME"])
+    with database_in_memory(), closing(tests_own):
+        tests_own.backup(connection.connection)
+        Firm.objects.all().delete()
+        for slug in (SYSTEM_SLUG, *FIRMS):
+            Firm.objects.create(name=slug, slug=slug)
+        with recorded_history():
+            connection.connection.execute(EFFECTS)
+            connection.connection.backup(content)
+    return content
+
+
+def begin_anew(
+    content: sqlite3.Connection, now: Callable[[], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Put back what the database began with, and set its clock: `now` is in seconds."""
+    raw: sqlite3.Connection = connection.connection
+    content.backup(raw)
+
+    @lru_cache(maxsize=1)
+    def spell(seconds: float) -> str:
+        return f"{(BEGIN + timedelta(seconds=seconds)).strftime(TIME_FORMAT)[:-3]}000"
+
+    # To the database it is a constant: the statement's time, as everywhere.
+    raw.create_function("virtual_now", 0, lambda: spell(now()), deterministic=True)
+    monkeypatch.setattr(Dialect, "now_sql", lambda _: "virtual_now()")
+    # Spelling a statement the way SQLite wants it takes longer than running it.
+    convert = SQLiteCursorWrapper.convert_query
+    monkeypatch.setattr(SQLiteCursorWrapper, "convert_query", _remembered(convert))
+
+
+def _remembered(convert: Any) -> Any:
+    known: dict[str, str] = {}
+
+    def convert_query(cursor: Any, query: str, *, param_names: list[str] | None = None) -> str:
+        if param_names is not None:
+            return str(convert(cursor, query, param_names=param_names))
+        if query not in known:
+            known[query] = convert(cursor, query)
+        return known[query]
+
+    return convert_query

@@ -1,0 +1,111 @@
+"""A PgBouncer in front of the PostgreSQL that a proxy leads to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import psycopg
+
+from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
+
+PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+# It refuses to run as root.
+UNPRIVILEGED = "nobody" if os.geteuid() == 0 else None
+POOL_SIZE = 8
+CONFIGURATION = """\
+[databases]
+{database} = host=127.0.0.1 port={server_port} dbname={database} user={user}{password}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+admin_users = {user}
+pool_mode = {mode}
+default_pool_size = {pool_size}
+server_tls_sslmode = disable
+"""
+
+
+class PgBouncer:
+    """A running pooler that may be paused and restarted."""
+
+    def __init__(self, configuration: Path, port: int, user: str) -> None:
+        self._configuration = configuration
+        self._console = f"host=127.0.0.1 port={port} user={user} dbname=pgbouncer"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        log = self._configuration.with_suffix(".log")
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [str(PROGRAM), str(self._configuration)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                user=UNPRIVILEGED,
+            )
+        wait_until(self._answers, "PgBouncer")
+
+    def kill(self) -> None:
+        """End it without a chance to tidy up."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def command(self, text: str) -> None:
+        """Say something to its console, which knows the simple protocol alone."""
+        with psycopg.connect(self._console, autocommit=True) as console:
+            answer = console.pgconn.exec_(text.encode())
+            assert answer.status == psycopg.pq.ExecStatus.COMMAND_OK, answer.error_message
+
+    def _answers(self) -> bool:
+        try:
+            with psycopg.connect(self._console, autocommit=True, connect_timeout=2):
+                return True
+        except psycopg.OperationalError:
+            return False
+
+
+@contextmanager
+def pgbouncer(proxy: Proxy, mode: str = "transaction") -> Iterator[tuple[PgBouncer, str]]:
+    """Run one inside the block; yield it and the address of the database through it."""
+    # Not a folder of pytest's: those are closed to others.
+    with tempfile.TemporaryDirectory(prefix="mailroom-pgbouncer-") as folder:
+        Path(folder).chmod(0o755)
+        yield from _running(proxy, mode, Path(folder))
+
+
+def _running(proxy: Proxy, mode: str, folder: Path) -> Iterator[tuple[PgBouncer, str]]:
+    server = urlsplit(proxy.url)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    configuration = folder / "pgbouncer.ini"
+    configuration.write_text(
+        CONFIGURATION.format(
+            database=server.path.lstrip("/"),
+            server_port=server.port,
+            user=server.username,
+            password=f" password='{unquote(server.password)}'" if server.password else "",
+            port=port,
+            mode=mode,
+            pool_size=POOL_SIZE,
+        ),
+        encoding="utf-8",
+    )
+    configuration.chmod(0o644)
+    pooler = PgBouncer(configuration, port, str(server.username))
+    pooler.start()
+    try:
+        yield pooler, f"postgres://{server.username}@127.0.0.1:{port}{server.path}?sslmode=disable"
+    finally:
+        pooler.kill()

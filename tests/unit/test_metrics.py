@@ -1,0 +1,118 @@
+"""What is exported, what the documents say of it, and what alerts ask for are the same metrics."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import REGISTRY
+
+from config.metrics import Figures, QueueCollector
+from jobs import telemetry
+from jobs.stats import CategoryStats, QueueStats
+from tests.architecture.tree import ROOT
+
+pytestmark = pytest.mark.req("W-07", "O-05")
+
+STATUSES: Any = dict.fromkeys(
+    ["pending", "claimed", "processing", "completed", "failed", "dlq", "canceled"], 0
+)
+CATEGORY = CategoryStats(
+    **STATUSES,
+    category="sync",
+    runnable=0,
+    scheduled=0,
+    waiting_lock=0,
+    oldest_wait_seconds=None,
+    completed_per_minute=0.0,
+    failure_rate=None,
+)
+FIGURES = Figures(
+    stats=QueueStats(
+        generated_at=None,
+        window_minutes=60,
+        totals=STATUSES,
+        categories=[CATEGORY],
+        workers=0,
+        dead_letters_open=0,
+    ),
+    breakers=[("sync", "open", 2)],
+    schedules_late=0,
+    oldest_snapshot=0.0,
+)
+
+
+def exported() -> dict[str, set[str]]:
+    """Return the labels of every metric of ours, by its name as it is queried."""
+    assert telemetry.ATTEMPTS
+    families = [
+        *(family for family in REGISTRY.collect() if family.name.startswith("mailroom_")),
+        *QueueCollector(FIGURES).collect(),
+    ]
+    return {
+        f"{family.name}_total" if family.type == "counter" else family.name: {
+            label for sample in family.samples for label in sample.labels if label != "le"
+        }
+        for family in families
+    }
+
+
+def documented() -> dict[str, set[str]]:
+    """Return the labels that operations.md gives to each metric."""
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(mailroom_\w+)` \|([^|]*)\|", text, re.MULTILINE)
+    return {name: set(re.findall(r"\w+", labels)) for name, labels in rows}
+
+
+def alerts() -> list[dict[str, Any]]:
+    """Return the alerting rules that come with the service."""
+    text = (ROOT / "docs" / "alerts.yml").read_text(encoding="utf-8")
+    (group,) = yaml.safe_load(text)["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
+
+
+def test_every_metric_is_documented_with_its_labels() -> None:
+    assert exported().keys() == documented().keys()
+    for name, labels in exported().items():
+        # What was not measured yet has no sample to show its labels.
+        assert labels <= documented()[name], name
+
+
+def test_every_metric_has_an_alert_and_every_alert_a_metric() -> None:
+    asked = {
+        re.sub(r"_bucket$", "", name)
+        for rule in alerts()
+        for name in re.findall(r"mailroom_\w+", rule["expr"])
+    }
+    assert asked == documented().keys()
+
+
+def test_every_alert_says_what_to_do() -> None:
+    for rule in alerts():
+        assert {"summary", "action"} <= rule["annotations"].keys(), rule["alert"]
+        assert rule["labels"]["severity"] in ("page", "ticket"), rule["alert"]
+    names = [rule["alert"] for rule in alerts()]
+    assert len(set(names)) == len(names)
+
+
+def test_alerts_group_by_labels_that_the_metric_has() -> None:
+    for rule in alerts():
+        known = {"le"}.union(
+            *(
+                documented()[re.sub(r"_bucket$", "", name)]
+                for name in re.findall(r"mailroom_\w+", rule["expr"])
+            )
+        )
+        grouped = re.findall(r"by \(([^)]*)\)", rule["expr"])
+        filtered = re.findall(r"\{(\w+)=", rule["expr"])
+        wanted = {label.strip() for group in grouped for label in group.split(",")}
+        assert wanted | set(filtered) <= known, rule["alert"]
+
+
+@pytest.mark.req("T-03")
+def test_no_label_names_a_firm() -> None:
+    labels = set().union(*documented().values())
+    assert labels == {"category", "status", "job_type", "state", "outcome"}
