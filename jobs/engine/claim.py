@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
 
     def take() -> list[tuple[Any, ...]]:
         dialect = dialects.current()
-        any_job = _claimable(Request(worker_id, 1, (), ()), dialect.now_sql())
+        any_job = claimable()
         this_job = Claimable(
             f"{any_job.sql} AND q.job_id = %s", [dialect.value(Column.UUID, job_id)]
         )
@@ -111,20 +111,20 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
 def _claim(request: Request, turns: Turns) -> Batch | None:
     """Look who has work, deal the batch out, take the jobs. None: nobody has work."""
     dialect = dialects.current()
-    claimable = _claimable(request, dialect.now_sql())
+    wanted = claimable(request.categories, request.job_types)
     walks = [
         Walk(priority.value, turns.place(priority).start, turns.place(priority).start)
         for priority in Priority
     ]
-    met = dialect.firms_with_work(walks, claimable, request.limit)
+    met = dialect.firms_with_work(walks, wanted, request.limit)
     if met is None:
         return None
     priority, firms = met
     _refresh_weights(turns)
     line = Line(turns.place(priority), turns.weights, request.limit)
-    _deal(dialect, line, walks[priority], firms, claimable, request.limit)
+    _deal(dialect, line, walks[priority], firms, wanted, request.limit)
     shares = [Share(firm_id, jobs) for firm_id, jobs in Counter(line.order).items()]
-    rows = dialect.take(request.worker_id, priority, shares, claimable)
+    rows = dialect.take(request.worker_id, priority, shares, wanted)
     by_firm: dict[int, list[Claim]] = defaultdict(list)
     for row in rows:
         taken = _read(dialect, row, request.worker_id)
@@ -138,7 +138,7 @@ def _deal(
     line: Line,
     walk: Walk,
     firms: list[int],
-    claimable: Claimable,
+    wanted: Claimable,
     most: int,
 ) -> None:
     """Serve the firms met, and more of them until the batch is full or the walk came round.
@@ -153,7 +153,7 @@ def _deal(
         if len(firms) < most or firms[-1] == start:
             break
         most *= 2
-        met = dialect.firms_with_work([replace(walk, after=firms[-1])], claimable, most)
+        met = dialect.firms_with_work([replace(walk, after=firms[-1])], wanted, most)
         if met is None:
             break
         firms = met[1]
@@ -181,14 +181,16 @@ def _refresh_weights(turns: Turns) -> None:
     turns.weights_read_at = now
 
 
-def _claimable(request: Request, now: str) -> Claimable:
+def claimable(categories: Collection[str] = (), job_types: Collection[str] = ()) -> Claimable:
+    """Return the condition that a job of these categories and types may be claimed now."""
+    now = dialects.current().now_sql()
     sql = (
         f"q.status = 'pending' AND q.scheduled_at <= {now}"
         f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
         f" AND q.attempts < q.max_attempts AND {claim_guard_sql('q')}"
     )
     params: list[str] = []
-    for column, wanted in (("category", request.categories), ("job_type", request.job_types)):
+    for column, wanted in (("category", categories), ("job_type", job_types)):
         if wanted:
             sql += f" AND q.{column} IN ({', '.join(['%s'] * len(wanted))})"
             params.extend(wanted)

@@ -29,6 +29,7 @@ from jobs.outcomes import DeadLettered, Outcome, Released, Retry, Snoozed
 from jobs.states import AttemptEnd, Status
 from jobs.threads import calls_stay_on_this_thread
 from jobs.waiting import WaitCode, why_waiting
+from jobs.worker.lookout import Lookout
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.state import WorkerState
 from tenants.scope import all_firms, current_scope
@@ -183,7 +184,7 @@ def claimed_now(job_id: UUID) -> Claim:
 
 def do_chores() -> None:
     """Admit, expire and rescue, as any worker does for all."""
-    Maintenance(WorkerState(), schedules=False).run_once()
+    Maintenance(WorkerState(), Lookout()).run_once()
 
 
 def performed(claimed: Claim) -> Outcome:

@@ -50,6 +50,11 @@ class Outage:
             emit(Event.DATABASE_BACK)
 
 
-def refresh_connection() -> None:
-    """Replace a connection that broke or is too old; call between units of work."""
+def refresh_connection(*, ask: bool = False) -> None:
+    """Replace a connection that broke or is too old; call between units of work.
+
+    With `ask` the next statement on it is preceded by a question whether it still stands. That is
+    for handlers, which would pay with an attempt; the worker's own threads just try again.
+    """
     close_old_connections()
+    connection.health_check_done = not ask  # type: ignore[attr-defined]  # the stubs lack it

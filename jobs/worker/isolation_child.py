@@ -67,7 +67,7 @@ class Server:
                 # Nobody knows what else could not be had on the way: this process is spoiled.
                 os._exit(EXIT_OUT_OF_MEMORY)
             self._channel.send(pack_outcome(outcome))
-            refresh_connection()
+            refresh_connection(ask=True)
 
     def _listen(self) -> None:
         """Hear the worker, also while a handler runs; end this process when it hangs up."""

@@ -44,10 +44,12 @@ class Listener:
         """End the wait that is under way."""
         self._woken.set()
 
-    def wait(self, seconds: float) -> None:
-        """Wait for a hint, `seconds` at most."""
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint, `seconds` at most; False: none came, nor did one just before."""
+        echo = self._hinted
         self._hinted = self._woken.wait(min(seconds, ECHO_SECONDS) if self._hinted else seconds)
         self._woken.clear()
+        return self._hinted or echo
 
     def _watch_file(self) -> None:
         """Look for commits of others, over a connection of this thread's own."""

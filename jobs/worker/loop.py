@@ -24,6 +24,7 @@ from jobs.telemetry import CLAIM_SECONDS
 from jobs.worker.completer import Completer
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.listener import Listener
+from jobs.worker.lookout import Lookout
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.options import WorkerOptions
 from jobs.worker.pool import Pool
@@ -53,7 +54,10 @@ class WorkerLoop:
         self._pool = Pool(self.state, options.concurrency)
         self._completer = Completer(self.state, self._pool.forget)
         self._pulse = Pulse(self.state, self._pool, self._description(), self.stop)
-        self._maintenance = Maintenance(self.state, schedules=options.ticks)
+        self._lookout = Lookout(options.categories, options.job_types)
+        # The last wait was for nothing: look before a claim, which costs the database more.
+        self._looks_first = False
+        self._maintenance = Maintenance(self.state, self._lookout, schedules=options.ticks)
         self._listener = Listener(self.state)
 
     def stop(self) -> None:
@@ -116,6 +120,9 @@ class WorkerLoop:
             return True
         try:
             refresh_connection()
+            if self._looks_first and not self._lookout.look().claimable:
+                self._outage.over()
+                return self._rest()
             claims = self._claim(wanted)
             self._outage.over()
             if not claims:
@@ -123,6 +130,7 @@ class WorkerLoop:
         except AWAY as error:
             self._outage.failed(error)
             return True
+        self._looks_first = False
         self._claimed += len(claims)
         self._pool.put(claims)
         return True
@@ -147,7 +155,9 @@ class WorkerLoop:
     def _rest(self) -> bool:
         """Wait for a hint or the next poll. False: a burst is done."""
         if not self.options.burst:
-            self._listener.wait(self.options.poll_seconds * self.state.rng.uniform(0.8, 1.2))
+            poll_seconds = self.options.poll_seconds * self.state.rng.uniform(0.8, 1.2)
+            hinted = self._listener.wait(poll_seconds)
+            self._looks_first = not hinted and not self._claim_in_doubt
             return True
         if not (self._pool.idle and self._completer.idle):
             self._listener.wait(BURST_LOOK_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from uuid import UUID
 
 from django.db import DatabaseError, connection
@@ -15,12 +16,14 @@ from jobs.engine.admit import Sweep, admit, sweep
 from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
+from jobs.engine.outlook import Outlook
 from jobs.engine.park import Parking, park
 from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit, emit_rescued
 from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.lookout import Lookout
 from jobs.worker.patience import Patience
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
 from jobs.worker.snapshots import SnapshotWatch
@@ -43,33 +46,42 @@ class Chore:
     name: str
     every_seconds: float
     do: Callable[[], None]
+    # Where the outlook says whether there is anything to do.
+    needed: Callable[[Outlook], bool] | None = None
     next_at: float = 0.0
+
+    def is_due(self, outlook: Outlook) -> bool:
+        """Say whether it is time, and there is something to do."""
+        due = time.monotonic() >= self.next_at
+        return due and (self.needed is None or self.needed(outlook))
 
 
 class Maintenance:
     """Does the chores, from a thread of its own or all at once."""
 
-    def __init__(self, state: WorkerState, *, schedules: bool = False) -> None:
+    def __init__(self, state: WorkerState, lookout: Lookout, *, schedules: bool = False) -> None:
         self._state = state
+        self._lookout = lookout
         self._sweep = Sweep()
         self._parking = Parking()
         rescue_every = min(max(lease_seconds() / 6, 0.2), 5.0)
         self._chores = [
-            Chore("admit", SWEEP_SECONDS, self._admit),
-            Chore("expire", EXPIRE_SECONDS, self._expire),
-            Chore("park", PARK_SECONDS, self._park),
-            Chore("send_probes", PROBE_SECONDS, self._send_probes),
+            Chore("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
+            Chore("expire", EXPIRE_SECONDS, self._expire, attrgetter("expiring")),
+            Chore("park", PARK_SECONDS, self._park, attrgetter("limited")),
+            Chore("send_probes", PROBE_SECONDS, self._send_probes, attrgetter("broken")),
             Chore("drop_idle_breakers", lease_seconds(), drop_idle_breakers),
-            Chore("rescue", rescue_every, self._rescue),
+            Chore("rescue", rescue_every, self._rescue, attrgetter("bereaved")),
             Chore("rescue_orphans", lease_seconds(), self._rescue_orphans),
             Chore("free_orphan_slots", lease_seconds(), self._free_orphan_slots),
-            Chore("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins),
+            Chore("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("joining")),
             Chore("watch_snapshots", SNAPSHOT_SECONDS, SnapshotWatch(state).look),
         ]
         if schedules:
             scheduler = Scheduler()
             self._chores += [
-                Chore("schedule", TICK_SECONDS, scheduler.tick),
+                Chore("store_shipped_schedules", NOTE_SECONDS, scheduler.store_shipped),
+                Chore("schedule", TICK_SECONDS, scheduler.tick, attrgetter("scheduled")),
                 Chore("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
             ]
         self._fan_in_place: UUID | None = None
@@ -94,10 +106,22 @@ class Maintenance:
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.wait(SWEEP_SECONDS * self._state.rng.uniform(0.8, 1.2)):
+            try:
+                refresh_connection()
+                outlook = self._lookout.recent()
+                self._patience.hear()
+                outage.over()
+            except AWAY as error:
+                self._miss(error, outage)
+                continue
             for chore in self._chores:
-                if time.monotonic() >= chore.next_at:
+                if chore.is_due(outlook):
                     self._attempt(chore, outage)
         connection.close()
+
+    def _miss(self, error: Exception, outage: Outage) -> None:
+        outage.failed(error)
+        self._patience.begin()
 
     def _attempt(self, chore: Chore, outage: Outage) -> None:
         try:
@@ -106,8 +130,7 @@ class Maintenance:
             self._patience.hear()
             outage.over()
         except AWAY as error:
-            outage.failed(error)
-            self._patience.begin()
+            self._miss(error, outage)
         except DatabaseError as error:
             emit(Event.MAINTENANCE_FAILED, task=chore.name, error_class=type(error).__name__)
         chore.next_at = time.monotonic() + chore.every_seconds * self._state.rng.uniform(0.8, 1.2)

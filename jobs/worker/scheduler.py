@@ -14,19 +14,22 @@ NOTE_SECONDS = 60.0
 
 
 class Scheduler:
-    """Ticks, having brought the shipped schedules up to date once."""
+    """Ticks, and brings the shipped schedules up to date once."""
 
     def __init__(self) -> None:
         self._stored = False
 
     def tick(self) -> None:
         """Run what is due, until nothing is."""
-        if not self._stored:
-            store_shipped()
-            self._stored = True
         while fired := tick():
             for one in fired:
                 _report(one)
+
+    def store_shipped(self) -> None:
+        """Bring what this code ships into the table, unless that was done."""
+        if not self._stored:
+            store_shipped()
+            self._stored = True
 
     def note_unknown(self) -> None:
         """Say on schedules of types that this code does not know why they do not run."""

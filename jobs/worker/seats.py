@@ -32,10 +32,10 @@ class Seat:
         """Work until the end; `freed` is called after each piece of it."""
         while (work := self._work.get()) is not None:
             try:
-                refresh_connection()
+                refresh_connection(ask=True)
                 work()
             finally:
-                refresh_connection()
+                refresh_connection(ask=True)
                 freed(self)
         connection.close()
 

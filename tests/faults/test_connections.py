@@ -28,7 +28,7 @@ LISTENERS = f"SELECT pid FROM pg_stat_activity WHERE {OTHERS} AND query LIKE 'LI
 NAMED = f"{LISTENERS} AND application_name = 'one-of-ours'"
 # How many connections are cut, one after the other: in the suite, and in `make chaos`.
 CUTS_SUITE = 15
-CUTS_CHAOS = 600
+CUTS_CHAOS = 200
 POLL_SECONDS = 0.3
 AT_ONCE_SECONDS = 1.0
 

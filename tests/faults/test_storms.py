@@ -20,7 +20,7 @@ pytestmark = pytest.mark.processes
 
 # How many jobs fail: in the suite, and in `make chaos`.
 SUITE = 60
-CHAOS = 10_000
+CHAOS = 3_000
 ATTEMPTS = 2
 # What another firm's job waits at most, however much fails beside it.
 MOST_SECONDS = 2.0

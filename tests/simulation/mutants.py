@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError
 
-from jobs.engine import admit, claim, heads, lease, release, rescue, settle
+from jobs.engine import admit, heads, lease, release, rescue, settle
 from jobs.engine.dialects.base import Claimable
+from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.settle import SettleReport
 from jobs.worker import completer, loop, started, state
-from jobs.worker.pool import Pool
 from jobs.worker.started import Started
 from jobs.worker.state import Lease
 from tests.support.mutation import Fault, Rewrite, Seen, Without
@@ -87,19 +87,6 @@ def one_more_under_the_cap(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(admit, "_room", roomier)
 
 
-def start_what_is_taken_back(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Give jobs back at the end and leave them in the line."""
-    known = Pool.take_back
-
-    def take_back(self: Pool) -> list[claim.Claim]:
-        claims = known(self)
-        seen.append("take_back")
-        self.put(claims)
-        return claims
-
-    monkeypatch.setattr(Pool, "take_back", take_back)
-
-
 def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Name only the last of the started jobs in the worker's row."""
     original = lease.note_running
@@ -113,16 +100,21 @@ def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Claim jobs whose time has not come."""
-    original = claim._claimable
+    take, firms_with_work = SqliteDialect.take, SqliteDialect.firms_with_work
 
-    def claimable(*given: Any) -> Claimable:
-        found = original(*given)
-        early = replace(found, sql=found.sql.replace("q.scheduled_at <= ", "'' <= "))
-        assert early != found
+    def early(claimable: Claimable) -> Claimable:
+        assert "q.scheduled_at <= " in claimable.sql
         seen.append("claimable")
-        return early
+        return replace(claimable, sql=claimable.sql.replace("q.scheduled_at <= ", "'' <= "))
 
-    monkeypatch.setattr(claim, "_claimable", claimable)
+    def take_early(self: SqliteDialect, *given: Any) -> Any:
+        return take(self, *given[:-1], early(given[-1]))
+
+    def firms_early(self: SqliteDialect, walks: Any, claimable: Claimable, most: int) -> Any:
+        return firms_with_work(self, walks, early(claimable), most)
+
+    monkeypatch.setattr(SqliteDialect, "take", take_early)
+    monkeypatch.setattr(SqliteDialect, "firms_with_work", firms_early)
 
 
 MUTANTS: dict[str, Fault] = {
@@ -145,5 +137,4 @@ MUTANTS: dict[str, Fault] = {
     "one more under the cap": one_more_under_the_cap,
     "nobody sweeps": Returns(admit.Sweep, "step", 0),
     "claimed before its time": claim_early,
-    "started after it was given back": start_what_is_taken_back,
 }

@@ -15,7 +15,7 @@ from tests.support.databases import sqlite_only
 # One connection stands for all: a database with many at once is what the tests of faults are for.
 pytestmark = [pytest.mark.django_db, sqlite_only]
 
-ENOUGH_FOR_EVERYTHING = 30
+ENOUGH_FOR_EVERYTHING = 20
 OTHER_EVENTS = (" crashed", " is frozen", ": outage", ": slow", ": stop", " clock leaps", "rescue")
 
 

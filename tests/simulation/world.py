@@ -30,7 +30,7 @@ from tests.simulation.watch import Watch
 from tests.simulation.work import Workshop
 
 LEASE_SECONDS = 3.0
-STORM_SECONDS = (2.0, 5.0)
+STORM_SECONDS = (1.5, 4.5)
 # By then the last lease is over, the last backoff, and the last pause.
 CALM_SECONDS = 60.0
 LEAVE_SECONDS = 30.0

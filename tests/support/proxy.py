@@ -84,14 +84,14 @@ class Proxy:
         for link in self._take_links():
             link.reset()
 
-    def lose_answers(self, word: str, *, times: int = 1, every: int = 1) -> None:
+    def lose_answers(self, word: str, *, times: int = 1, share: float = 1.0) -> None:
         """Cut connections on which a transaction with `word` in it was committed.
 
-        The server has done it; its answer never arrives. That happens to every `every`th of them,
-        `times` times.
+        The server has done it; its answer never arrives. That happens `times` times, to so large
+        a share of them, drawn by lot: what comes in turn could always meet the same statement.
         """
         with self._changing:
-            self._losses.append(_Loss(word, times, every))
+            self._losses.append(_Loss(word, times, share))
 
     @property
     def answers_to_lose(self) -> int:
@@ -102,7 +102,7 @@ class Proxy:
     def loses(self, statements: Sequence[str]) -> bool:
         """Say whether the answer to the commit of these statements is to be lost."""
         with self._changing:
-            met = [loss.meets(statements) for loss in self._losses]
+            met = [loss.meets(statements, self.rng) for loss in self._losses]
             return any(met)
 
     def close(self) -> None:
@@ -142,19 +142,17 @@ class Proxy:
 
 @dataclass
 class _Loss:
-    """Answers that are still to be lost; `seen` counts those that might have been."""
+    """Answers that are still to be lost."""
 
     word: str
     times: int
-    every: int
-    seen: int = 0
+    share: float
 
-    def meets(self, statements: Sequence[str]) -> bool:
-        """Say whether it is the turn of this commit."""
+    def meets(self, statements: Sequence[str], rng: Random) -> bool:
+        """Draw whether this commit is one of them."""
         if not self.times or not any(self.word in statement for statement in statements):
             return False
-        self.seen += 1
-        if self.seen % self.every:
+        if rng.random() >= self.share:
             return False
         self.times -= 1
         return True

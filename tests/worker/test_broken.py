@@ -17,10 +17,10 @@ from tests.support.scenario import Scenario
 def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     queue: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fall() -> int:
+    def fall() -> None:
         raise RuntimeError("a bug nobody foresaw")
 
-    monkeypatch.setattr(maintenance, "expire", fall)
+    monkeypatch.setattr(maintenance, "drop_idle_breakers", fall)
     loop = WorkerLoop(WorkerOptions(concurrency=1, poll_seconds=0.05, grace_seconds=1))
 
     loop.run()

@@ -193,6 +193,15 @@ class Dialect(ABC):
         """Return a table of one row for a FROM clause, as `rows_sql` does for many."""
 
     @abstractmethod
+    def outlook_sql(
+        self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
+    ) -> tuple[str, list[Any]] | None:
+        """Return one statement that says whether a firm has work and which conditions hold.
+
+        It opens the wall itself. None where a statement by itself is no gain.
+        """
+
+    @abstractmethod
     def engine_wall_sql(self, alias: str) -> str | None:
         """Return a table of one row for a FROM clause: it opens the wall for its statement.
 

@@ -156,16 +156,9 @@ class PostgresDialect(Dialect):
         self, walks: Sequence[Walk], claimable: Claimable, most: int
     ) -> tuple[int, list[int]] | None:
         """Walk in one statement."""
-        legs = [leg for walk in walks for leg in walk.legs]
-        params = [
-            [leg.priority for leg in legs],
-            [leg.after for leg in legs],
-            [leg.until for leg in legs],
-            *claimable.params,
-            most,
-        ]
+        sql, params = _firms(walks, claimable, most)
         with self.hot_cursor() as cursor:
-            cursor.execute(FIRMS_SQL.format(claimable=claimable.sql), params)
+            cursor.execute(sql, params)
             found = cursor.fetchall()
         return (found[0][0], [firm_id for _, firm_id in found]) if found else None
 
@@ -198,7 +191,15 @@ class PostgresDialect(Dialect):
         values = ", ".join(f"%s::{column.value}" for column in columns.values())
         return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})", list(row)
 
-    def engine_wall_sql(self, alias: str) -> str | None:
+    def outlook_sql(
+        self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
+    ) -> tuple[str, list[Any]] | None:
+        """Return one SELECT."""
+        firms, params = _firms(walks, claimable, 1)
+        answers = ", ".join([f"EXISTS ({firms})", *conditions])
+        return f"SELECT {answers} FROM {self.engine_wall_sql('wall')}", params
+
+    def engine_wall_sql(self, alias: str) -> str:
         """Set it for the statement. What reads it is asked later: it needs a row to look at."""
         return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS {alias}"
 
@@ -243,6 +244,18 @@ class PostgresDialect(Dialect):
         if not isinstance(error, OperationalError | InterfaceError):
             return False
         return getattr(error.__cause__, "sqlstate", None) in TRANSIENT_STATES
+
+
+def _firms(walks: Sequence[Walk], claimable: Claimable, most: int) -> tuple[str, list[Any]]:
+    legs = [leg for walk in walks for leg in walk.legs]
+    params = [
+        [leg.priority for leg in legs],
+        [leg.after for leg in legs],
+        [leg.until for leg in legs],
+        *claimable.params,
+        most,
+    ]
+    return FIRMS_SQL.format(claimable=claimable.sql), params
 
 
 def _travels_binary(column: Column, values: list[Any]) -> bool:

@@ -211,6 +211,12 @@ class SqliteDialect(Dialect):
         """Return it as one of many."""
         return self.rows_sql(alias, columns, [row])
 
+    def outlook_sql(
+        self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
+    ) -> tuple[str, list[Any]] | None:
+        """Return nothing: no round trips."""
+        return None
+
     def engine_wall_sql(self, alias: str) -> str | None:
         """Return nothing: no wall, no round trips."""
         return None

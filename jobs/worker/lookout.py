@@ -1,0 +1,42 @@
+"""Keeps the outlook of one worker, which its claiming loop and its chores share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+
+from jobs.engine.outlook import Outlook, look
+
+# A little more than the claiming loop lets pass between two looks while it is idle.
+RECENT_SECONDS = 1.25
+
+
+class Lookout:
+    """Looks, and remembers what it saw."""
+
+    def __init__(self, categories: Collection[str] = (), job_types: Collection[str] = ()) -> None:
+        self._categories = categories
+        self._job_types = job_types
+        self._lock = threading.Lock()
+        self._seen: tuple[float, Outlook] | None = None
+
+    def look(self) -> Outlook:
+        """Ask the database.
+
+        Raises:
+            DatabaseError: it could not be asked.
+        """
+        begun = time.monotonic()
+        outlook = look(self._categories, self._job_types)
+        with self._lock:
+            self._seen = begun, outlook
+        return outlook
+
+    def recent(self) -> Outlook:
+        """Return what was seen a moment ago; else as `look`."""
+        with self._lock:
+            seen = self._seen
+        if seen is not None and time.monotonic() - seen[0] < RECENT_SECONDS:
+            return seen[1]
+        return self.look()
