@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Collection
 
+from jobs.conf import lease_seconds
 from jobs.engine.outlook import Outlook, look
 
 # A little more than the claiming loop lets pass between two looks while it is idle.
 RECENT_SECONDS = 1.25
+# And no more than a rescuer may be wrong about when the database last answered.
+RECENT_PER_LEASE = 0.125
 
 
 class Lookout:
@@ -37,6 +40,7 @@ class Lookout:
         """Return what was seen a moment ago; else as `look`."""
         with self._lock:
             seen = self._seen
-        if seen is not None and time.monotonic() - seen[0] < RECENT_SECONDS:
+        recent = min(RECENT_SECONDS, RECENT_PER_LEASE * lease_seconds())
+        if seen is not None and time.monotonic() - seen[0] < recent:
             return seen[1]
         return self.look()

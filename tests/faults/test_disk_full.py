@@ -37,7 +37,6 @@ def refuse_then_recover(queue: Scenario, fleet: Fleet, disk: Disk) -> None:
     with pytest.raises(OperationalError):
         add_more_than_fits(queue, gate)
     gate.open()
-    worker.wait_for("worker.database_away")
     disk.empty()
 
     queue.wait_until_settled(timeout=60)
