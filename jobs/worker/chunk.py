@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 
 from jobs.engine.claim import Claim
 
@@ -15,8 +16,8 @@ class Chunk:
 
     def __init__(self, claims: Sequence[Claim]) -> None:
         self.claims = claims
-        # When the job that runs now began, by the monotonic clock.
-        self.begun_at = time.monotonic()
+        # When the job that runs now began, by the monotonic clock; never, before the first.
+        self.begun_at = inf
         self._left = deque(claims)
 
     def next(self) -> Claim | None:

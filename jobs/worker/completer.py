@@ -15,6 +15,7 @@ from django.db import DatabaseError, connection
 
 from jobs.engine.admit import admit
 from jobs.engine.claim import Claim
+from jobs.engine.freed import Freed
 from jobs.engine.settle import Settlement, SettleReport, settle
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit, emit_attempts
@@ -117,9 +118,13 @@ class Completer:
                     return
                 outage.failed(error)
         self._settled([one.claim for one in batch])
+        self._hand_on(report.freed)
         emit_attempts(batch, report)
+
+    def _hand_on(self, freed: Freed) -> None:
+        """Let those run that waited for what these jobs held, before anything is told."""
         try:
-            if admit(report.freed):
+            if admit(freed):
                 wake(())
         except DatabaseError as error:
             # The sweep admits what this could not; polling finds it.
