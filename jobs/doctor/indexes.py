@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from django.apps import apps
@@ -25,11 +26,13 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid
 WHERE t.relnamespace = current_schema()::regnamespace
 """
 
+UNIQUE_OF_SQLITE = re.compile(r'CONSTRAINT "([^"]+)" UNIQUE')
+
 
 def look() -> Iterator[Finding]:
     """Compare the indexes there are with those of the models."""
     models = apps.get_models()
-    found = _of_postgresql() if connection.vendor == "postgresql" else _of_sqlite(models)
+    found = _of_postgresql() if connection.vendor == "postgresql" else _of_sqlite()
     faults = [
         *(fault for model in models for fault in _missing(model, found)),
         *_invalid(found),
@@ -53,17 +56,12 @@ def _of_postgresql() -> Found:
     return found
 
 
-def _of_sqlite(models: list[type[Model]]) -> Found:
+def _of_sqlite() -> Found:
     found: dict[str, dict[str, bool]] = {}
-    with connection.cursor() as cursor:
-        for model in models:
-            table = model._meta.db_table
-            constraints = connection.introspection.get_constraints(cursor, table)
-            found[table] = {
-                name: True
-                for name, about in constraints.items()
-                if (about["index"] or about["unique"]) and not about["primary_key"]
-            }
+    for table, name, sql in fetch("SELECT tbl_name, name, sql FROM sqlite_master"):
+        # An index that a constraint made for itself has no SQL; its name stands in the table's.
+        names = UNIQUE_OF_SQLITE.findall(sql) if name == table else [name] if sql else []
+        found.setdefault(table, {}).update(dict.fromkeys(names, True))
     return found
 
 

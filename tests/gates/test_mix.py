@@ -21,9 +21,9 @@ from jobs.engine.park import Parking, park
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue, Pause, RateLimit
-from jobs.outcomes import Completed, Outcome, Released, Retry
+from jobs.outcomes import Completed, DeadLettered, Outcome, Released, Retry
 from jobs.queue import clear_rate_limit, enqueue, pause, resume, set_rate_limit
-from jobs.states import LIVE
+from jobs.states import LIVE, DeadReason
 from tenants.models import Firm
 from tests.queue_kit import FAILURE, finish, rows, take
 
@@ -104,12 +104,14 @@ class History:
 
     def _finish(self, outcome: str) -> None:
         while self.held:
-            admit(finish(self.held.pop(), OUTCOMES[outcome]).freed)
+            one = self.held.pop()
+            admit(finish(one, outcome_of(one, outcome)).freed)
 
     def _crash_after(self, outcome: str) -> None:
         """Nobody hands over what was freed."""
         while self.held:
-            finish(self.held.pop(), OUTCOMES[outcome])
+            one = self.held.pop()
+            finish(one, outcome_of(one, outcome))
 
     def _pause(self, firm: int | None, job_type: str | None) -> None:
         with suppress(WrongState):  # that is paused already
@@ -179,6 +181,13 @@ class History:
             and job.firm_id not in no_room
             and not any(stops(one, job.firm_id, job.job_type) for one in rows(Pause))
         ]
+
+
+def outcome_of(one: Claim, name: str) -> Outcome:
+    """Return the outcome; nobody tries again without an attempt left."""
+    if name == "fails" and one.attempts >= one.max_attempts:
+        return DeadLettered(DeadReason.EXHAUSTED, FAILURE)
+    return OUTCOMES[name]
 
 
 def stops(one: Pause, firm_id: int, job_type: str) -> bool:
