@@ -162,14 +162,18 @@ def test_people_get_tables(run: Runner, system_firm: Firm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "scenario", "table"),
-    [(signal.SIGINT, "drain", "JobMinute"), (signal.SIGTERM, "enqueue", "JobQueue")],
+    ("number", "scenario", "jobs", "table"),
+    # So many that none of them is over before it is noticed.
+    [
+        (signal.SIGINT, "drain", "150000", "JobMinute"),
+        (signal.SIGTERM, "enqueue", "60000", "JobQueue"),
+    ],
 )
 @pytest.mark.usefixtures("nothing_stays")
 def test_an_interrupt_leaves_nothing_behind(
-    number: signal.Signals, scenario: str, table: str
+    number: signal.Signals, scenario: str, jobs: str, table: str
 ) -> None:
-    with bench_process(scenario, "--jobs", "30000", "--firms", "3") as process:
+    with bench_process(scenario, "--jobs", jobs, "--firms", "3") as process:
         wait_until(lambda: census()[table], "the middle of the measurement", timeout=60)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
