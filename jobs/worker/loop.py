@@ -120,7 +120,7 @@ class WorkerLoop:
             return True
         try:
             refresh_connection()
-            if self._looks_first and not self._lookout.look().claimable:
+            if not self._is_worth_a_claim():
                 self._outage.over()
                 return self._rest()
             claims = self._claim(wanted)
@@ -134,6 +134,12 @@ class WorkerLoop:
         self._claimed += len(claims)
         self._pool.put(claims)
         return True
+
+    def _is_worth_a_claim(self) -> bool:
+        """Ask the database where nothing hints at work; a claim in doubt is put right by the next."""
+        if self._claim_in_doubt or not self._looks_first:
+            return True
+        return self._lookout.look().claimable
 
     def _claim(self, wanted: int) -> list[Claim]:
         if self._claim_in_doubt:
@@ -157,7 +163,7 @@ class WorkerLoop:
         if not self.options.burst:
             poll_seconds = self.options.poll_seconds * self.state.rng.uniform(0.8, 1.2)
             hinted = self._listener.wait(poll_seconds)
-            self._looks_first = not hinted and not self._claim_in_doubt
+            self._looks_first = not hinted
             return True
         if not (self._pool.idle and self._completer.idle):
             self._listener.wait(BURST_LOOK_SECONDS)

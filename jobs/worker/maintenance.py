@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, connection
@@ -28,6 +29,8 @@ from jobs.worker.patience import Patience
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
 from jobs.worker.snapshots import SnapshotWatch
 from jobs.worker.state import WorkerState
+
+T = TypeVar("T")
 
 SWEEP_SECONDS = 0.25
 EXPIRE_SECONDS = 1.0
@@ -106,33 +109,30 @@ class Maintenance:
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.wait(SWEEP_SECONDS * self._state.rng.uniform(0.8, 1.2)):
-            try:
-                refresh_connection()
-                outlook = self._lookout.recent()
-                self._patience.hear()
-                outage.over()
-            except AWAY as error:
-                self._miss(error, outage)
-                continue
+            outlook = self._attempt("look", self._lookout.recent, outage)
             for chore in self._chores:
-                if chore.is_due(outlook):
-                    self._attempt(chore, outage)
+                if outlook is not None and chore.is_due(outlook):
+                    self._do(chore, outage)
         connection.close()
 
-    def _miss(self, error: Exception, outage: Outage) -> None:
-        outage.failed(error)
-        self._patience.begin()
-
-    def _attempt(self, chore: Chore, outage: Outage) -> None:
+    def _attempt(self, name: str, ask: Callable[[], T], outage: Outage) -> T | None:
+        """Return what the database answers, None where it does not."""
         try:
             refresh_connection()
-            chore.do()
+            answer = ask()
             self._patience.hear()
             outage.over()
         except AWAY as error:
-            self._miss(error, outage)
+            outage.failed(error)
+            self._patience.begin()
         except DatabaseError as error:
-            emit(Event.MAINTENANCE_FAILED, task=chore.name, error_class=type(error).__name__)
+            emit(Event.MAINTENANCE_FAILED, task=name, error_class=type(error).__name__)
+        else:
+            return answer
+        return None
+
+    def _do(self, chore: Chore, outage: Outage) -> None:
+        self._attempt(chore.name, chore.do, outage)
         chore.next_at = time.monotonic() + chore.every_seconds * self._state.rng.uniform(0.8, 1.2)
 
     def _admit(self) -> None:

@@ -12,6 +12,7 @@ from django.db import connection
 
 from jobs.benchmarks.raw.address import postgresql_address, sqlite_address
 from jobs.models import JobQueue
+from tenants.scope import ENGINE_SETTING
 
 Row = tuple[Any, ...]
 COLUMNS = [field.attname for field in JobQueue._meta.concrete_fields]
@@ -46,7 +47,7 @@ def bare_inserts() -> Iterator[Inserts]:
         return
     with psycopg.connect(postgresql_address(), autocommit=True) as postgresql_connection:
         # Past row level security, as the engine does it; here for the whole session.
-        postgresql_connection.execute("SELECT set_config('mailroom.engine', 'on', false)")
+        postgresql_connection.execute("SELECT set_config(%s, 'on', false)", [ENGINE_SETTING])
         with _twin(postgresql_connection):
             yield PostgresInserts(postgresql_connection)
 
