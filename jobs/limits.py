@@ -95,10 +95,9 @@ def set_rate_limit(
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    burst = amount if burst is None else burst
     faults = _type_faults(job_type)
     for name, number in (("amount", amount), ("burst", burst)):
-        if not 1 <= number <= MOST:
+        if number is not None and not 1 <= number <= MOST:
             faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
     if not LEAST_SECONDS <= per_seconds <= MOST:
         faults.append(
@@ -107,7 +106,12 @@ def set_rate_limit(
     if faults:
         raise LimitInvalid(faults)
     return limits.set_rate_limit(
-        _holds(firm), job_type, amount, float(per_seconds), burst, by=as_actor(by)
+        _holds(firm),
+        job_type,
+        amount,
+        float(per_seconds),
+        amount if burst is None else burst,
+        by=as_actor(by),
     )
 
 
