@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
@@ -57,6 +58,11 @@ def own_ground() -> Iterator[Ground]:
     ground = Ground()
     try:
         yield ground
+    except BaseException:
+        # An interrupt comes in the midst of a statement too: nobody knows in what state that left
+        # the connection.
+        connection.close()
+        raise
     finally:
         ground.leave()
 
