@@ -261,9 +261,14 @@ def test_an_unknown_scenario_is_refused(run: Runner) -> None:
 
 @pytest.mark.usefixtures("nothing_stays")
 def test_an_interrupt_in_the_midst_of_a_statement_leaves_nothing_behind() -> None:
-    begin = "BEGIN IMMEDIATE" if connection.vendor == "sqlite" else "BEGIN"
-    with pytest.raises(KeyboardInterrupt), own_ground() as ground:
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted_mid_statement()
+
+
+def _interrupted_mid_statement() -> None:
+    with own_ground() as ground:
         ground.make_firms(2)
         # Django has not heard of it: the interrupt came before it could.
+        begin = "BEGIN IMMEDIATE" if connection.vendor == "sqlite" else "BEGIN"
         connection.connection.execute(begin)
         raise KeyboardInterrupt
