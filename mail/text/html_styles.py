@@ -14,7 +14,7 @@ _SMALLEST_READABLE: Final = {"px": 2.0, "pt": 2.0, "em": 0.2, "rem": 0.2, "%": 1
 _OFF_SCREEN: Final = -500.0
 _SELECTOR: Final = re.compile(r"[a-z][a-z0-9]{0,20}|[a-z0-9]{0,20}[.#][\w-]{1,100}")
 _CSS_PIECE: Final = re.compile(r"[{}]|[^{}]+")
-_CSS_COMMENT: Final = re.compile(r"/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)")
+_CSS_COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _MAX_CLASSES: Final = 50
 
 Style = Mapping[str, str]

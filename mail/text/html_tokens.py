@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _OPENING: Final = re.compile(r"<(?:[!?]|/?([a-zA-Z][^\s/>]{0,40}))")
-_TAG_REST: Final = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>""")
+# Groups are repeated plainly: Python before 3.11.5 gets possessive ones wrong.
+_TAG_REST: Final = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*>""")
 _ATTRIBUTE: Final = re.compile(
     r"""([^\s"'<>/=]{1,100})\s{0,20}(?:=\s{0,20}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?"""
 )

@@ -58,21 +58,32 @@ def nothing_stays(system_firm: Firm) -> Iterator[None]:
 
 
 @contextmanager
+def heard_interrupts() -> Iterator[None]:
+    """Let children hear SIGINT: whoever runs in a shell's background was told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def bench_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run the command as people do; it is gone afterwards."""
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "bench_queue", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
-            "DATABASE_URL": database_url(),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    with heard_interrupts():
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "bench_queue", *arguments],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
+                "DATABASE_URL": database_url(),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:
