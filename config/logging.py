@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,13 +67,15 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
             "logger": record.name,
             "timestamp": moment,
         }
-        return "\n".join(self._line(record, {**fields, **of_all}) for fields in record.msg.fields)
-
-    def _line(self, record: logging.LogRecord, event: Any) -> str:
         # The first one removes what only a record by itself has.
-        for process in self.processors[1:]:
-            event = process(None, record.levelname, event)
-        return str(event)
+        rest = tuple(self.processors)[1:]
+        return "\n".join([_line(rest, record, fields | of_all) for fields in record.msg.fields])
+
+
+def _line(processors: Sequence[Processor], record: logging.LogRecord, event: Any) -> str:
+    for process in processors:
+        event = process(None, record.levelname, event)
+    return str(event)
 
 
 def logging_config(log_format: str, level: str) -> dict[str, Any]:

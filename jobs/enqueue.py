@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -14,8 +14,9 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
-from jobs.engine.insert import NewJob, insert, insert_alone, set_off
+from jobs.engine.insert import insert, insert_alone, insert_as_made, overlaps, set_off
 from jobs.engine.lookup import read_job
+from jobs.engine.new_jobs import NewJob
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, parse_payload
@@ -28,8 +29,11 @@ from tenants.errors import MissingTenant
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import current_scope
 
+# So many are stored while the next are checked.
+BATCH = 250
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
+PRIORITIES = tuple(Priority)
 
 
 @dataclass(frozen=True)
@@ -134,17 +138,31 @@ def enqueue_many(
 
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
-    jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
-    if len(jobs) == 1 and insert_alone(jobs[0]):
-        transaction.on_commit(lambda: set_off(jobs), robust=True)
-        return [EnqueueResult(jobs[0].job_id, created=True)]
-    with transaction.atomic():
-        stored = insert(jobs)
-        transaction.on_commit(lambda: set_off(jobs), robust=True)
+    if len(specs) > BATCH and overlaps():
+        jobs, stored = insert_as_made(lambda: _batches(specs))
+    else:
+        jobs, stored = _insert(_new_jobs(specs))
+    transaction.on_commit(lambda: set_off(jobs), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == job.job_id)
         for job, job_id in zip(jobs, stored, strict=True)
     ]
+
+
+def _batches(specs: Sequence[tuple[int, EnqueueSpec]]) -> Iterator[list[NewJob]]:
+    for start in range(0, len(specs), BATCH):
+        yield _new_jobs(specs[start : start + BATCH])
+
+
+def _new_jobs(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[NewJob]:
+    return [new_job(spec, firm_id) for firm_id, spec in specs]
+
+
+def _insert(jobs: list[NewJob]) -> tuple[list[NewJob], list[UUID]]:
+    if insert_alone(jobs):
+        return jobs, [job.job_id for job in jobs]
+    with transaction.atomic():
+        return jobs, insert(jobs)
 
 
 aenqueue = sync_to_async(enqueue)
@@ -221,16 +239,16 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
 
 def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[str, Any]:
     """Fill in what the caller left out of the envelope; what the payload says itself stands."""
-    given = {} if spec.payload is None else spec.payload
-    if not isinstance(given, Mapping):
-        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    correlation_id = spec.correlation_id or current_correlation_id() or new_correlation_id()
     envelope = {
         "tenant_id": firm_id,
         "version": declared.version,
-        "correlation_id": correlation_id,
+        "correlation_id": spec.correlation_id or current_correlation_id() or new_correlation_id(),
     }
-    return {**envelope, **given}
+    if spec.payload is None:
+        return envelope
+    if not isinstance(spec.payload, Mapping):
+        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
+    return {**envelope, **spec.payload}
 
 
 def _seconds(delay: timedelta | float | None) -> float:
@@ -244,7 +262,7 @@ def _argument_faults(job: NewJob) -> list[Fault]:
     if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
         message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"
         faults.append(Fault("correlation_id", "wrong_length", message))
-    if job.priority not in tuple(Priority):
+    if job.priority not in PRIORITIES:
         faults.append(Fault("priority", "out_of_range", "must be from 0 to 3"))
     if not 1 <= job.max_attempts <= MAX_ATTEMPTS:
         faults.append(Fault("max_attempts", "out_of_range", f"must be from 1 to {MAX_ATTEMPTS}"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, get_args
+from uuid import UUID
 
 from jobs import telemetry
 from jobs.engine.breakers import Switched, watch
@@ -65,6 +67,9 @@ PROBLEMS = frozenset(
 )
 
 
+# The word for each outcome in the line of an attempt.
+OUTCOMES = {outcome: outcome.__name__.lower() for outcome in get_args(Outcome)}
+
 _MEASURED = {
     Event.ATTEMPT_STALE: telemetry.measure_stale,
     Event.JOBS_RESCUED: telemetry.measure_rescue,
@@ -105,8 +110,8 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
     """Tell how these attempts ended, now that it is stored."""
     stale = {claim.lease_token for claim in report.stale}
     finished = []
-    for one in batch:
-        claim, outcome = one.claim, one.outcome
+    for claim, ended, ran_seconds in batch:
+        outcome = ended
         before = report.before.get(claim.lease_token)
         if before is Status.COMPLETED and not isinstance(outcome, Completed):
             # Completed by `ctx.transaction()`: what the handler did after that changes nothing.
@@ -115,10 +120,10 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
             outcome = Completed(None)
         fields = _line(
             claim,
-            type(outcome).__name__.lower(),
+            OUTCOMES[type(outcome)],
             status=report.statuses.get(claim.job_id, before),
             error_class=_error_class(outcome),
-            ran_seconds=one.ran_seconds,
+            ran_seconds=ran_seconds,
         )
         if claim.lease_token in stale:
             emit(Event.ATTEMPT_STALE, **fields)
@@ -190,11 +195,17 @@ def _line(
         "error_class": error_class,
         "wait_s": round(claim.waited_seconds, 4),
         "run_s": round(ran_seconds or 0.0, 4),
-        "worker_id": str(claim.worker_id),
+        "worker_id": _spelled(claim.worker_id),
     }
 
 
-def _emit_finished(lines: Sequence[Mapping[str, Any]]) -> None:
+@lru_cache(maxsize=64)
+def _spelled(worker_id: UUID) -> str:
+    """Return the id as text; nearly all lines name one and the same worker."""
+    return str(worker_id)
+
+
+def _emit_finished(lines: Sequence[dict[str, Any]]) -> None:
     telemetry.log_many(Event.ATTEMPT_FINISHED.value, lines)
     telemetry.measure_attempts(lines)
     if Event.ATTEMPT_FINISHED in _subscribers:

@@ -170,6 +170,15 @@ def all_types() -> list[JobType]:
     return [_types[name] for name in sorted(_types)]
 
 
+def breakers() -> dict[str, Breaker]:
+    """Return the breakers that are declared, by the name of their type."""
+    return {
+        declared.name: declared.breaker
+        for declared in _types.values()
+        if declared.breaker is not None
+    }
+
+
 def autodiscover() -> None:
     """Import the `job_handlers` module, or every module of that package, of each installed app."""
     for config in apps.get_app_configs():

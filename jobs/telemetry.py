@@ -11,6 +11,8 @@ from typing import Any
 import structlog
 from prometheus_client import Counter, Histogram
 
+from jobs.histograms import BatchHistogram
+
 _log = structlog.get_logger("jobs")
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
@@ -20,12 +22,8 @@ SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 ATTEMPTS = Counter(
     "mailroom_attempts", "Attempts this process finished", ["category", "job_type", "outcome"]
 )
-RUN_SECONDS = Histogram(
-    "mailroom_run_seconds", "How long handlers ran", ["category"], buckets=SECONDS
-)
-WAIT_SECONDS = Histogram(
-    "mailroom_wait_seconds", "From due to claimed", ["category"], buckets=SECONDS
-)
+RUN_SECONDS = BatchHistogram("mailroom_run_seconds", "How long handlers ran", "category", SECONDS)
+WAIT_SECONDS = BatchHistogram("mailroom_wait_seconds", "From due to claimed", "category", SECONDS)
 RESCUED = Counter("mailroom_rescued_jobs", "Jobs taken back from dead workers")
 STALE = Counter(
     "mailroom_stale_attempts", "Outcomes dropped: the job was another's by then", ["category"]
@@ -53,13 +51,13 @@ class Lines:
     """
 
     event: str
-    fields: Sequence[Mapping[str, Any]]
+    fields: Sequence[dict[str, Any]]
 
     def __str__(self) -> str:
         return f"{self.event} x {len(self.fields)}"
 
 
-def log_many(event: str, fields: Sequence[Mapping[str, Any]]) -> None:
+def log_many(event: str, fields: Sequence[dict[str, Any]]) -> None:
     """Write many lines as one record: by one, a line costs more than running its job."""
     if fields:
         logging.getLogger("jobs").info(Lines(event, fields))
@@ -72,10 +70,8 @@ def measure_attempts(attempts: Sequence[Mapping[str, Any]]) -> None:
         by_labels[fields["category"], fields["job_type"], fields["outcome"]].append(fields)
     for labels, alike in by_labels.items():
         ATTEMPTS.labels(*labels).inc(len(alike))
-        run_seconds, wait_seconds = RUN_SECONDS.labels(labels[0]), WAIT_SECONDS.labels(labels[0])
-        for fields in alike:
-            run_seconds.observe(fields["run_s"])
-            wait_seconds.observe(fields["wait_s"])
+        RUN_SECONDS.observe(labels[0], [fields["run_s"] for fields in alike])
+        WAIT_SECONDS.observe(labels[0], [fields["wait_s"] for fields in alike])
 
 
 def measure_rescue(fields: Mapping[str, Any]) -> None:

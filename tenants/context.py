@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from uuid_utils.compat import uuid7
+from uuid_utils import uuid7
 
 MAX_CORRELATION_ID_LENGTH = 64
 

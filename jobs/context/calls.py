@@ -6,14 +6,13 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from threading import Event
 from typing import Any, TypeVar
 
 from jobs.context.facts import JobFacts
 from jobs.context.fan_out import Then, fan_out
-from jobs.context.signals import Signals
 from jobs.context.transaction import JobTransaction, completing
-from jobs.engine.claim import Claim
 from jobs.engine.lease import still_held
 from jobs.engine.steps import find_step, save_progress, save_step
 from jobs.enqueue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
@@ -31,10 +30,10 @@ class JobCalls(JobFacts):
     job to stop.
     """
 
-    def __init__(self, claim: Claim, signals: Signals) -> None:
-        super().__init__(claim, signals)
-        # How often this attempt has fanned out to which type.
-        self._fan_outs: Counter[str] = Counter()
+    @cached_property
+    def _fan_outs(self) -> Counter[str]:
+        """How often this attempt has fanned out to which type."""
+        return Counter()
 
     def heartbeat(self) -> None:
         """Make sure the job is still this worker's.

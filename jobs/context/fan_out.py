@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -36,7 +35,7 @@ def _store(
 ) -> list[EnqueueResult]:
     job_type, payload = then
     last = EnqueueSpec(job_type, payload, correlation_id=claim.correlation_id)
-    job = replace(new_job(last, claim.firm_id), parent_id=claim.job_id)
+    job = new_job(last, claim.firm_id)._replace(parent_id=claim.job_id)
     children = [new_job(spec, claim.firm_id) for spec in specs]
     stored = fan_in.fan_out(claim, name, children, job)
     transaction.on_commit(lambda: set_off(children), robust=True)

@@ -24,6 +24,8 @@ TABLE = "jobs_jobqueue"
 SMALL_TABLE_PAGES = 100
 # By which a claim may find jobs, and then write them.
 INDEXES = frozenset({"job_claim", f"{TABLE}_pkey"})
+# By which it finds what a capped firm may start; where no firm is, it is planned for and not gone.
+OF_CAPPED_FIRMS = "job_admitted"
 
 WHY = "A claim by another way than its index reads the backlog, and costs more the longer it is."
 ANALYZE = {"postgresql": f"ANALYZE {TABLE};", "sqlite": "ANALYZE;"}
@@ -103,6 +105,8 @@ def _of_postgresql(plans: list[Any]) -> Plan:
             if node.get("Relation Name") != TABLE or node["Node Type"] == "ModifyTable":
                 continue
             index = node.get("Index Name")
+            if index == OF_CAPPED_FIRMS:
+                continue
             if index in INDEXES:
                 ways.add(index)
             else:
@@ -139,7 +143,7 @@ def _of_sqlite(plans: list[Any]) -> Plan:
     for plan in plans:
         for *_, detail in plan:
             words = detail.split()
-            if words[1:2] not in (["q"], ["j"]):
+            if words[1:2] not in (["q"], ["j"]) or OF_CAPPED_FIRMS in detail:
                 continue
             if words[0] == "SEARCH" and ("job_claim" in detail or "sqlite_autoindex" in detail):
                 ways.add("job_claim")

@@ -58,13 +58,10 @@ def tally(ended: Iterable[tuple[Claim, Outcome]]) -> None:
 
     A row begins with a failure: where all goes well there is none, and nothing is written.
     """
+    rules = registry.breakers()
     by_key: dict[Key, list[_Attempt]] = defaultdict(list)
-    rules: dict[str, Breaker] = {}
     for claim, outcome in ended:
-        declared = registry.find(claim.job_type)
-        attempt = _attempt(claim, outcome)
-        if declared is not None and declared.breaker is not None and attempt is not None:
-            rules[claim.job_type] = declared.breaker
+        if claim.job_type in rules and (attempt := _attempt(claim, outcome)) is not None:
             by_key[claim.firm_id, claim.job_type].append(attempt)
     if not by_key:
         return

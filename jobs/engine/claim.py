@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
-from jobs.engine.dialects.base import Claimable, Column, Dialect, Share, Walk
-from jobs.engine.gates import claim_guard_sql
-from jobs.engine.transactions import fetch, in_transaction
+from jobs.engine.dialects.base import Column, Dialect
+from jobs.engine.dialects.claiming import Claimable, Mark, Met, Share, Walk, named_sql
+from jobs.engine.gates import capped_firm_sql, claim_guard_sql, still_firm_sql
+from jobs.engine.rounds import LEAST_BATCH, Round
+from jobs.engine.transactions import fetch, in_transaction, in_trips
 from jobs.engine.turns import DEFAULT_WEIGHT, LEAST_WEIGHT, Line, Place, Turns
 from jobs.states import Priority
 
@@ -62,11 +64,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one look took, and where it leaves the turn of its priority."""
+    """What was taken at once, where that leaves the turn of its priority, and the round that is on."""
 
     priority: int
     claims: list[Claim]
     place: Place
+    round: Round | None
 
 
 def claim(
@@ -84,10 +87,12 @@ def claim(
     """
     request = Request(worker_id, limit, categories, job_types)
     for _ in range(LOOKS):
-        batch = in_transaction(lambda: _claim(request, turns))
+        batch = in_trips(lambda: _claim(request, turns))
         if batch is None:
+            turns.round = None
             break
         turns.places[batch.priority] = batch.place
+        turns.round = batch.round
         if batch.claims:
             return batch.claims
     return []
@@ -99,75 +104,119 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
     def take() -> list[tuple[Any, ...]]:
         dialect = dialects.current()
         any_job = claimable()
-        this_job = Claimable(
-            f"{any_job.sql} AND q.job_id = %s", [dialect.value(Column.UUID, job_id)]
+        this_job = replace(
+            any_job,
+            sql=f"{any_job.sql} AND q.job_id = %s",
+            params=[dialect.value(Column.UUID, job_id)],
         )
-        return dialect.take(worker_id, priority, [Share(firm_id, 1)], this_job)
+        usual, capped = Share(firm_id, 1), Share(firm_id, 1, capped=True)
+        return dialect.take(worker_id, priority, [usual], this_job) or dialect.take(
+            worker_id, priority, [capped], this_job
+        )
 
     rows = in_transaction(take)
     return _read(dialects.current(), rows[0], worker_id) if rows else None
 
 
 def _claim(request: Request, turns: Turns) -> Batch | None:
-    """Look who has work, deal the batch out, take the jobs. None: nobody has work."""
-    dialect = dialects.current()
+    """Look who has work where that is not known, deal the batch out, take it. None: nobody has."""
+    begun = time.monotonic()
+    _refresh_weights(turns)
     wanted = claimable(request.categories, request.job_types)
-    walks = [
+    known = turns.known_round(request.limit, begun)
+    walks = _walks(turns, known, begun)
+    met = dialects.current().firms_with_work(walks, wanted, request.limit) if walks else None
+    if known is not None and (met is None or met.priority == known.priority):
+        if walks:
+            known = known.joined_by(met, begun, time.monotonic())
+        return _serve_known(request, wanted, turns, known)
+    if met is None:
+        return None
+    served = _serve_met(request, wanted, turns, met)
+    if known is not None:
+        # Its jobs are less urgent than these: it goes on after them.
+        return replace(served, round=known)
+    if served.round is None:
+        return served
+    return replace(served, round=served.round.timed(begun, time.monotonic()))
+
+
+def _walks(turns: Turns, known: Round | None, now: float) -> list[Walk]:
+    """Return where to look: everywhere, or past what is known, or nowhere."""
+    if known is not None and now < known.glance_at:
+        return []
+    whole = [
         Walk(priority.value, turns.place(priority).start, turns.place(priority).start)
         for priority in Priority
     ]
-    met = dialect.firms_with_work(walks, wanted, request.limit)
-    if met is None:
-        return None
-    priority, firms = met
-    _refresh_weights(turns)
-    line = Line(turns.place(priority), turns.weights, request.limit)
-    _deal(dialect, line, walks[priority], firms, wanted, request.limit)
-    shares = [Share(firm_id, jobs) for firm_id, jobs in Counter(line.order).items()]
-    rows = dialect.take(request.worker_id, priority, shares, wanted)
-    by_firm: dict[int, list[Claim]] = defaultdict(list)
-    for row in rows:
-        taken = _read(dialect, row, request.worker_id)
-        by_firm[taken.firm_id].append(taken)
-    place = line.place_after({firm_id: len(mine) for firm_id, mine in by_firm.items()})
-    return Batch(priority, _in_order(line.order, by_firm), place)
+    if known is None:
+        return whole
+    return [*whole[: known.priority], replace(whole[known.priority], besides=known.firms)]
 
 
-def _deal(
-    dialect: Dialect,
-    line: Line,
-    walk: Walk,
-    firms: list[int],
-    wanted: Claimable,
-    most: int,
-) -> None:
-    """Serve the firms met, and more of them until the batch is full or the walk came round.
+def _serve_known(request: Request, wanted: Claimable, turns: Turns, known: Round) -> Batch:
+    line = Line(turns.place(known.priority), turns.weights, request.limit)
+    line.visit(known.in_turn(turns.place(known.priority).start))
+    line.go_round()
+    return _take(request, wanted, line, known)
+
+
+def _serve_met(request: Request, wanted: Claimable, turns: Turns, met: Met) -> Batch:
+    """Serve the firms met, and more until the batch is full; a round begins where these are all.
 
     Firms of small weight pass most of their turns, so a batch may need more firms than jobs.
     """
-    start = walk.until
+    place = turns.place(met.priority)
+    line = Line(place, turns.weights, request.limit)
+    most = request.limit
+    seen = met
     while True:
-        line.visit(firms)
-        if line.is_full():
-            return
-        if len(firms) < most or firms[-1] == start:
+        line.visit(met.firms)
+        came_round = len(met.firms) < most or met.firms[-1] == place.start
+        if came_round or line.is_full():
             break
         most *= 2
-        met = dialect.firms_with_work([replace(walk, after=firms[-1])], wanted, most)
-        if met is None:
+        rest = Walk(met.priority, met.firms[-1], place.start)
+        more = dialects.current().firms_with_work([rest], wanted, most)
+        if more is None:
+            came_round = True
             break
-        firms = met[1]
-    line.go_round()
+        met = more
+        seen = seen.and_then(met)
+    if came_round:
+        line.go_round()
+    served = _take(request, wanted, line, Round.of(seen))
+    return served if came_round else replace(served, round=None)
+
+
+def _take(request: Request, wanted: Claimable, line: Line, seen: Round) -> Batch:
+    """Take what was dealt out; the round goes on unless that came back far from full."""
+    dialect = dialects.current()
+    shares = [seen.share(firm_id, jobs) for firm_id, jobs in Counter(line.order).items()]
+    by_firm: dict[int, list[Claim]] = {share.firm_id: [] for share in shares}
+    for row in dialect.take(request.worker_id, seen.priority, shares, wanted):
+        taken = _read(dialect, row, request.worker_id)
+        by_firm[taken.firm_id].append(taken)
+    for mine in by_firm.values():
+        mine.sort(key=lambda claim: (claim.scheduled_at, claim.job_id))
+    place = line.place_after({firm_id: len(mine) for firm_id, mine in by_firm.items()})
+    claims = _in_order(line.order, by_firm)
+    goes_on = seen.served(
+        last={
+            firm_id: Mark(mine[-1].scheduled_at, mine[-1].job_id)
+            for firm_id, mine in by_firm.items()
+            if mine
+        },
+        dry={share.firm_id for share in shares if len(by_firm[share.firm_id]) < share.jobs},
+    )
+    lasting = request.limit >= LEAST_BATCH and 2 * len(claims) >= request.limit
+    return Batch(seen.priority, claims, place, goes_on if lasting and goes_on.firms else None)
 
 
 def _in_order(order: list[int], by_firm: Mapping[int, list[Claim]]) -> list[Claim]:
-    """Return the claims in the order of their firms' turns, each firm's by due time, then id."""
-    lines = {
-        firm_id: iter(sorted(mine, key=lambda claim: (claim.scheduled_at, claim.job_id)))
-        for firm_id, mine in by_firm.items()
-    }
-    nobody: Iterator[Claim] = iter(())
-    following = (next(lines.get(firm_id, nobody), None) for firm_id in order)
+    """Return the claims in the order of their firms' turns."""
+    lines = {firm_id: iter(mine) for firm_id, mine in by_firm.items()}
+    following = (next(lines[firm_id], None) for firm_id in order)
     return [claim for claim in following if claim is not None]
 
 
@@ -176,7 +225,9 @@ def _refresh_weights(turns: Turns) -> None:
     now = time.monotonic()
     if turns.weights_read_at is not None and now - turns.weights_read_at < WEIGHTS_SECONDS:
         return
-    rows = fetch("SELECT id, weight FROM tenants_firm WHERE weight <> %s", [DEFAULT_WEIGHT])
+    rows = in_transaction(
+        lambda: fetch("SELECT id, weight FROM tenants_firm WHERE weight <> %s", [DEFAULT_WEIGHT])
+    )
     turns.weights = {firm_id: max(weight, LEAST_WEIGHT) for firm_id, weight in rows}
     turns.weights_read_at = now
 
@@ -189,12 +240,15 @@ def claimable(categories: Collection[str] = (), job_types: Collection[str] = ())
         f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
         f" AND q.attempts < q.max_attempts AND {claim_guard_sql('q')}"
     )
-    params: list[str] = []
-    for column, wanted in (("category", categories), ("job_type", job_types)):
-        if wanted:
-            sql += f" AND q.{column} IN ({', '.join(['%s'] * len(wanted))})"
-            params.extend(wanted)
-    return Claimable(sql, params)
+    named, params = named_sql("q", categories, job_types)
+    return Claimable(
+        sql=f"{sql} AND {named}" if params else sql,
+        params=params,
+        categories=categories,
+        job_types=job_types,
+        still=still_firm_sql("turn"),
+        capped=capped_firm_sql("turn"),
+    )
 
 
 def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID) -> Claim:

@@ -68,6 +68,20 @@ def capped_sql(job: str) -> str:
     return _of_firm(job, f"{LIMITED_FIRM} AND f.running_cap IS NOT NULL")
 
 
+def capped_firm_sql(firm: str) -> str:
+    """Return the condition that a firm (alias `firm`, a row with firm_id) has a cap."""
+    return f"({_ANY_LIMITED_FIRM} AND {capped_sql(firm)})"
+
+
+def still_firm_sql(firm: str) -> str:
+    """Return the condition that nothing of a firm (alias `firm`, a row with firm_id) may start.
+
+    It says no more than `may_run_sql` does of each job, and spares a walk along all of them.
+    """
+    inactive = _of_firm(firm, f"{LIMITED_FIRM} AND NOT f.active")
+    return f"(({_ANY_PAUSE} AND {_firm_paused(firm)}) OR ({_ANY_LIMITED_FIRM} AND {inactive}))"
+
+
 def rated_sql(job: str) -> str:
     """Return the condition that a rate limit holds for the job."""
     return (
@@ -87,10 +101,8 @@ def broken_sql(job: str, *, besides: str = "false") -> str:
 
 def matches_pause_sql(pause: str, job: str) -> str:
     """Return the condition that the pause (alias `pause`) is in force and means the job."""
-    now = dialects.current().now_sql()
     return (
-        f"(({pause}.until IS NULL OR {pause}.until > {now})"
-        f" AND ({pause}.everywhere OR {pause}.firm_id = {job}.firm_id)"
+        f"({_matches_firm(pause, job)}"
         f" AND {pause}.category IN ('', {job}.category)"
         f" AND {pause}.job_type IN ('', {job}.job_type))"
     )
@@ -98,6 +110,21 @@ def matches_pause_sql(pause: str, job: str) -> str:
 
 def _paused(job: str) -> str:
     return f"EXISTS (SELECT 1 FROM jobs_pause p WHERE {matches_pause_sql('p', job)})"
+
+
+def _firm_paused(firm: str) -> str:
+    return (
+        f"EXISTS (SELECT 1 FROM jobs_pause p WHERE {_matches_firm('p', firm)}"
+        " AND p.category = '' AND p.job_type = '')"
+    )
+
+
+def _matches_firm(pause: str, firm: str) -> str:
+    now = dialects.current().now_sql()
+    return (
+        f"({pause}.until IS NULL OR {pause}.until > {now})"
+        f" AND ({pause}.everywhere OR {pause}.firm_id = {firm}.firm_id)"
+    )
 
 
 def _of_firm(job: str, condition: str) -> str:

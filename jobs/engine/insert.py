@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -15,60 +12,12 @@ from jobs.engine import dialects
 from jobs.engine.admit import admit
 from jobs.engine.dialects import Column
 from jobs.engine.freed import Freed
-from jobs.engine.gates import held_back_sql
-from jobs.engine.transactions import fetch, fetch_alone, in_transaction, run
-from jobs.engine.wakeup import wake
+from jobs.engine.new_jobs import NewJob, insert_sql, rows_sql
+from jobs.engine.transactions import fetch, in_transaction, run, run_alone, without_waiting
+from jobs.engine.wakeup import TELL_AHEAD_SECONDS, is_due, note_told, tell_sql, wake
 
 CHUNK = 1000
 RACE_REPEATS = 20
-
-COLUMNS = {
-    "job_id": Column.UUID,
-    "firm_id": Column.BIGINT,
-    "user_id": Column.BIGINT,
-    "parent_id": Column.UUID,
-    "category": Column.TEXT,
-    "job_type": Column.TEXT,
-    "payload_version": Column.TEXT,
-    "payload": Column.TEXT,
-    "correlation_id": Column.TEXT,
-    "priority": Column.INTEGER,
-    "max_attempts": Column.INTEGER,
-    "run_at": Column.TIME,
-    "delay": Column.FLOAT,
-    "expires_at": Column.TIME,
-    "lock_key": Column.TEXT,
-    "lock_limit": Column.INTEGER,
-    "idempotency_key": Column.TEXT,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewJob:
-    """A checked job, as it will stand in the table. Times are aware, `delay` is seconds."""
-
-    job_id: UUID
-    firm_id: int
-    category: str
-    job_type: str
-    payload_version: str
-    payload: str
-    correlation_id: str
-    priority: int
-    max_attempts: int
-    user_id: int | None = None
-    parent_id: UUID | None = None
-    run_at: datetime | None = None
-    delay: float = 0.0
-    expires_at: datetime | None = None
-    lock_key: str | None = None
-    lock_limit: int = 1
-    idempotency_key: str | None = None
-    once_only: bool = False
-
-    def row(self) -> list[Any]:
-        """Return the values of COLUMNS."""
-        return [getattr(self, name) for name in COLUMNS]
 
 
 def insert(jobs: Sequence[NewJob]) -> list[UUID]:
@@ -85,20 +34,66 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     return stored
 
 
-def insert_alone(job: NewJob) -> bool:
-    """Store one job in one statement, which is its transaction too; False: `insert` has to do it.
+def overlaps() -> bool:
+    """Say whether `insert_as_made` is a gain: the database works while this process does."""
+    return dialects.current().has_pipelines and not connection.in_atomic_block
 
-    That is so inside a transaction, where more than one statement is needed, and where the job's
-    idempotency key is held.
+
+def insert_as_made(
+    batches: Callable[[], Iterable[Sequence[NewJob]]],
+) -> tuple[list[NewJob], list[UUID]]:
+    """Store batch after batch, each while the next one is made; return the jobs, and as `insert`.
+
+    All of it is one transaction, which what `batches` raises undoes; after a deadlock it is called
+    again.
     """
-    if connection.in_atomic_block or job.once_only:
+
+    def work() -> tuple[list[NewJob], list[UUID]]:
+        jobs: list[NewJob] = []
+        stored: list[UUID] = []
+        with without_waiting():
+            for batch in batches():
+                stored += _insert_chunk(batch)
+                jobs += batch
+        return jobs, stored
+
+    return in_transaction(work)
+
+
+def insert_alone(jobs: Sequence[NewJob]) -> bool:
+    """Store jobs in one statement, which is its transaction too; False: `insert` has to do it.
+
+    That is so inside a transaction, where more than one statement is needed, and where the key of a
+    single job is held.
+    """
+    keyed = _any_keyed(jobs)
+    more_than_one = len(jobs) > CHUNK or (keyed and (len(jobs) > 1 or jobs[0].once_only))
+    if connection.in_atomic_block or more_than_one:
         return False
     dialect = dialects.current()
     wall = dialect.engine_wall_sql("wall")
     if wall is None:
         return False
-    row, params = dialect.row_sql("r", COLUMNS, job.row())
-    return bool(fetch_alone(_insert_sql(f"{wall}, {row}", dialect.now_sql()), params))
+    rows, params = rows_sql(jobs)
+    category = _to_tell(jobs)
+    if category is not None:
+        rows, params = f"{tell_sql('told')}, {rows}", [category, *params]
+    told_at = time.monotonic()
+    stored = run_alone(insert_sql(f"{wall}, {rows}", dialect.now_sql(), keyed=keyed), params)
+    if category is not None:
+        note_told(category, told_at)
+    return stored == len(jobs)
+
+
+def _to_tell(jobs: Sequence[NewJob]) -> str | None:
+    """Return the category of which the statement itself shall tell workers; the rest is `set_off`'s.
+
+    Not of jobs that have to be admitted first: there would be nothing to claim yet.
+    """
+    category = jobs[0].category
+    if any(job.category != category or job.lock_key is not None for job in jobs):
+        return None
+    return category if is_due(category, ahead=TELL_AHEAD_SECONDS) else None
 
 
 def set_off(jobs: Sequence[NewJob]) -> None:
@@ -106,17 +101,27 @@ def set_off(jobs: Sequence[NewJob]) -> None:
 
     A failure here costs time only: the sweep repairs it.
     """
-    admit(Freed(keys=frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key)))
+    keys = frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key)
+    if keys:
+        admit(Freed(keys=keys))
     wake({job.category for job in jobs})
 
 
+def _any_keyed(jobs: Sequence[NewJob]) -> bool:
+    return any(job.idempotency_key is not None for job in jobs)
+
+
 def _insert_chunk(jobs: Sequence[NewJob]) -> list[UUID]:
+    if not _any_keyed(jobs):
+        rows, params = rows_sql(jobs)
+        run(insert_sql(rows, dialects.current().now_sql(), keyed=False), params, hot=True)
+        return [job.job_id for job in jobs]
     once_only = [job for job in jobs if job.once_only and job.idempotency_key is not None]
     stands_for = _reserve_once_only(once_only)
     first_comers = [job for job in once_only if job.job_id not in stands_for]
     open_jobs = {job.job_id: job for job in jobs if job.job_id not in stands_for}
     for _ in range(RACE_REPEATS):
-        stored = _insert_rows(list(open_jobs.values()))
+        stored = _insert_keyed(list(open_jobs.values()))
         refused = {job_id: job for job_id, job in open_jobs.items() if job_id not in stored}
         stands_for.update((job_id, job_id) for job_id in stored)
         stands_for.update(_live_holders(refused))
@@ -129,40 +134,14 @@ def _insert_chunk(jobs: Sequence[NewJob]) -> list[UUID]:
     return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
 
 
-def _insert_rows(jobs: Sequence[NewJob]) -> set[UUID]:
+def _insert_keyed(jobs: Sequence[NewJob]) -> set[UUID]:
+    """Store those whose idempotency key is free, and return their ids."""
     if not jobs:
         return set()
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", COLUMNS, [job.row() for job in jobs])
-    stored = fetch(_insert_sql(rows, dialect.now_sql()), params, hot=True)
-    return {dialect.read_uuid(row[0]) for row in stored}
-
-
-@lru_cache(maxsize=8)
-def _insert_sql(rows: str, now: str) -> str:
-    """Return the statement that stores `rows`; composing it takes as long as running it."""
-    dialect = dialects.current()
-    due = f"COALESCE(r.run_at, {dialect.after_sql(now, 'r.delay')})"
-    # Apart, or the database would ask twice what holds a job back: for `ready` and for `waiting`.
-    return f"""
-        WITH new AS {dialect.materialized} (
-            SELECT r.*, r.lock_key IS NOT NULL OR {held_back_sql("r")} AS waits FROM {rows}
-        )
-        INSERT INTO jobs_jobqueue (
-            job_id, firm_id, user_id, parent_id, category, job_type, payload_version, payload,
-            correlation_id, priority, max_attempts, scheduled_at, expires_at, lock_key, lock_limit,
-            idempotency_key, live_key, ready, waiting, created_at, updated_at,
-            status, attempts, last_error, lease_token, deaths, series, progress_note
-        )
-        SELECT r.job_id, r.firm_id, r.user_id, r.parent_id, r.category, r.job_type,
-            r.payload_version, r.payload{dialect.json_cast}, r.correlation_id, r.priority,
-            r.max_attempts, {due}, r.expires_at, r.lock_key, r.lock_limit, r.idempotency_key,
-            r.idempotency_key, NOT r.waits, r.waits, {now}, {now},
-            'pending', 0, '', 0, 0, 1, ''
-        FROM new AS r WHERE true
-        ON CONFLICT (firm_id, live_key) WHERE live_key IS NOT NULL DO NOTHING
-        RETURNING job_id
-        """
+    rows, params = rows_sql(jobs)
+    sql = insert_sql(rows, dialect.now_sql(), keyed=True)
+    return {dialect.read_uuid(row[0]) for row in fetch(sql, params, hot=True)}
 
 
 def _live_holders(refused: dict[UUID, NewJob]) -> dict[UUID, UUID]:

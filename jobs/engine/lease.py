@@ -11,7 +11,7 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run, run_alone
 from jobs.models.ids import pack_ids
 
 
@@ -88,12 +88,9 @@ def note_running(worker_id: UUID, job_ids: Iterable[UUID]) -> bool:
     """
     dialect = dialects.current()
     ids = pack_ids(job_ids)
-    touched = in_transaction(
-        lambda: run(
-            "UPDATE jobs_worker SET running = %s WHERE id = %s AND dead_at IS NULL",
-            [ids, dialect.value(Column.UUID, worker_id)],
-            hot=True,
-        )
+    touched = run_alone(
+        "UPDATE jobs_worker SET running = %s WHERE id = %s AND dead_at IS NULL",
+        [ids, dialect.value(Column.UUID, worker_id)],
     )
     return touched == 1
 

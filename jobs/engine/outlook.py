@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jobs.engine import dialects
 from jobs.engine.claim import claimable
-from jobs.engine.dialects.base import Walk
+from jobs.engine.dialects.claiming import Walk
 from jobs.engine.gates import NOT_CLOSED, any_limit_sql
 from jobs.engine.transactions import fetch, fetch_alone, reading
 from jobs.states import Priority

@@ -6,18 +6,20 @@ negated, so that a repeat after a lost answer can tell its own work from another
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import DataError, IntegrityError, transaction
 
-from jobs.engine import dialects
+from jobs.engine import completions, dialects
 from jobs.engine.breakers import tally
 from jobs.engine.bury import Death, bury
 from jobs.engine.claim import Claim
+from jobs.engine.completions import completion_sql, row_of
 from jobs.engine.dialects import Column
-from jobs.engine.ending import Ending, ending_of, result_of
+from jobs.engine.ending import Ending, ending_of
 from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.freed import Freed
 from jobs.engine.gates import held_back_sql
@@ -40,16 +42,9 @@ COLUMNS = {
     "died": Column.INTEGER,
     "ran": Column.FLOAT,
 }
-COMPLETED_COLUMNS = {
-    "id": Column.UUID,
-    "token": Column.BIGINT,
-    "result": Column.TEXT,
-    "ran": Column.FLOAT,
-}
 
 
-@dataclass(frozen=True)
-class Settlement:
+class Settlement(NamedTuple):
     """One attempt and how it ended; `ran_seconds` None when the handler never started."""
 
     claim: Claim
@@ -86,13 +81,29 @@ def settle(settlements: Sequence[Settlement]) -> SettleReport:
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
     ordered = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.bytes)
+    report = SettleReport()
     try:
-        return in_transaction(lambda: write_outcomes(ordered))
+        report, ordered = _complete_plain(ordered)
+        if ordered:
+            report.add(in_transaction(lambda: write_outcomes(ordered)))
     except (DataError, IntegrityError):
-        report = SettleReport()
         for settlement in ordered:
             report.add(_settle_alone(settlement))
-        return report
+    return report
+
+
+def _complete_plain(
+    settlements: Sequence[Settlement],
+) -> tuple[SettleReport, list[Settlement]]:
+    """Write what is a plain completion; return what became of that, and all that is left."""
+    written = completions.complete_plain(settlements)
+    if not written:
+        return SettleReport(), list(settlements)
+    done = [one.claim for one in settlements if one.claim.lease_token in written]
+    tell_settled([claim.job_id for claim in done])
+    report = SettleReport(statuses={claim.job_id: Status.COMPLETED for claim in done})
+    report.freed = Freed.by(done)
+    return report, [one for one in settlements if one.claim.lease_token not in written]
 
 
 def _settle_alone(settlement: Settlement) -> SettleReport:
@@ -117,7 +128,9 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     missed = [one.claim for one in settlements if one.claim.lease_token not in statuses]
     over = [one.claim for one in settled if statuses[one.claim.lease_token] in TERMINAL]
     leave_fan_ins((claim.firm_id, claim.job_id) for claim in over)
-    _write_consequences(settled, endings, statuses)
+    _write_history([one for one in settled if one.claim.lease_token in endings], endings, statuses)
+    count(_counted(settled, statuses))
+    tally((one.claim, one.outcome) for one in settled)
     before = _settled_before(missed)
     report = SettleReport(before=before)
     report.stale = [claim for claim in missed if claim.lease_token not in before]
@@ -134,21 +147,12 @@ def _complete(settled: Sequence[tuple[Settlement, Completed]]) -> dict[int, Stat
         return {}
     dialect = dialects.current()
     now = dialect.now_sql()
-    rows, params = dialect.rows_sql(
-        "r",
-        COMPLETED_COLUMNS,
-        [
-            (one.claim.job_id, one.claim.lease_token, result_of(outcome), one.ran_seconds)
-            for one, outcome in settled
-        ],
-    )
+    table = [row_of(one.claim, outcome, one.ran_seconds) for one, outcome in settled]
+    rows, params = dialect.rows_sql("r", completions.COLUMNS, table, hot=True)
     completed = fetch(
         f"""
         UPDATE jobs_jobqueue AS j
-        SET status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
-            started_at = COALESCE(j.started_at, {dialect.after_sql(now, "-r.ran")}, {now}),
-            completed_at = {now}, ready = false, waiting = false, admitted = false,
-            live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
+        SET {completion_sql(now)}
         FROM {rows}
         WHERE j.job_id = r.id AND j.lease_token = r.token
         RETURNING -lease_token
@@ -215,21 +219,17 @@ def _row(settlement: Settlement, ending: Ending) -> tuple[object, ...]:
     )
 
 
-def _write_consequences(
+def _write_history(
     settled: Sequence[Settlement],
     endings: dict[int, Ending],
     statuses: dict[int, Status],
 ) -> None:
-    attempts, deaths, counted = [], [], []
+    """Keep the attempts that did not complete their jobs, and bury the dead."""
+    attempts, deaths = [], []
     for one in settled:
-        claim = one.claim
-        status = statuses[claim.lease_token]
-        counted.append(_counted(one, status))
-        if status is Status.COMPLETED:
-            continue
-        ending = endings[claim.lease_token]
+        claim, ending = one.claim, endings[one.claim.lease_token]
         again = ending.status is Status.PENDING and ending.end is not AttemptEnd.RESCUED
-        canceled = status is Status.CANCELED and again
+        canceled = statuses[claim.lease_token] is Status.CANCELED and again
         attempts.append(
             EndedAttempt(
                 firm_id=claim.firm_id,
@@ -254,21 +254,22 @@ def _write_consequences(
             )
     record(attempts)
     bury(deaths)
-    count(one for one in counted if one is not None)
-    tally((one.claim, one.outcome) for one in settled)
 
 
-def _counted(one: Settlement, status: Status) -> Counted | None:
-    """Return what the counters say of this settlement; snoozes and releases are not counted."""
-    if status is Status.PENDING and not isinstance(one.outcome, Retry):
-        return None
-    return Counted(
-        firm_id=one.claim.firm_id,
-        category=one.claim.category,
-        word="retried" if status is Status.PENDING else status.value,
-        waited_seconds=one.claim.waited_seconds,
-        ran_seconds=one.ran_seconds or 0.0,
-    )
+def _counted(settled: Sequence[Settlement], statuses: dict[int, Status]) -> Iterator[Counted]:
+    """Yield what the counters say of these; snoozes and releases are not counted."""
+    for claim, outcome, ran_seconds in settled:
+        status = statuses[claim.lease_token]
+        if status is Status.COMPLETED:
+            word = "completed"
+        elif status is not Status.PENDING:
+            word = status.value
+        elif isinstance(outcome, Retry):
+            word = "retried"
+        else:
+            continue
+        waited = claim.waited_seconds
+        yield Counted(claim.firm_id, claim.category, word, waited, ran_seconds or 0.0)
 
 
 def _settled_before(missed: Sequence[Claim]) -> dict[int, Status]:

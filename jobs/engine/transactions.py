@@ -43,7 +43,13 @@ def in_transaction(work: Callable[[], T], *, savepoint: bool = False) -> T:
                 # The server ends the transaction of a process that is cut off in its midst, and
                 # with it the row locks, for which the rescue of that process's jobs would wait.
                 patience = f"{lease_seconds() * 1000:.0f}ms"
-                set_local(ENGINE_SETTING, "on", idle_in_transaction_session_timeout=patience)
+                set_local(
+                    ENGINE_SETTING,
+                    "on",
+                    idle_in_transaction_session_timeout=patience,
+                    # Or the server plans a hot statement anew each time, for a few rows less.
+                    plan_cache_mode="force_generic_plan",
+                )
                 return work()
         except DatabaseError as error:
             if repeat == REPEATS - 1 or not dialect.is_transient(error):
@@ -86,14 +92,16 @@ def _joining(work: Callable[[], T]) -> T:
         return result
 
 
-@contextmanager
-def _engine() -> Iterator[None]:
+class _engine:  # noqa: N801 - a context manager, named as one
     """Mark the code inside as the engine's: row level security is open on the queue's tables."""
-    token = _in_engine.set(True)
-    try:
-        yield
-    finally:
-        _in_engine.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _in_engine.set(True)
+
+    def __exit__(self, *_: object) -> None:
+        _in_engine.reset(self._token)
 
 
 def fetch(sql: str, params: list[Any], *, hot: bool = False) -> list[tuple[Any, ...]]:
@@ -120,15 +128,62 @@ def fetch_alone(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
 
     It opens the wall on its own (`dialect.engine_wall_sql`).
     """
+    return _alone(lambda: fetch(sql, params, hot=True))
+
+
+def run_alone(sql: str, params: list[Any]) -> int:
+    """Run one such statement and return how many rows it touched."""
+    return _alone(lambda: run(sql, params, hot=True))
+
+
+def fetch_in_one_trip(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+    """Run one hot statement as a transaction by itself, the wall opened before it, in one trip.
+
+    Only where `dialect.has_pipelines`, and outside every transaction. Otherwise as `fetch_alone`.
+    """
+
+    def work() -> list[tuple[Any, ...]]:
+        with dialects.current().trip():
+            cursor = _cursor(hot=True)
+            cursor.execute(sql, params)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+    return _alone(work)
+
+
+def in_trips(work: Callable[[], T]) -> T:
+    """Return what `work` returns, each of whose statements may stand alone; again after a deadlock.
+
+    Where the database can, each of the dialect's own is a transaction by itself, in one round trip;
+    elsewhere, and inside a caller's transaction, all of them are one.
+    """
+    if connection.in_atomic_block or not dialects.current().has_pipelines:
+        return in_transaction(work)
+    return _alone(work)
+
+
+def _alone(work: Callable[[], T]) -> T:
     for repeat in range(REPEATS):
         try:
             with _engine():
-                return fetch(sql, params, hot=True)
+                return work()
         except DatabaseError as error:
             if repeat == REPEATS - 1 or not dialects.current().is_transient(error):
                 raise
         time.sleep(FIRST_PAUSE_SECONDS * 2**repeat * _rng.uniform(0.5, 1.5))
     raise AssertionError("unreachable: the last repeat returns or raises")
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Let statements inside follow each other, each waited for only when its rows are fetched.
+
+    Inside `in_transaction`, and only where `dialect.has_pipelines`. What one of them raises comes
+    with a later one, or at the end.
+    """
+    with connection.wrap_database_errors, connection.connection.pipeline():
+        yield
 
 
 def _cursor(hot: bool) -> Any:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
+from jobs.engine.rounds import LEAST_BATCH, Round
+
 DEFAULT_WEIGHT = 1.0
 LEAST_WEIGHT = 0.01
 # Ten times 0.1 is a little less than 1 to a computer.
@@ -45,6 +47,14 @@ class Turns:
     # Weights other than the default, and when they were read, by the monotonic clock.
     weights: Mapping[int, float] = field(default_factory=dict)
     weights_read_at: float | None = None
+    # What the last look found, where it is still good.
+    round: Round | None = None
+
+    def known_round(self, limit: int, now: float) -> Round | None:
+        """Return the round a claim of so many jobs may deal from; None: it has to look."""
+        if self.round is None or limit < LEAST_BATCH or now >= self.round.ends_at:
+            return None
+        return self.round
 
     def place(self, priority: int) -> Place:
         """Return where the turn stands; at first, before the firm with the lowest id."""

@@ -16,6 +16,8 @@ from django.db import connection
 CHANNEL = "mailroom_jobs"
 # NOTIFY takes a lock on the whole database at commit, so each process is sparing with it.
 NOTIFY_INTERVAL_SECONDS = 0.05
+# A statement that is about to run tells so much earlier: after it, a trip of its own would.
+TELL_AHEAD_SECONDS = 0.01
 
 _lock = threading.Lock()
 _in_process: set[threading.Event] = set()
@@ -37,19 +39,35 @@ def unsubscribe(event: threading.Event) -> None:
 
 def wake(categories: Iterable[str]) -> None:
     """Wake this process's workers and, on PostgreSQL, those of others. Call after the commit."""
-    due = []
     with _lock:
         for event in _in_process:
             event.set()
-        now = time.monotonic()
-        for category in sorted(set(categories)):
-            if now - _last_notified.get(category, float("-inf")) >= NOTIFY_INTERVAL_SECONDS:
-                _last_notified[category] = now
-                due.append(category)
-    if due and connection.vendor == "postgresql":
+        untold = [category for category in sorted(set(categories)) if is_due(category)]
+        for category in untold:
+            note_told(category, time.monotonic())
+    if untold and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            for category in due:
+            for category in untold:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, category])
+
+
+def tell_sql(alias: str) -> str:
+    """Return a table of one row for a FROM clause, with the category as its parameter.
+
+    On PostgreSQL it tells the workers of other processes, once its statement is committed.
+    """
+    return f"(SELECT pg_notify('{CHANNEL}', %s::text) OFFSET 0) AS {alias}"
+
+
+def is_due(category: str, *, ahead: float = 0.0) -> bool:
+    """Say whether workers elsewhere were told of this category too long ago, or will be `ahead`."""
+    told_at = _last_notified.get(category)
+    return told_at is None or time.monotonic() + ahead - told_at >= NOTIFY_INTERVAL_SECONDS
+
+
+def note_told(category: str, moment: float) -> None:
+    """Note that they were told after this moment (of `time.monotonic`)."""
+    _last_notified[category] = moment
 
 
 @contextmanager

@@ -155,6 +155,12 @@ class JobQueue(FirmOwned):
                 condition=Q(ready=True),
                 name="job_claim",
             ),
+            # The same for workers of some categories or types only: each kind of job is a lane.
+            models.Index(
+                fields=["category", "job_type", "priority", "firm", "scheduled_at", "job_id"],
+                condition=Q(ready=True),
+                name="job_lane",
+            ),
             # Strand by strand: a firm's lock key ("" for none) and type. Within a strand in the order
             # of admission, to the end, so that a look at its head reads one entry.
             models.Index(

@@ -9,6 +9,7 @@ claim the first counts.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from django.db import DatabaseError, connection
@@ -18,10 +19,11 @@ from jobs.engine.claim import Claim
 from jobs.engine.freed import Freed
 from jobs.engine.settle import Settlement, SettleReport, settle
 from jobs.engine.wakeup import wake
-from jobs.events import Event, emit, emit_attempts
+from jobs.events import Event, emit
 from jobs.telemetry import SETTLE_SECONDS
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.state import WorkerState
+from jobs.worker.teller import Teller
 
 CAPACITY = 1000
 # Many, and how long to wait for how many more.
@@ -36,6 +38,7 @@ class Completer:
     def __init__(self, state: WorkerState, settled: Callable[[Sequence[Claim]], None]) -> None:
         self._state = state
         self._settled = settled
+        self._teller = Teller(state)
         # By lease token, of which every claim has its own.
         self._buffer: dict[int, Settlement] = {}
         self._in_flight = 0
@@ -46,8 +49,9 @@ class Completer:
         self._urgent = False
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the threads."""
         self._state.start_thread("completer", self._loop)
+        self._teller.start()
 
     def submit(self, settlements: Sequence[Settlement]) -> None:
         """Hand over outcomes; blocks while the buffer is full."""
@@ -67,9 +71,14 @@ class Completer:
             return not self._buffer and not self._in_flight
 
     def drain(self, timeout: float) -> bool:
-        """Wait until everything is written; False when `timeout` seconds were not enough."""
+        """Wait until everything is written and told; False: `timeout` seconds were not enough."""
+        deadline = time.monotonic() + timeout
         with self._lock:
-            return self._changed.wait_for(lambda: not self._buffer and not self._in_flight, timeout)
+            if not self._changed.wait_for(
+                lambda: not self._buffer and not self._in_flight, timeout
+            ):
+                return False
+        return self._teller.drain(max(deadline - time.monotonic(), 0.0))
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -81,6 +90,7 @@ class Completer:
             with self._lock:
                 self._in_flight = 0
                 self._changed.notify_all()
+        self._teller.end()
         connection.close()
 
     def _gather(self) -> list[Settlement]:
@@ -119,7 +129,7 @@ class Completer:
                 outage.failed(error)
         self._settled([one.claim for one in batch])
         self._hand_on(report.freed)
-        emit_attempts(batch, report)
+        self._teller.tell(batch, report)
 
     def _hand_on(self, freed: Freed) -> None:
         """Let those run that waited for what these jobs held, before anything is told."""

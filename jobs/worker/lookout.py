@@ -10,7 +10,7 @@ from jobs.conf import lease_seconds
 from jobs.engine.outlook import Outlook, look
 
 # A little more than the claiming loop lets pass between two looks while it is idle.
-RECENT_SECONDS = 1.25
+RECENT_SECONDS = 1.65
 # And no more than a rescuer may be wrong about when the database last answered.
 RECENT_PER_LEASE = 0.125
 

@@ -38,6 +38,8 @@ DRAIN_SECONDS = 30.0
 BUSY_LOOK_SECONDS = 0.2
 # So is the end of the last handler of a burst.
 BURST_LOOK_SECONDS = 0.02
+# Rather more than asked for: with its heartbeats, an idle worker makes about one query a second.
+POLL_JITTER = (1.2, 1.6)
 
 
 class WorkerLoop:
@@ -161,7 +163,7 @@ class WorkerLoop:
     def _rest(self) -> bool:
         """Wait for a hint or the next poll. False: a burst is done."""
         if not self.options.burst:
-            poll_seconds = self.options.poll_seconds * self.state.rng.uniform(0.8, 1.2)
+            poll_seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
             hinted = self._listener.wait(poll_seconds)
             self._looks_first = not hinted
             return True

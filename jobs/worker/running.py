@@ -20,7 +20,7 @@ PROCESSING_AFTER_SECONDS = 0.05
 BLOCKED = "kept the event loop from turning: await in it, or declare it with def"
 
 
-@dataclass
+@dataclass(slots=True)
 class Running:
     """A started handler; times are of the monotonic clock.
 
@@ -48,7 +48,8 @@ class RunningHandlers:
     def __init__(
         self, lock: threading.RLock, changed: threading.Condition, event_loop: EventLoop
     ) -> None:
-        self._running: dict[UUID, Running] = {}
+        # By lease token, of which every claim has its own.
+        self._running: dict[int, Running] = {}
         self._lock = lock
         self._changed = changed
         self._event_loop = event_loop
@@ -71,13 +72,13 @@ class RunningHandlers:
         now = time.monotonic()
         one = Running(claim, attempt, now, now + seconds, now + PROCESSING_AFTER_SECONDS)
         with self._lock:
-            self._running[claim.job_id] = one
+            self._running[claim.lease_token] = one
         return one
 
     def remove(self, one: Running) -> None:
         """Note that the handler ended."""
         with self._lock:
-            self._running.pop(one.claim.job_id, None)
+            self._running.pop(one.claim.lease_token, None)
 
     def cancel(self, job_ids: Collection[UUID]) -> None:
         """Ask the handlers of these jobs to stop: somebody canceled them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -24,7 +23,7 @@ from tenants.context import correlation
 from tenants.errors import MissingTenant
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
-from tests.queue_kit import FAILURE, change, finish, later, row, rows, table_rows, take_one
+from tests.queue_kit import FAILURE, change, finish, later, row, rows, take_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -292,54 +291,6 @@ def test_a_hint_that_fails_after_the_commit_is_no_error_of_the_callers(firm, mon
     monkeypatch.setattr(insert, "wake", fail)
     result = enqueue("test.work", {"name": "Ada"}, firm=firm)
     assert row(result.job_id).status == "pending"
-
-
-@pytest.fixture
-def statements() -> Iterator[list[str]]:
-    """Collect what is asked of the database."""
-    asked: list[str] = []
-
-    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        asked.append(sql)
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(note):
-        yield asked
-
-
-on_postgresql = pytest.mark.skipif(
-    connection.vendor != "postgresql", reason="a matter of round trips and of the wall"
-)
-
-
-@on_postgresql
-@pytest.mark.req("J-01", "T-02")
-def test_a_single_enqueue_is_one_statement_and_leaves_the_wall_closed(firm, statements):
-    assert enqueue("test.work", {"name": "x"}, firm=firm).created
-    assert [sql for sql in statements if "pg_notify" not in sql] == [
-        sql for sql in statements if "INSERT INTO jobs_jobqueue" in sql
-    ]
-    assert len(statements) in (1, 2)
-    assert table_rows("SELECT current_setting('mailroom.engine', true)")[0][0] in ("", None, "off")
-    assert table_rows("SELECT count(*) FROM jobs_jobqueue") == [(0,)]
-
-
-@on_postgresql
-@pytest.mark.req("J-01")
-def test_a_statement_used_over_and_over_is_prepared_where_that_is_allowed(firm):
-    for _ in range(10):
-        enqueue("test.work", {"name": "x"}, firm=firm)
-    prepared = (
-        "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%%INSERT INTO jobs%%'"
-    )
-    assert table_rows(prepared) == [(1,)]
-    connection.close()
-    connection.ensure_connection()
-    # As config.settings has it behind a pooler.
-    connection.connection.prepare_threshold = None
-    for _ in range(10):
-        enqueue("test.work", {"name": "x"}, firm=firm)
-    assert table_rows(prepared) == [(0,)]
 
 
 @pytest.mark.req("J-06")

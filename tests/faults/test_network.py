@@ -62,12 +62,16 @@ def test_a_worker_cut_off_in_silence_gives_up_waiting_before_its_lease_is_over(
 def test_a_transaction_left_open_by_a_worker_that_was_cut_off_ends_with_its_lease(
     queue: Scenario, proxy: Proxy, fleet: Fleet
 ) -> None:
-    queue.add(20)
+    gate = queue.gate()
+    queue.add(20, gate=gate)
+    # A heartbeat, which leaves the worker's row locked: whoever rescues its jobs needs that.
     proxy.vanish_before_commit_of("UPDATE jobs_worker")
     cut_off = fleet.start(lease_seconds=SHORT_LEASE_SECONDS, DATABASE_URL=proxy.url)
     cut_off.wait_for("worker.database_away")
 
-    fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    other = fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    other.wait_for("jobs.rescued")
+    gate.open()
     queue.wait_until_settled(timeout=10)
 
     proxy.heal()

@@ -189,7 +189,9 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_strand(crow
             if node.get("Relation Name") == "jobs_jobqueue" and node["Actual Loops"]
         ]
         used = {node.get("Index Name") for node in walked}
-        assert used <= {"job_waiting", "jobs_jobqueue_pkey", "job_claim", "job_admitted"}, used
+        assert used <= {
+            "job_waiting", "jobs_jobqueue_pkey", "job_claim", "job_lane", "job_admitted",
+        }, used  # fmt: skip
         touched = sum(
             (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
             for node in walked

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
+import psycopg
 import pytest
 from django.db import connection
 from django.db.models import F, Func
 
+from jobs.benchmarks import rows
+from jobs.benchmarks.rows import Kind
+from jobs.engine import rounds
 from jobs.engine.claim import claim
-from jobs.engine.transactions import in_transaction
+from jobs.engine.limits import Holds, pause
+from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.turns import Turns
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue_many
+from tenants.audit import Actor
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
 from tests.support.backlog import fill, make_firms
+from tests.support.databases import database_url
 from tests.support.plans import nodes
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08")]
@@ -48,7 +57,12 @@ def backlog(firm: Firm) -> Firm:
     return firm
 
 
-def claim_statements(taken: int = BATCH) -> list[Statement]:
+def claim_statements(
+    taken: int = BATCH,
+    worker_id: UUID | None = None,
+    turns: Turns | None = None,
+    **named: tuple[str, ...],
+) -> list[Statement]:
     """Claim, and return the statements it took to look and to take, without their frame."""
     seen: list[Statement] = []
 
@@ -58,7 +72,7 @@ def claim_statements(taken: int = BATCH) -> list[Statement]:
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        assert len(claim(new_worker(), BATCH, Turns())) == taken
+        assert len(claim(worker_id or new_worker(), BATCH, turns or Turns(), **named)) == taken
     return seen
 
 
@@ -66,33 +80,136 @@ def explained(statement: Statement) -> dict[str, Any]:
     """Run the statement under EXPLAIN, as the engine does, and return its plan."""
     sql, params = statement
     ((plan,),) = in_transaction(
-        lambda: table_rows(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params)
+        lambda: fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params, hot=True)
     )
     parsed = json.loads(plan) if isinstance(plan, str) else plan
     top: dict[str, Any] = parsed[0]["Plan"]
     return top
 
 
-@on_postgresql
-def test_a_claim_takes_the_claim_index_and_touches_what_it_claims(backlog):
-    touched = blocks = 0
-    for statement in claim_statements():
+@dataclass(frozen=True)
+class Effort:
+    """What statements came to: the indexes gone by, the entries and rows read, the pages touched."""
+
+    indexes: set[str]
+    touched: float
+    pages: int
+
+
+def effort(statements: list[Statement]) -> Effort:
+    """Run them again under EXPLAIN, and add up; no plan may read the table or sort the backlog."""
+    indexes: set[str] = set()
+    touched = 0.0
+    pages = 0
+    for statement in statements:
         plan = list(nodes(explained(statement)))
-        scans = [node for node in plan if node.get("Relation Name") == "jobs_jobqueue"]
+        scans = [
+            node
+            for node in plan
+            if node.get("Relation Name") == "jobs_jobqueue" and node["Actual Loops"]
+        ]
         assert not [node for node in scans if node["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")]
-        used = {node["Index Name"] for node in scans if "Index Name" in node}
-        assert "job_claim" in used
-        assert used <= {"job_claim", "jobs_jobqueue_pkey"}
-        assert not [node for node in plan if node["Node Type"] in ("WindowAgg", "Sort")]
+        indexed = [node for node in scans if "Index Name" in node]
+        indexes |= {node["Index Name"] for node in indexed}
         touched += sum(
             (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-            for node in scans
-            if "Index Name" in node
+            for node in indexed
         )
-        blocks += plan[0]["Shared Hit Blocks"] + plan[0]["Shared Read Blocks"]
-    # Per firm a step and a look, per job a pick and a write: nothing grows with the backlog.
-    assert touched <= 4 * (FIRMS + 1) + 4 * BATCH
-    assert blocks < 10_000
+        pages += plan[0]["Shared Hit Blocks"] + plan[0]["Shared Read Blocks"]
+    return Effort(indexes, touched, pages)
+
+
+# Per firm a step and a look, per job a pick and a write: nothing grows with the backlog.
+FEW_ROWS = 4 * (FIRMS + 1) + 4 * BATCH
+FEW_PAGES = 10_000
+
+
+@on_postgresql
+def test_a_claim_takes_the_claim_index_and_touches_what_it_claims(backlog):
+    spent = effort(claim_statements())
+    assert "job_claim" in spent.indexes
+    assert spent.indexes <= {"job_claim", "jobs_jobqueue_pkey"}
+    assert spent.touched <= FEW_ROWS
+    assert spent.pages < FEW_PAGES
+
+
+@on_postgresql
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"categories": ("maintenance",)},
+        {"job_types": ("bench_noop", "noop")},
+        {"categories": ("maintenance", "sync"), "job_types": ("noop",)},
+    ],
+)
+def test_a_claim_of_some_kinds_of_jobs_touches_nothing_of_the_others(backlog, named):
+    rows.fill({backlog.pk: BACKLOG}, Kind(job_type="other", category="export", age_seconds=99_999))
+    spent = effort(claim_statements(**named))
+    assert "job_lane" in spent.indexes
+    assert spent.indexes <= {"job_lane", "jobs_jobqueue_pkey"}
+    assert spent.touched <= FEW_ROWS
+    assert spent.pages < FEW_PAGES
+
+
+@on_postgresql
+@pytest.mark.req("J-23")
+@pytest.mark.parametrize("stop", ["cap", "inactive", "pause"])
+def test_the_long_line_of_a_firm_that_was_just_stopped_is_not_walked(backlog, stop):
+    match stop:
+        case "cap":
+            Firm.objects.filter(pk=backlog.pk).update(running_cap=1)
+        case "inactive":
+            Firm.objects.filter(pk=backlog.pk).update(active=False)
+        case "pause":
+            pause(Holds(backlog.pk), "", "", reason="test", until=None, by=Actor("cli"))
+    spent = effort(claim_statements())
+    assert spent.touched <= FEW_ROWS
+    assert spent.pages < FEW_PAGES
+
+
+@on_postgresql
+def test_a_take_leaves_out_a_firm_that_was_stopped_since_the_look(backlog):
+    _, take = claim_statements()
+    Firm.objects.filter(pk=backlog.pk).update(running_cap=1)
+    assert effort([take]).touched <= FEW_ROWS
+
+
+@pytest.fixture
+def five_lines(db: None) -> list[int]:
+    """Give five firms 4,000 jobs each."""
+    firms = make_firms(5)
+    fill(dict.fromkeys(firms, BACKLOG // 5))
+    return firms
+
+
+@on_postgresql
+def test_within_a_round_a_claim_does_not_look_and_passes_what_it_took_before(
+    five_lines, monkeypatch
+):
+    monkeypatch.setattr(rounds, "ROUND_SECONDS", 60.0)
+    worker_id, turns = new_worker(), Turns()
+    claim_statements(BATCH, worker_id, turns)
+    for _ in range(9):
+        (take,) = claim_statements(BATCH, worker_id, turns)
+    # Nine hundred jobs in flight stand before those it takes.
+    assert effort([take]).touched <= 3 * BATCH
+
+
+@on_postgresql
+def test_within_a_round_a_claim_passes_the_dead_rows_that_an_old_snapshot_keeps(
+    five_lines, monkeypatch
+):
+    monkeypatch.setattr(rounds, "ROUND_SECONDS", 60.0)
+    worker_id, turns = new_worker(), Turns()
+    with psycopg.connect(database_url()) as other:
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT 1")
+        for _ in range(20):
+            claims = claim(worker_id, 5 * BATCH, turns)
+            rows.complete([one.job_id for one in claims])
+        (take,) = claim_statements(BATCH, worker_id, turns)
+        everything = claim_statements(BATCH, worker_id, Turns())
+        assert effort([take]).pages * 5 < effort(everything).pages
 
 
 @on_postgresql
@@ -131,22 +248,37 @@ def test_claims_are_hot_updates(backlog):
     assert after_hot - before_hot >= 0.95 * claimed
 
 
+SOME_KINDS = {"categories": ("maintenance",), "job_types": ("noop", "other")}
+
+
 @on_sqlite
-def test_every_look_of_a_claim_goes_by_an_index(backlog):
-    statements = claim_statements()
+@pytest.mark.parametrize(
+    ("named", "indexes"),
+    [({}, {"job_claim", "job_admitted"}), (SOME_KINDS, {"job_lane", "job_admitted"})],
+)
+def test_every_look_of_a_claim_goes_by_an_index(backlog, named, indexes):
+    statements = claim_statements(**named)
     assert statements
+    allowed = {*indexes, "sqlite_autoindex"}
     for statement in statements:
         sql, params = statement
         details = [row[-1] for row in table_rows(f"EXPLAIN QUERY PLAN {sql}", params)]
         of_jobs = [text for text in details if {"q", "j"} & set(text.split()[1:2])]
         assert of_jobs
         assert all(text.startswith("SEARCH") for text in of_jobs), details
-        assert all("job_claim" in text or "sqlite_autoindex" in text for text in of_jobs), details
+        assert all(any(index in text for index in allowed) for text in of_jobs), details
         assert not [text for text in details if "TEMP B-TREE" in text], details
 
 
 @on_sqlite
-def test_the_backlog_does_not_grow_the_work_of_a_claim(backlog):
+@pytest.mark.parametrize("state", ["one line", "capped", "other kinds"])
+def test_the_backlog_does_not_grow_the_work_of_a_claim(backlog, state):
+    named: dict[str, tuple[str, ...]] = {}
+    if state == "capped":
+        Firm.objects.filter(pk=backlog.pk).update(running_cap=1)
+    if state == "other kinds":
+        rows.fill({backlog.pk: BACKLOG}, Kind(job_type="zzz", category="export", age_seconds=9e4))
+        named = SOME_KINDS
     steps = 0
 
     def count() -> int:
@@ -159,7 +291,7 @@ def test_the_backlog_does_not_grow_the_work_of_a_claim(backlog):
     # Called every thousand instructions of SQLite's machine.
     connection.connection.set_progress_handler(count, 1_000)
     try:
-        assert len(claim(worker_id, BATCH, Turns())) == BATCH
+        assert len(claim(worker_id, BATCH, Turns(), **named)) == BATCH
     finally:
         connection.connection.set_progress_handler(None, 0)
     assert steps < 200
@@ -192,7 +324,7 @@ def test_the_claim_writes_what_is_listed_here_and_nothing_else(firm):
 
 
 @pytest.mark.req("J-01")
-def test_the_table_has_seven_indexes_and_no_more():
+def test_the_table_has_eight_indexes_and_no_more():
     with connection.cursor() as cursor:
         found = connection.introspection.get_constraints(cursor, "jobs_jobqueue")
     indexed = {
@@ -200,7 +332,7 @@ def test_the_table_has_seven_indexes_and_no_more():
         for name, about in found.items()
         if about["index"] or about["unique"] or about["primary_key"]
     }
-    assert len(indexed) == 7, indexed
+    assert len(indexed) == 8, indexed
     assert indexed > {
-        "job_claim", "job_waiting", "job_admitted", "job_firm", "job_expiry", "job_live_key_once",
+        "job_claim", "job_lane", "job_waiting", "job_admitted", "job_firm", "job_expiry", "job_live_key_once",
     }  # fmt: skip

@@ -12,15 +12,13 @@ import pytest
 from django.db import OperationalError
 
 from jobs.engine import admit, heads, lease, release, rescue, settle
-from jobs.engine.dialects.base import Claimable
+from jobs.engine.dialects.claiming import Claimable
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.settle import SettleReport
 from jobs.worker import completer, loop, started, state
 from jobs.worker.started import Started
 from jobs.worker.state import Lease
-from tests.support.mutation import Fault, Rewrite, Seen, Without
-
-FENCE = " AND j.lease_token = r.token"
+from tests.support.mutation import Fault, Rewrite, Seen, Without, settle_without_fence
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 MUTANTS: dict[str, Fault] = {
-    "no fence in settle": Rewrite(settle, FENCE),
+    "no fence in settle": settle_without_fence,
     "living workers marked dead": Rewrite(rescue, "AND lease_expires_at < ", "AND '' < "),
     "trust without end": trust_forever,
     "trust counted from the answer": trust_from_the_answer_on,

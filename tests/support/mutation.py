@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from jobs.engine import completions, settle
+
 
 class Seen(list[str]):
     """Which of a mutant's faults were met by what ran."""
 
 
 Fault = Callable[[pytest.MonkeyPatch, Seen], None]
+
+FENCE = " AND j.lease_token = r.token"
+
+# What a module of the engine runs its statements with.
+RUNNERS = ("fetch", "run", "fetch_alone", "run_alone", "fetch_in_one_trip")
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Rewrite:
     new: str = ""
 
     def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-        for name in ("fetch", "run"):
+        for name in RUNNERS:
             if hasattr(self.module, name):
                 original = getattr(self.module, name)
                 monkeypatch.setattr(self.module, name, self._rewritten(original, seen))
@@ -53,3 +60,9 @@ class Without:
 
         assert hasattr(self.module, self.name)
         monkeypatch.setattr(self.module, self.name, nothing)
+
+
+def settle_without_fence(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Write outcomes whoever holds the job by now, on the short way and on the long one."""
+    for module in (settle, completions):
+        Rewrite(module, FENCE)(monkeypatch, seen)

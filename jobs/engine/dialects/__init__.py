@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from django.db import connection
 
 from jobs.engine.dialects.base import Column, Dialect
@@ -13,6 +15,7 @@ __all__ = ["Column", "Dialect", "current"]
 _DIALECTS: dict[str, Dialect] = {"postgresql": PostgresDialect(), "sqlite": SqliteDialect()}
 
 
+@cache
 def current() -> Dialect:
-    """Return the dialect of the default database."""
+    """Return the dialect of the default database, which stays what it is."""
     return _DIALECTS[connection.vendor]

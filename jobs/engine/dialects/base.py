@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from jobs.engine.clock import frozen_now
+from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
 
-LAST_FIRM = 2**63 - 1
 
-
-class Column(Enum):
+class Column(StrEnum):
     """The types a row of parameters is made of."""
 
     UUID = "uuid"
@@ -25,50 +24,6 @@ class Column(Enum):
     TEXT = "text"
     BOOLEAN = "boolean"
     TIME = "timestamptz"
-
-
-@dataclass(frozen=True)
-class Leg:
-    """A straight way along the firms of one priority: behind `after`, up to and with `until`."""
-
-    priority: int
-    after: int
-    until: int
-
-
-@dataclass(frozen=True)
-class Walk:
-    """A way along the firms of one priority: from behind `after` to `until`, round the end.
-
-    Where both are the same it is the whole round.
-    """
-
-    priority: int
-    after: int
-    until: int
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        """The way in straight parts."""
-        if self.after < self.until:
-            return (Leg(self.priority, self.after, self.until),)
-        return (Leg(self.priority, self.after, LAST_FIRM), Leg(self.priority, 0, self.until))
-
-
-@dataclass(frozen=True)
-class Claimable:
-    """The condition that a job (alias `q`) may be claimed now, and its parameters."""
-
-    sql: str
-    params: Sequence[Any]
-
-
-@dataclass(frozen=True)
-class Share:
-    """How many jobs of a firm to take."""
-
-    firm_id: int
-    jobs: int
 
 
 # What a claim returns of each job, besides the seconds it waited.
@@ -107,6 +62,10 @@ class Dialect(ABC):
     json_cast: str
     # Keeps the planner from merging a CTE into the query around it.
     materialized: str
+    # The end of a subquery that the planner would merge; it keeps no rows, as a CTE does.
+    apart: str
+    # Whether statements can follow each other without waiting, as one transaction.
+    has_pipelines: bool
 
     def now_sql(self) -> str:
         """Return the expression for the database's time; the test kit can stop it."""
@@ -135,13 +94,25 @@ class Dialect(ABC):
 
     @abstractmethod
     def rows_sql(
-        self, alias: str, columns: dict[str, Column], rows: Sequence[Sequence[Any]]
+        self,
+        alias: str,
+        columns: dict[str, Column],
+        rows: Sequence[Sequence[Any]],
+        *,
+        hot: bool = False,
     ) -> tuple[str, list[Any]]:
-        """Return a FROM item of `rows` with these typed columns, and its parameters."""
+        """Return a FROM item of `rows` with these typed columns, and its parameters.
+
+        Those of a `hot` statement, and of no other, travel in the database's own form.
+        """
 
     @abstractmethod
     def value(self, column: Column, value: Any) -> Any:
         """Return one parameter in the form the database stores it."""
+
+    @abstractmethod
+    def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
+        """Return the parameters of `row_sql`."""
 
     @abstractmethod
     def read_uuid(self, value: Any) -> Any:
@@ -168,10 +139,8 @@ class Dialect(ABC):
         """Return the expression for the job id inside a lock's holder (`job:<id>`)."""
 
     @abstractmethod
-    def firms_with_work(
-        self, walks: Sequence[Walk], claimable: Claimable, most: int
-    ) -> tuple[int, list[int]] | None:
-        """Return the first `most` firms that have a claimable job, in turn, and their priority.
+    def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
+        """Return the first `most` firms that have a claimable job.
 
         The walks are tried in order, and the first one that meets such a firm is the one that
         counts. Reads nothing but the claim index and, of each firm, its first claimable job.
@@ -187,10 +156,8 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def row_sql(
-        self, alias: str, columns: dict[str, Column], row: Sequence[Any]
-    ) -> tuple[str, list[Any]]:
-        """Return a table of one row for a FROM clause, as `rows_sql` does for many."""
+    def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
+        """Return a FROM item of one row with these typed columns; its parameters are `values`."""
 
     @abstractmethod
     def outlook_sql(
@@ -206,6 +173,14 @@ class Dialect(ABC):
         """Return a table of one row for a FROM clause: it opens the wall for its statement.
 
         None where a statement by itself is no gain.
+        """
+
+    @abstractmethod
+    def trip(self) -> AbstractContextManager[None]:
+        """Make what runs inside a transaction of the engine, in one round trip.
+
+        Only where `has_pipelines`, and outside every transaction. Rows are fetched behind it: inside,
+        that would cost a round trip more.
         """
 
     @abstractmethod

@@ -2,90 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connection, connections
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
-from jobs.engine.dialects.base import (
-    CLAIM_COLUMNS,
-    Claimable,
-    Column,
-    Dialect,
-    Share,
-    Walk,
-)
-from tenants.scope import ENGINE_SETTING
+from jobs.engine.dialects import postgresql_claim
+from jobs.engine.dialects.base import Column, Dialect
+from jobs.engine.dialects.claiming import Claimable, Leg, Met, Share, Walk
+from jobs.engine.dialects.packed import packed
+from jobs.engine.dialects.postgresql_claim import Statement
+from tenants.scope import ENGINE_SETTING, set_local
 
 LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.
 TRANSIENT_STATES = frozenset({"40P01", "40001", LOCK_NOT_AVAILABLE})
 
-# Where a text for each value costs most.
-BINARY_COLUMNS = frozenset({Column.UUID, Column.BIGINT, Column.FLOAT, Column.TEXT})
 
-# Steps over the firms by the claim index, leg after leg, until enough have work or the priority of
-# those who have is behind. OFFSET 0 keeps each part from being worked into the next: a step is asked
-# once, and compares with plain values, which is all that row level security lets into an index
-# condition. As scalar subqueries, step and look cannot turn into a scan of the backlog. Each is
-# ordered as the claim index is, to the end: any other index would have to sort, so the planner never
-# walks a firm's history by one that holds finished jobs too.
-FIRMS_SQL = """
-WITH RECURSIVE legs AS (
-    SELECT %s::smallint[] AS priority, %s::bigint[] AS after, %s::bigint[] AS until
-), walk (leg, priority, firm_id, has_work, met) AS (
-    SELECT 1, legs.priority[1], legs.after[1], false, false FROM legs
-    UNION ALL
-    SELECT next.leg, next.priority, step.firm_id, look.has_work, walk.met OR look.has_work
-    FROM walk CROSS JOIN LATERAL (
-        SELECT here.leg, legs.priority[here.leg], legs.until[here.leg],
-               coalesce(walk.firm_id, legs.after[here.leg])
-        FROM legs, (SELECT walk.leg + (walk.firm_id IS NULL)::integer) AS here (leg)
-        OFFSET 0
-    ) AS next (leg, priority, until, after)
-    CROSS JOIN LATERAL (
-        SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-                WHERE q.ready AND q.priority = next.priority
-                  AND q.firm_id > next.after AND q.firm_id <= next.until
-                ORDER BY q.firm_id, q.scheduled_at LIMIT 1)
-        OFFSET 0
-    ) AS step (firm_id)
-    CROSS JOIN LATERAL (
-        SELECT (SELECT 1 FROM jobs_jobqueue q
-                WHERE q.ready AND q.priority = next.priority
-                  AND q.firm_id = step.firm_id AND {claimable}
-                ORDER BY q.scheduled_at, q.job_id LIMIT 1) IS NOT NULL
-        OFFSET 0
-    ) AS look (has_work)
-    WHERE next.priority IS NOT NULL AND (next.priority = walk.priority OR NOT walk.met)
-)
-SELECT priority, firm_id FROM walk WHERE has_work LIMIT %s
-"""
-
-CLAIM_SQL = """
-WITH picked AS MATERIALIZED (
-    SELECT due.job_id
-    FROM unnest(%s::bigint[], %s::integer[]) AS share (firm_id, jobs)
-    CROSS JOIN LATERAL (
-        SELECT q.job_id FROM jobs_jobqueue q
-        WHERE q.ready AND q.priority = %s AND q.firm_id = share.firm_id AND {claimable}
-        ORDER BY q.scheduled_at, q.job_id
-        LIMIT share.jobs
-        FOR UPDATE SKIP LOCKED
-    ) AS due
-    LIMIT %s
-)
-UPDATE jobs_jobqueue AS j
-SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now}, started_at = NULL,
-    lease_token = nextval('jobs_lease_token'), worker_id = %s, updated_at = {now}
-FROM picked
-WHERE j.job_id = picked.job_id
-RETURNING {columns}, extract(epoch FROM {now} - j.scheduled_at)::double precision
-"""
+# Or the server plans a hot statement anew each time, for a few rows less.
+PLAN_ONCE = {"plan_cache_mode": "force_generic_plan"}
 
 
 class PostgresDialect(Dialect):
@@ -96,6 +36,8 @@ class PostgresDialect(Dialect):
     skip_locked = "FOR UPDATE SKIP LOCKED"
     json_cast = "::jsonb"
     materialized = "MATERIALIZED"
+    apart = "OFFSET 0"
+    has_pipelines = True
 
     def live_now_sql(self) -> str:
         """Return the statement's start: stable within it, unlike the transaction's."""
@@ -118,19 +60,30 @@ class PostgresDialect(Dialect):
         return f"date_trunc('minute', {moment})"
 
     def rows_sql(
-        self, alias: str, columns: dict[str, Column], rows: Sequence[Sequence[Any]]
+        self,
+        alias: str,
+        columns: dict[str, Column],
+        rows: Sequence[Sequence[Any]],
+        *,
+        hot: bool = False,
     ) -> tuple[str, list[Any]]:
         """Return an unnest of one array per column."""
-        params = [[row[index] for row in rows] for index in range(len(columns))]
-        arrays = ", ".join(
-            f"{'%b' if _travels_binary(column, values) else '%s'}::{column.value}[]"
-            for column, values in zip(columns.values(), params, strict=True)
-        )
-        return f"unnest({arrays}) AS {alias} ({', '.join(columns)})", list(params)
+        params: list[Any] = [[row[index] for row in rows] for index in range(len(columns))]
+        if hot:
+            params = [
+                packed(column, values)
+                for column, values in zip(columns.values(), params, strict=True)
+            ]
+        arrays = ", ".join(f"%s::{column}[]" for column in columns.values())
+        return f"unnest({arrays}) AS {alias} ({', '.join(columns)})", params
 
     def value(self, column: Column, value: Any) -> Any:
         """Return the value as it is: psycopg adapts it."""
         return value
+
+    def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
+        """Return them as they are: psycopg adapts them."""
+        return list(row)
 
     def read_uuid(self, value: Any) -> Any:
         """Return the id as it is: psycopg makes it."""
@@ -152,50 +105,58 @@ class PostgresDialect(Dialect):
         """Cut and cast."""
         return f"substr({holder}, 5)::uuid"
 
-    def firms_with_work(
-        self, walks: Sequence[Walk], claimable: Claimable, most: int
-    ) -> tuple[int, list[int]] | None:
+    def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
         """Walk in one statement."""
-        sql, params = _firms(walks, claimable, most)
-        with self.hot_cursor() as cursor:
-            cursor.execute(sql, params)
-            found = cursor.fetchall()
-        return (found[0][0], [firm_id for _, firm_id in found]) if found else None
+        found = self._fetch_hot([postgresql_claim.walk(_legs(walks), claimable, most)])
+        if not found:
+            return None
+        capped = frozenset(firm_id for _, firm_id, is_capped in found if is_capped)
+        return Met(found[0][0], [firm_id for _, firm_id, _ in found], capped)
 
     def take(
         self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
     ) -> list[tuple[Any, ...]]:
-        """Take in one statement."""
-        columns = ", ".join(
-            f"j.{column}::text" if column == "payload" else f"j.{column}"
-            for column in CLAIM_COLUMNS
-        )
-        params = [
-            [share.firm_id for share in shares],
-            [share.jobs for share in shares],
-            priority,
-            *claimable.params,
-            sum(share.jobs for share in shares),
-            worker_id,
-        ]
-        sql = CLAIM_SQL.format(claimable=claimable.sql, now=self.now_sql(), columns=columns)
-        with self.hot_cursor() as cursor:
-            cursor.execute(sql, params)
-            rows: list[tuple[Any, ...]] = cursor.fetchall()
-            return rows
+        """Take in one statement, and in one more where firms have a cap."""
+        statements = []
+        for capped in (False, True):
+            dealt = [share for share in shares if share.capped is capped]
+            if dealt:
+                values = [(share.firm_id, share.jobs, *share.after) for share in dealt]
+                table = self.rows_sql("turn", postgresql_claim.SHARE, values, hot=True)
+                statements.append(
+                    postgresql_claim.take(
+                        worker_id, priority, dealt, table, claimable, self.now_sql()
+                    )
+                )
+        return self._fetch_hot(statements)
 
-    def row_sql(
-        self, alias: str, columns: dict[str, Column], row: Sequence[Any]
-    ) -> tuple[str, list[Any]]:
+    def _fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        """Return the rows of all; outside a transaction, as one transaction in one round trip."""
+        cursors = []
+        with nullcontext() if connection.in_atomic_block else self.trip():
+            for sql, params in statements:
+                cursors.append(self.hot_cursor())
+                cursors[-1].execute(sql, params)
+        return [row for cursor in cursors for row in cursor.fetchall()]
+
+    @contextmanager
+    def trip(self) -> Iterator[None]:
+        """Open a pipeline, which is a transaction, and set for it what a transaction needs."""
+        connection.ensure_connection()
+        with connection.wrap_database_errors, connection.connection.pipeline():
+            set_local(ENGINE_SETTING, "on", **PLAN_ONCE)
+            yield
+
+    def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
         """Return it as VALUES: an array for each column takes longer to make."""
-        values = ", ".join(f"%s::{column.value}" for column in columns.values())
-        return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})", list(row)
+        values = ", ".join(f"%s::{column}" for column in columns.values())
+        return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})"
 
     def outlook_sql(
         self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
     ) -> tuple[str, list[Any]] | None:
         """Return one SELECT."""
-        firms, params = _firms(walks, claimable, 1)
+        firms, params = postgresql_claim.walk(_legs(walks), claimable, 1)
         answers = ", ".join([f"EXISTS ({firms})", *conditions])
         return f"SELECT {answers} FROM {self.engine_wall_sql('wall')}", params
 
@@ -205,14 +166,17 @@ class PostgresDialect(Dialect):
 
     def hot_cursor(self) -> Any:
         """Return one that binds on the server, and prepares what DATABASES allows it to."""
-        connection.close_if_health_check_failed()
-        connection.ensure_connection()
-        # As connection.cursor() does it, whose class is the same for every statement.
-        cursor: Any = cast("Any", ServerBindingCursor)(connection.connection)
+        # `connection` would look for it at each attribute.
+        database: Any = connections[DEFAULT_DB_ALIAS]
+        database.close_if_health_check_failed()
+        if database.connection is None:
+            database.ensure_connection()
+        # As its cursor() does it, whose class is the same for every statement.
+        cursor: Any = cast("Any", ServerBindingCursor)(database.connection)
         cursor.format = Format.BINARY
-        if connection.queries_logged:
-            return connection.make_debug_cursor(cursor)
-        return connection.make_cursor(cursor)
+        if database.queries_logged:
+            return database.make_debug_cursor(cursor)
+        return database.make_cursor(cursor)
 
     def database_is_settled_sql(self, seconds: float) -> str:
         """Compare with the server's start."""
@@ -246,18 +210,5 @@ class PostgresDialect(Dialect):
         return getattr(error.__cause__, "sqlstate", None) in TRANSIENT_STATES
 
 
-def _firms(walks: Sequence[Walk], claimable: Claimable, most: int) -> tuple[str, list[Any]]:
-    legs = [leg for walk in walks for leg in walk.legs]
-    params = [
-        [leg.priority for leg in legs],
-        [leg.after for leg in legs],
-        [leg.until for leg in legs],
-        *claimable.params,
-        most,
-    ]
-    return FIRMS_SQL.format(claimable=claimable.sql), params
-
-
-def _travels_binary(column: Column, values: list[Any]) -> bool:
-    """Say whether an array may be sent in binary: it says of what only where it holds something."""
-    return column in BINARY_COLUMNS and bool(values) and None not in values
+def _legs(walks: Sequence[Walk]) -> list[Leg]:
+    return [leg for walk in walks for leg in walk.legs]

@@ -8,49 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import OperationalError, connection
 
-from jobs.engine.dialects.base import (
-    CLAIM_COLUMNS,
-    Claimable,
-    Column,
-    Dialect,
-    Leg,
-    Share,
-    Walk,
-)
+from jobs.engine.dialects import sqlite_claim
+from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Dialect
+from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
 
 # The form Django stores, always with six digits so that texts compare as times do.
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
-
-# The firms of one leg that have a claimable job.
-FIRMS_SQL = """
-WITH RECURSIVE step (firm_id) AS (
-    SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-            WHERE q.ready AND q.priority = %s AND q.firm_id > %s AND q.firm_id <= %s
-            ORDER BY q.firm_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-            WHERE q.ready AND q.priority = %s AND q.firm_id > step.firm_id AND q.firm_id <= %s
-            ORDER BY q.firm_id LIMIT 1)
-    FROM step WHERE step.firm_id IS NOT NULL
-)
-SELECT step.firm_id FROM step
-WHERE step.firm_id IS NOT NULL
-  AND (SELECT 1 FROM jobs_jobqueue q
-       WHERE q.ready AND q.priority = %s AND q.firm_id = step.firm_id AND {claimable} LIMIT 1)
-LIMIT %s
-"""
-
-PICK_SQL = """
-SELECT q.job_id FROM jobs_jobqueue q
-WHERE q.ready AND q.priority = %s AND q.firm_id = %s AND {claimable}
-ORDER BY q.scheduled_at, q.job_id LIMIT %s
-"""
 
 CLAIM_SQL = """
 UPDATE jobs_jobqueue AS j
@@ -68,7 +38,9 @@ class SqliteDialect(Dialect):
     for_no_key_update = ""
     skip_locked = ""
     json_cast = ""
+    has_pipelines = False
     materialized = ""
+    apart = ""
 
     def live_now_sql(self) -> str:
         """Return the statement's time, to the millisecond SQLite knows."""
@@ -94,7 +66,12 @@ class SqliteDialect(Dialect):
         return f"(strftime('%%Y-%%m-%%d %%H:%%M', {moment}) || ':00.000000')"
 
     def rows_sql(
-        self, alias: str, columns: dict[str, Column], rows: Sequence[Sequence[Any]]
+        self,
+        alias: str,
+        columns: dict[str, Column],
+        rows: Sequence[Sequence[Any]],
+        *,
+        hot: bool = False,
     ) -> tuple[str, list[Any]]:
         """Return json_each over one text of all rows."""
         picks = ", ".join(
@@ -115,6 +92,10 @@ class SqliteDialect(Dialect):
         if column is Column.TIME:
             return value.astimezone(UTC).strftime(TIME_FORMAT)
         return int(value) if column is Column.BOOLEAN else value
+
+    def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
+        """Spell each."""
+        return [self.value(kind, cell) for kind, cell in zip(columns.values(), row, strict=True)]
 
     def read_uuid(self, value: Any) -> Any:
         """Parse the 32 hex digits."""
@@ -147,41 +128,34 @@ class SqliteDialect(Dialect):
         """Cut to the hex digits Django stores."""
         return f"replace(substr({holder}, 5), '-', '')"
 
-    def firms_with_work(
-        self, walks: Sequence[Walk], claimable: Claimable, most: int
-    ) -> tuple[int, list[int]] | None:
+    def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
         """Walk leg by leg: a statement costs nothing here."""
-        for walk in walks:
-            met: list[int] = []
-            for leg in walk.legs:
-                if len(met) < most:
-                    met += self._firms_on(leg, claimable, most - len(met))
-            if met:
-                return walk.priority, met
-        return None
-
-    def _firms_on(self, leg: Leg, claimable: Claimable, most: int) -> list[int]:
         with connection.cursor() as cursor:
-            cursor.execute(
-                FIRMS_SQL.format(claimable=claimable.sql),
-                [
-                    *(leg.priority, leg.after, leg.until),
-                    *(leg.priority, leg.until),
-                    *(leg.priority, *claimable.params, most),
-                ],
-            )
-            return [row[0] for row in cursor.fetchall()]
+            wanted = sqlite_claim.lanes(cursor, claimable)
+            for walk in walks:
+                met: list[tuple[int, bool]] = []
+                for leg in walk.legs:
+                    if len(met) < most:
+                        rest = most - len(met)
+                        met += sqlite_claim.firms_on(cursor, leg, wanted, claimable, rest)
+                if met:
+                    capped = frozenset(firm_id for firm_id, is_capped in met if is_capped)
+                    return Met(walk.priority, [firm_id for firm_id, _ in met], capped)
+        return None
 
     def take(
         self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
     ) -> list[tuple[Any, ...]]:
         """Look, then take: nobody else writes meanwhile."""
-        sql = PICK_SQL.format(claimable=claimable.sql)
         picked: list[str] = []
         with connection.cursor() as cursor:
+            wanted = sqlite_claim.lanes(cursor, claimable)
             for share in shares:
-                cursor.execute(sql, [priority, share.firm_id, *claimable.params, share.jobs])
-                picked += [row[0] for row in cursor.fetchall()]
+                mark = (
+                    self.value(Column.TIME, share.after.scheduled_at),
+                    self.value(Column.UUID, share.after.job_id),
+                )
+                picked += sqlite_claim.pick(cursor, priority, share, mark, wanted, claimable)
             return self._write(cursor, picked, worker_id) if picked else []
 
     def _write(self, cursor: Any, job_ids: list[str], worker_id: UUID) -> list[tuple[Any, ...]]:
@@ -205,11 +179,9 @@ class SqliteDialect(Dialect):
         taken: list[tuple[Any, ...]] = cursor.fetchall()
         return taken
 
-    def row_sql(
-        self, alias: str, columns: dict[str, Column], row: Sequence[Any]
-    ) -> tuple[str, list[Any]]:
-        """Return it as one of many."""
-        return self.rows_sql(alias, columns, [row])
+    def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
+        """Return it as a SELECT of parameters."""
+        return f"(SELECT {', '.join(f'%s AS {name}' for name in columns)}) AS {alias}"
 
     def outlook_sql(
         self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
@@ -220,6 +192,10 @@ class SqliteDialect(Dialect):
     def engine_wall_sql(self, alias: str) -> str | None:
         """Return nothing: no wall, no round trips."""
         return None
+
+    def trip(self) -> AbstractContextManager[None]:
+        """Refuse: there are no round trips to be saved."""
+        raise NotImplementedError("SQLite has no pipelines")
 
     def hot_cursor(self) -> Any:
         """Return one like any other: the module keeps the last statements compiled."""

@@ -7,18 +7,16 @@ import pytest
 from jobs import executor
 from jobs.engine import heads, lease, release, rescue, restart, retry, settle
 from jobs.engine.claim import Claim
-from jobs.engine.dialects import postgresql, sqlite
+from jobs.engine.dialects import postgresql_claim, sqlite
 from jobs.engine.turns import Place, Turns
 from jobs.outcomes import DeadLettered, Failure, Outcome
 from jobs.states import DeadReason
-from tests.support.mutation import Fault, Rewrite, Seen, Without
-
-FENCE = " AND j.lease_token = r.token"
+from tests.support.mutation import FENCE, Fault, Rewrite, Seen, Without, settle_without_fence
 
 
 def count_at_failure(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Count an attempt when it ends: a job that kills its workers is tried for ever."""
-    for module in (postgresql, sqlite):
+    for module in (postgresql_claim, sqlite):
         counting = "attempts = j.attempts + 1"
         assert counting in module.CLAIM_SQL
         without = module.CLAIM_SQL.replace(counting, "attempts = j.attempts")
@@ -50,7 +48,7 @@ def forget_whose_turn_it_is(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None
 
 
 MUTANTS: dict[str, Fault] = {
-    "no fence in settle": Rewrite(settle, FENCE),
+    "no fence in settle": settle_without_fence,
     "no fence in release": Rewrite(release, FENCE),
     "unguarded rescue": Rewrite(rescue, FENCE),
     "attempts counted at failure": count_at_failure,

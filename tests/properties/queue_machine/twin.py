@@ -14,8 +14,9 @@ from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import stopped_at
 from jobs.engine.freed import Freed
 from jobs.engine.held import held_by
-from jobs.engine.insert import NewJob, insert
+from jobs.engine.insert import insert
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
+from jobs.engine.new_jobs import NewJob
 from jobs.engine.settle import Settlement, settle
 from jobs.engine.transactions import in_transaction, reading
 from jobs.engine.turns import Turns

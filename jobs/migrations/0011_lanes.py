@@ -1,0 +1,54 @@
+"""An index of ready jobs by kind, for workers of some categories or types only.
+
+Built beside the traffic where the database can: the queue goes on meanwhile. A build that breaks
+off leaves an invalid index, which has to be dropped before the migration is run again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import migrations, models
+from django.db.models import Q
+
+
+class AddIndexInPassing(migrations.AddIndex):
+    """Adds the index, and on PostgreSQL without barring writes meanwhile."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        """Build it."""
+        if schema_editor.connection.vendor != "postgresql":
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+            return
+        model = to_state.apps.get_model(app_label, self.model_name)
+        schema_editor.add_index(model, self.index, concurrently=True)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        """Drop it."""
+        if schema_editor.connection.vendor != "postgresql":
+            super().database_backwards(app_label, schema_editor, from_state, to_state)
+            return
+        model = from_state.apps.get_model(app_label, self.model_name)
+        schema_editor.remove_index(model, self.index, concurrently=True)
+
+
+class Migration(migrations.Migration):
+    # An index is built in passing only outside a transaction.
+    atomic = False
+
+    dependencies = [("jobs", "0010_in_place")]
+
+    operations = [
+        AddIndexInPassing(
+            model_name="jobqueue",
+            index=models.Index(
+                fields=["category", "job_type", "priority", "firm", "scheduled_at", "job_id"],
+                condition=Q(ready=True),
+                name="job_lane",
+            ),
+        ),
+    ]
