@@ -102,7 +102,7 @@ def take_one(worker_id: UUID | None = None) -> Claim:
 def take_started(worker_id: UUID) -> Claim:
     """Claim the only job there is and note that its handler starts."""
     only = take_one(worker_id)
-    assert note_running(worker_id, [only.job_id])
+    assert note_running(worker_id, only.job_id.bytes)
     return only
 
 

@@ -27,6 +27,8 @@ class Flag:
 class Signals:
     """Set by the worker, seen by the handler at its next call of `ctx`."""
 
+    __slots__ = ("_guard", "_shields", "cancel_requested", "lease_lost", "timed_out")
+
     def __init__(self, lease_lost: Flag | None = None) -> None:
         self.lease_lost = lease_lost or Flag()
         self.cancel_requested = Flag()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -80,14 +80,13 @@ def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
     return touched == 1
 
 
-def note_running(worker_id: UUID, job_ids: Iterable[UUID]) -> bool:
-    """Write down the jobs whose handlers are started, before they start.
+def note_running(worker_id: UUID, ids: bytes) -> bool:
+    """Write down the jobs whose handlers are started, before they start; ids as `pack_ids` spells.
 
     If the worker dies, these attempts count; the attempts of its other claims are given back.
     False: the worker was marked dead, and nothing may be started.
     """
     dialect = dialects.current()
-    ids = pack_ids(job_ids)
     touched = run_alone(
         "UPDATE jobs_worker SET running = %s WHERE id = %s AND dead_at IS NULL",
         [ids, dialect.value(Column.UUID, worker_id)],

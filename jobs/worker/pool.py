@@ -260,7 +260,7 @@ class Pool:
         if self._abandoned:
             return
         lease = self._state.lease
-        if claim.worker_id != lease.worker_id or not lease.trusted:
+        if not (lease.covers(claim) and lease.trusted):
             self._give_back([claim])
             return
         attempt = self._attempt(claim, Signals(lease_lost=lease.lost), process)

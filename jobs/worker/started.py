@@ -18,6 +18,8 @@ class Started:
         self._state = state
         # By lease token, of which every claim has its own.
         self._claims: dict[int, Claim] = {}
+        # Their ids as they are written, spelled once: the list is written over and over.
+        self._ids: dict[int, bytes] = {}
         self._changing = threading.Lock()
         self._writing = threading.Lock()
         # The lease tokens of the list as it was last written.
@@ -26,13 +28,16 @@ class Started:
     def add(self, claims: Sequence[Claim]) -> None:
         """Put claims on the list."""
         with self._changing:
-            self._claims.update((claim.lease_token, claim) for claim in claims)
+            for claim in claims:
+                self._claims[claim.lease_token] = claim
+                self._ids[claim.lease_token] = claim.job_id.bytes
 
     def forget(self, claims: Sequence[Claim]) -> None:
         """Drop settled claims from the list."""
         with self._changing:
             for claim in claims:
                 self._claims.pop(claim.lease_token, None)
+                self._ids.pop(claim.lease_token, None)
 
     def claims(self) -> list[Claim]:
         """Return what is on the list."""
@@ -60,11 +65,11 @@ class Started:
         return False
 
     def _write(self) -> bool:
-        worker_id = self._state.worker_id
-        claims = self.claims()
-        if not note_running(worker_id, [claim.job_id for claim in claims]):
+        lease = self._state.lease
+        with self._changing:
+            claims = list(self._claims.values())
+            ids = b"".join(self._ids.values())
+        if not note_running(lease.worker_id, ids):
             return False
-        self._noted = frozenset(
-            claim.lease_token for claim in claims if claim.worker_id == worker_id
-        )
+        self._noted = frozenset([claim.lease_token for claim in claims if lease.covers(claim)])
         return True

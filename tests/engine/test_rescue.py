@@ -16,6 +16,7 @@ from jobs.engine.admit import sweep
 from jobs.engine.lease import deregister, heartbeat, mark_processing, note_running
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.models import Worker
+from jobs.models.ids import pack_ids
 from jobs.outcomes import Completed, Retry
 from jobs.states import Status
 from tests.queue_kit import (
@@ -107,8 +108,8 @@ def test_of_one_worker_only_the_started_jobs_pay(add):
     ids = [add() for _ in range(4)]
     worker_id = new_worker()
     take(4, worker_id=worker_id)
-    note_running(worker_id, ids[:2])
-    note_running(worker_id, ids[1:3])
+    note_running(worker_id, pack_ids(ids[:2]))
+    note_running(worker_id, pack_ids(ids[1:3]))
     assert after_the_lease() == RescueReport(workers=1, rescued=4)
     assert [row(job_id).attempts for job_id in ids] == [0, 1, 1, 0]
 
@@ -189,7 +190,7 @@ def test_a_worker_that_comes_back_after_its_death_can_change_nothing(add):
     held = take_started(worker_id)
     after_the_lease()
     assert not heartbeat(worker_id, 1)
-    assert not note_running(worker_id, [job_id])
+    assert not note_running(worker_id, job_id.bytes)
     assert finish(held, Completed({})).stale == [held]
     assert row(job_id).status == "pending"
 
@@ -199,7 +200,7 @@ def test_a_worker_is_refused_from_the_moment_it_is_marked_dead(add):
     worker_id = new_worker()
     Worker.objects.filter(pk=worker_id).update(dead_at=datetime.now(UTC))
     assert not heartbeat(worker_id, 1)
-    assert not note_running(worker_id, [uuid4()])
+    assert not note_running(worker_id, uuid4().bytes)
 
 
 @pytest.mark.req("J-14")

@@ -83,7 +83,7 @@ def _go_round_again(made: Subject, status: Status, worker_id: UUID) -> None:
         return
     made.claim = take_one(worker_id)
     if status is not Status.CLAIMED:
-        assert note_running(worker_id, [made.job_id])
+        assert note_running(worker_id, made.job_id.bytes)
         mark_processing([made.claim])
     if status is Status.COMPLETED:
         finish(made.claim, Completed({}))

@@ -33,7 +33,7 @@ def _settle(outcome: Outcome) -> WorkerAct:
 
 
 def _rescue(subject: Subject) -> None:
-    note_running(subject.claim.worker_id, [subject.job_id])
+    note_running(subject.claim.worker_id, subject.job_id.bytes)
     with later(lease_seconds() + 1):
         rescue(Random(1))
 

@@ -15,6 +15,7 @@ from jobs.engine import admit, heads, lease, release, rescue, settle
 from jobs.engine.dialects.claiming import Claimable
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.settle import SettleReport
+from jobs.models.ids import ID_BYTES
 from jobs.worker import completer, loop, started, state
 from jobs.worker.started import Started
 from jobs.worker.state import Lease
@@ -89,9 +90,9 @@ def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Name only the last of the started jobs in the worker's row."""
     original = lease.note_running
 
-    def note(worker_id: UUID, job_ids: Sequence[UUID]) -> bool:
+    def note(worker_id: UUID, ids: bytes) -> bool:
         seen.append("note_running")
-        return original(worker_id, list(job_ids)[-1:])
+        return original(worker_id, ids[-ID_BYTES:])
 
     monkeypatch.setattr(started, "note_running", note)
 

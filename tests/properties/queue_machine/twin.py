@@ -22,6 +22,7 @@ from jobs.engine.transactions import in_transaction, reading
 from jobs.engine.turns import Turns
 from jobs.errors import JobError
 from jobs.executor import died, execute
+from jobs.models.ids import pack_ids
 from tests.properties.queue_machine import tables, upkeep, work
 from tests.properties.queue_machine.invariants import check
 from tests.properties.queue_machine.kinds import Does, Middle, planned
@@ -151,7 +152,7 @@ class Twin:
         before = known.running if known else frozenset()
         running = before | {one.job_id for one in claims}
         self.same(
-            lambda: note_running(worker_id, running),
+            lambda: note_running(worker_id, pack_ids(running)),
             lambda: work.note_running(self.state, worker_id, running),
         )
 
