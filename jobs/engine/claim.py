@@ -15,13 +15,14 @@ from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claiming import Claimable, Mark, Met, Share, Walk, named_sql
 from jobs.engine.gates import capped_firm_sql, claim_guard_sql, still_firm_sql
 from jobs.engine.rounds import LEAST_BATCH, Round
-from jobs.engine.transactions import fetch, in_transaction, in_trips
+from jobs.engine.transactions import fetch_in_one_trip, in_transaction, in_trips
 from jobs.engine.turns import DEFAULT_WEIGHT, LEAST_WEIGHT, Line, Place, Turns
 from jobs.states import Priority
 
 # Other workers may take all that was seen before it is taken here: then there may be more behind.
 LOOKS = 4
 WEIGHTS_SECONDS = 1.0
+WEIGHTS_SQL = f"SELECT id, weight FROM tenants_firm WHERE weight <> {DEFAULT_WEIGHT}"
 
 
 class Claim(NamedTuple):
@@ -225,9 +226,7 @@ def _refresh_weights(turns: Turns) -> None:
     now = time.monotonic()
     if turns.weights_read_at is not None and now - turns.weights_read_at < WEIGHTS_SECONDS:
         return
-    rows = in_transaction(
-        lambda: fetch("SELECT id, weight FROM tenants_firm WHERE weight <> %s", [DEFAULT_WEIGHT])
-    )
+    rows = fetch_in_one_trip(WEIGHTS_SQL, [])
     turns.weights = {firm_id: max(weight, LEAST_WEIGHT) for firm_id, weight in rows}
     turns.weights_read_at = now
 

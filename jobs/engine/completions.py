@@ -30,8 +30,7 @@ COLUMNS = {
 def completion_sql(now: str) -> str:
     """Return what every completion writes to its row `j`, out of a row `r` of COLUMNS."""
     dialect = dialects.current()
-    return f"""
-        status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
+    return f"""status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
         started_at = COALESCE(j.started_at, {dialect.after_sql(now, "-r.ran")}, {now}),
         completed_at = {now}, ready = false, waiting = false, admitted = false,
         live_key = NULL, lease_token = -j.lease_token, updated_at = {now}

@@ -139,8 +139,10 @@ def run_alone(sql: str, params: list[Any]) -> int:
 def fetch_in_one_trip(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
     """Run one hot statement as a transaction by itself, the wall opened before it, in one trip.
 
-    Only where `dialect.has_pipelines`, and outside every transaction. Otherwise as `fetch_alone`.
+    Where there are no pipelines, and inside a caller's transaction, as `in_transaction`.
     """
+    if connection.in_atomic_block or not dialects.current().has_pipelines:
+        return in_transaction(lambda: fetch(sql, params, hot=True))
 
     def work() -> list[tuple[Any, ...]]:
         with dialects.current().trip():

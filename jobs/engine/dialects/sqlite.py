@@ -31,6 +31,10 @@ RETURNING {columns}, {waited}
 """
 
 
+# Columns whose values JSON does not know, or knows otherwise.
+SPELLED = frozenset({Column.UUID, Column.TIME, Column.BOOLEAN})
+
+
 class SqliteDialect(Dialect):
     """SQL for SQLite 3.35 and later."""
 
@@ -77,10 +81,11 @@ class SqliteDialect(Dialect):
         picks = ", ".join(
             f"json_extract(value, '$[{index}]') AS {name}" for index, name in enumerate(columns)
         )
-        kinds = list(columns.values())
-        table = [
-            [self.value(kind, cell) for kind, cell in zip(kinds, row, strict=True)] for row in rows
-        ]
+        table = [list(row) for row in rows]
+        for index, kind in enumerate(columns.values()):
+            if kind in SPELLED:
+                for row in table:
+                    row[index] = self.value(kind, row[index])
         return f"(SELECT {picks} FROM json_each(%s)) AS {alias}", [json.dumps(table)]
 
     def value(self, column: Column, value: Any) -> Any:
@@ -150,12 +155,15 @@ class SqliteDialect(Dialect):
         picked: list[str] = []
         with connection.cursor() as cursor:
             wanted = sqlite_claim.lanes(cursor, claimable)
-            for share in shares:
-                mark = (
-                    self.value(Column.TIME, share.after.scheduled_at),
-                    self.value(Column.UUID, share.after.job_id),
-                )
-                picked += sqlite_claim.pick(cursor, priority, share, mark, wanted, claimable)
+            with connection.wrap_database_errors:
+                for share in shares:
+                    mark = (
+                        self.value(Column.TIME, share.after.scheduled_at),
+                        self.value(Column.UUID, share.after.job_id),
+                    )
+                    picked += sqlite_claim.pick(
+                        connection.connection, priority, share, mark, wanted, claimable
+                    )
             return self._write(cursor, picked, worker_id) if picked else []
 
     def _write(self, cursor: Any, job_ids: list[str], worker_id: UUID) -> list[tuple[Any, ...]]:

@@ -6,10 +6,16 @@ type) apart: a lane. Without one it goes by `job_claim`; of a capped firm, by `j
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from jobs.engine.dialects.claiming import Claimable, Leg, Share
+
+# As Django finds them.
+PARAMETER = re.compile(r"(?<!%)%s")
 
 # A category and a type; None: every kind of job is wanted.
 Lane = tuple[str, str] | None
@@ -104,28 +110,38 @@ def firms_on(
 
 
 def pick(
-    cursor: Any,
+    database: sqlite3.Connection,
     priority: int,
     share: Share,
     mark: Sequence[str],
     wanted: Sequence[Lane],
     claimable: Claimable,
 ) -> list[str]:
-    """Return the ids of the jobs that make up the share; `mark` is its own, as it is stored."""
+    """Return the ids of the jobs that make up the share; `mark` is its own, as it is stored.
+
+    One firm's look after the other: on the module's own connection, since Django's cursors take
+    longer over the wording of a statement than it takes to run.
+    """
     if share.capped:
-        cursor.execute(
-            PICK_ADMITTED_SQL.format(claimable=claimable.sql),
+        admitted = database.execute(
+            _worded(PICK_ADMITTED_SQL, "", claimable.sql),
             [priority, share.firm_id, *claimable.params, share.jobs],
         )
-        return [job_id for _, job_id in cursor.fetchall()]
+        return [job_id for _, job_id in admitted]
     due: list[tuple[str, str]] = []
     for lane in wanted:
-        cursor.execute(
-            PICK_SQL.format(lane=_sql_of(lane), claimable=claimable.sql),
+        due += database.execute(
+            _worded(PICK_SQL, _sql_of(lane), claimable.sql),
             [*(lane or ()), priority, share.firm_id, *mark, *claimable.params, share.jobs],
         )
-        due += cursor.fetchall()
     return [job_id for _, job_id in sorted(due)[: share.jobs]]
+
+
+@lru_cache(maxsize=64)
+def _worded(sql: str, lane: str, claimable: str) -> str:
+    """Return the statement with the module's own marks for parameters."""
+    worded = sql.format(lane=lane, claimable=claimable)
+    return PARAMETER.sub("?", worded).replace("%%", "%")
 
 
 def _sql_of(lane: Lane) -> str:
