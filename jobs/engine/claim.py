@@ -121,8 +121,8 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
 
 def _claim(request: Request, turns: Turns) -> Batch | None:
     """Look who has work where that is not known, deal the batch out, take it. None: nobody has."""
-    begun = time.monotonic()
     _refresh_weights(turns)
+    begun = time.monotonic()
     wanted = claimable(request.categories, request.job_types)
     known = turns.known_round(request.limit, begun)
     walks = _walks(turns, known, begun)
@@ -133,13 +133,9 @@ def _claim(request: Request, turns: Turns) -> Batch | None:
         return _serve_known(request, wanted, turns, known)
     if met is None:
         return None
-    served = _serve_met(request, wanted, turns, met)
-    if known is not None:
-        # Its jobs are less urgent than these: it goes on after them.
-        return replace(served, round=known)
-    if served.round is None:
-        return served
-    return replace(served, round=served.round.timed(begun, time.monotonic()))
+    served = _serve_met(request, wanted, turns, met, begun)
+    # Where the jobs of a known round are less urgent than these, it goes on after them.
+    return served if known is None else replace(served, round=known)
 
 
 def _walks(turns: Turns, known: Round | None, now: float) -> list[Walk]:
@@ -162,9 +158,10 @@ def _serve_known(request: Request, wanted: Claimable, turns: Turns, known: Round
     return _take(request, wanted, line, known)
 
 
-def _serve_met(request: Request, wanted: Claimable, turns: Turns, met: Met) -> Batch:
+def _serve_met(request: Request, wanted: Claimable, turns: Turns, met: Met, begun: float) -> Batch:
     """Serve the firms met, and more until the batch is full; a round begins where these are all.
 
+    `begun` is when the look at them began, by the monotonic clock.
     Firms of small weight pass most of their turns, so a batch may need more firms than jobs.
     """
     place = turns.place(met.priority)
@@ -186,7 +183,7 @@ def _serve_met(request: Request, wanted: Claimable, turns: Turns, met: Met) -> B
         seen = seen.and_then(met)
     if came_round:
         line.go_round()
-    served = _take(request, wanted, line, Round.of(seen))
+    served = _take(request, wanted, line, Round.of(seen).timed(begun, time.monotonic()))
     return served if came_round else replace(served, round=None)
 
 

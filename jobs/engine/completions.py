@@ -70,7 +70,8 @@ def complete_plain(ended: Sequence[tuple[Claim, Outcome, float | None]]) -> set[
 
 @lru_cache(maxsize=8)
 def _sql(rows: str, now: str) -> str:
-    # A fan-in that is not complete may wait for one of these: then the long way is taken. In the
+    # A fan-in that is not complete may wait for one of these: then the long way is taken. One that
+    # is being stored just now is found by the sweep, as everywhere (fan_in._add_members). In the
     # order of their keys, so that two workers adding to the same counters cannot deadlock.
     dialect = dialects.current()
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -13,7 +13,14 @@ from jobs.engine.admit import admit
 from jobs.engine.dialects import Column
 from jobs.engine.freed import Freed
 from jobs.engine.new_jobs import NewJob, insert_sql, rows_sql
-from jobs.engine.transactions import fetch, in_transaction, run, run_alone, without_waiting
+from jobs.engine.transactions import (
+    fetch,
+    in_transaction,
+    outside_the_engine,
+    run,
+    run_alone,
+    without_waiting,
+)
 from jobs.engine.wakeup import TELL_AHEAD_SECONDS, is_due, note_told, tell_sql, wake
 
 CHUNK = 1000
@@ -51,13 +58,20 @@ def insert_as_made(
     def work() -> tuple[list[NewJob], list[UUID]]:
         jobs: list[NewJob] = []
         stored: list[UUID] = []
+        made = iter(batches())
         with without_waiting():
-            for batch in batches():
+            while batch := _next_of(made):
                 stored += _insert_chunk(batch)
                 jobs += batch
         return jobs, stored
 
     return in_transaction(work)
+
+
+def _next_of(batches: Iterator[Sequence[NewJob]]) -> Sequence[NewJob]:
+    """Return the next batch, or none; types' own functions run in the making of it."""
+    with outside_the_engine():
+        return next(batches, ())
 
 
 def insert_alone(jobs: Sequence[NewJob]) -> bool:
@@ -67,7 +81,7 @@ def insert_alone(jobs: Sequence[NewJob]) -> bool:
     single job is held.
     """
     keyed = _any_keyed(jobs)
-    more_than_one = len(jobs) > CHUNK or (keyed and (len(jobs) > 1 or jobs[0].once_only))
+    more_than_one = keyed and (len(jobs) > 1 or jobs[0].once_only)
     if connection.in_atomic_block or more_than_one:
         return False
     dialect = dialects.current()

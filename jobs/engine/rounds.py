@@ -46,7 +46,7 @@ class Round:
         return cls(met.priority, sorted(met.firms), met.capped)
 
     def timed(self, begun: float, ended: float) -> Round:
-        """Return it as it lasts after a look at everything, and a claim, that took so long."""
+        """Return it as it lasts after a look at everything that took so long."""
         return replace(self, glance_at=ended + ROUND_SECONDS, ends_at=_next_look(begun, ended))
 
     def in_turn(self, start: int) -> list[int]:
@@ -63,8 +63,8 @@ class Round:
         return replace(
             self,
             firms=sorted({*self.firms, *new}),
-            capped=self.capped | (met.capped if met else frozenset()),
-            # The line of one that had come to an end begins anew.
+            # One whose line had come to an end is as it was met, and its line begins anew.
+            capped=self.capped.difference(new) | (met.capped if met else frozenset()),
             marks={one: mark for one, mark in self.marks.items() if one not in new},
             glance_at=_next_look(begun, ended),
         )

@@ -137,7 +137,9 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     report.statuses = {one.claim.job_id: statuses[one.claim.lease_token] for one in settled}
     free_job_locks([one.claim.job_id for one in settled if one.claim.lock_key is not None])
     transaction.on_commit(lambda: tell_settled([claim.job_id for claim in over]), robust=True)
-    report.freed = Freed.by(one.claim for one in settled)
+    # Those of before too: whoever wrote them may not have come to hand it on.
+    written = statuses.keys() | before.keys()
+    report.freed = Freed.by(one.claim for one in settlements if one.claim.lease_token in written)
     return report
 
 

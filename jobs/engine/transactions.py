@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection, transaction
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
+from jobs.engine.dialects.postgresql import PLAN_ONCE
 from tenants.scope import ENGINE_SETTING, set_local
 
 T = TypeVar("T")
@@ -36,26 +37,18 @@ def in_transaction(work: Callable[[], T], *, savepoint: bool = False) -> T:
             return _joining(work)
         with transaction.atomic():
             return _joining(work)
-    dialect = dialects.current()
-    for repeat in range(REPEATS):
-        try:
-            with transaction.atomic(), _engine():
-                # The server ends the transaction of a process that is cut off in its midst, and
-                # with it the row locks, for which the rescue of that process's jobs would wait.
-                patience = f"{lease_seconds() * 1000:.0f}ms"
-                set_local(
-                    ENGINE_SETTING,
-                    "on",
-                    idle_in_transaction_session_timeout=patience,
-                    # Or the server plans a hot statement anew each time, for a few rows less.
-                    plan_cache_mode="force_generic_plan",
-                )
-                return work()
-        except DatabaseError as error:
-            if repeat == REPEATS - 1 or not dialect.is_transient(error):
-                raise
-        time.sleep(FIRST_PAUSE_SECONDS * 2**repeat * _rng.uniform(0.5, 1.5))
-    raise AssertionError("unreachable: the last repeat returns or raises")
+
+    def once() -> T:
+        with transaction.atomic():
+            # The server ends the transaction of a process that is cut off in its midst, and
+            # with it the row locks, for which the rescue of that process's jobs would wait.
+            patience = f"{lease_seconds() * 1000:.0f}ms"
+            set_local(
+                ENGINE_SETTING, "on", idle_in_transaction_session_timeout=patience, **PLAN_ONCE
+            )
+            return work()
+
+    return _alone(once)
 
 
 def reading(work: Callable[[], T]) -> T:
@@ -132,7 +125,7 @@ def fetch_alone(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def run_alone(sql: str, params: list[Any]) -> int:
-    """Run one such statement and return how many rows it touched."""
+    """Run such a statement, or one of a table without a wall; return how many rows it touched."""
     return _alone(lambda: run(sql, params, hot=True))
 
 
@@ -182,10 +175,23 @@ def without_waiting() -> Iterator[None]:
     """Let statements inside follow each other, each waited for only when its rows are fetched.
 
     Inside `in_transaction`, and only where `dialect.has_pipelines`. What one of them raises comes
-    with a later one, or at the end.
+    with a later one, or at the end. The server does not end it for being idle: a process that is
+    frozen in its midst keeps what it locked for as long.
     """
     with connection.wrap_database_errors, connection.connection.pipeline():
         yield
+
+
+@contextmanager
+def outside_the_engine() -> Iterator[None]:
+    """Close the wall for what runs inside and is not the engine's, in the engine's transaction."""
+    token = _in_engine.set(False)
+    set_local(ENGINE_SETTING, "off")
+    try:
+        yield
+    finally:
+        _in_engine.reset(token)
+    set_local(ENGINE_SETTING, "on")
 
 
 def _cursor(hot: bool) -> Any:

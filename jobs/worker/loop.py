@@ -148,6 +148,10 @@ class WorkerLoop:
             lost = release_lost(self.state.worker_id, self._pool.known_tokens())
             emit_released(lost)
             admit(Freed.by(lost))
+        if self.state.admitted.is_set():
+            self.state.admitted.clear()
+            # A round would pass them over.
+            self._turns.round = None
         self._claim_in_doubt = True
         with CLAIM_SECONDS.time():
             claims = claim(

@@ -138,6 +138,7 @@ class Maintenance:
     def _admit(self) -> None:
         until = time.monotonic() + PASS_SECONDS
         while self._sweep.step():
+            self._state.admitted.set()
             wake(())
             if time.monotonic() > until:
                 break

@@ -17,6 +17,8 @@ from jobs.engine.listening import listen_conninfo
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
+from jobs.registry import job
+from tests.engine.conftest import WorkPayload
 from tests.queue_kit import later, rows, table_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -159,6 +161,24 @@ def test_a_key_of_a_batch_before_is_known_in_the_next(firm, small_batches, job_t
     ids = [result.job_id for result in results]
     assert (ids[3], ids[5]) == (ids[0], ids[1])
     assert {job.job_id for job in rows(JobQueue)} == set(ids)
+
+
+@pytest.mark.req("T-02", "J-06")
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="row level security is PostgreSQL's")
+def test_a_types_own_functions_never_see_behind_the_wall(firm, small_batches):
+    seen = []
+
+    def key(payload):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('mailroom.engine', true)")
+            seen.append(cursor.fetchone()[0])
+        return f"key:{payload.name}"
+
+    job("test.looks", category="sync", payload=WorkPayload, lock_key=key)(lambda payload, ctx: None)
+    specs = [EnqueueSpec("test.looks", {"name": str(number)}) for number in range(5)]
+    assert len(enqueue_many(specs, firm=firm)) == 5
+    assert len(seen) == 5
+    assert "on" not in seen
 
 
 @pytest.mark.req("J-03", "J-06")

@@ -12,8 +12,10 @@ from jobs.engine.dialects.claiming import LAST_FIRM, Walk
 from jobs.engine.release import release
 from jobs.engine.rounds import LEAST_BATCH
 from jobs.engine.turns import Turns
+from jobs.models import JobQueue
 from tenants.models import Firm
-from tests.queue_kit import new_worker
+from tenants.scope import all_firms
+from tests.queue_kit import change, new_worker
 from tests.support.backlog import Server, fill, make_firms
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08", "J-23")]
@@ -191,6 +193,22 @@ def test_a_cap_that_comes_within_a_round_holds_at_once():
     assert set(server.serve(BATCH)) == {other}
     Firm.objects.filter(pk=other).update(active=False)
     assert server.serve(BATCH) == []
+
+
+@pytest.mark.usefixtures("glancing")
+def test_a_cap_that_is_lifted_within_a_round_is_over_at_the_next_glance():
+    one, other = make_firms(2)
+    fill({one: 4 * BATCH, other: 8 * BATCH})
+    with all_firms("test"):
+        admitted = JobQueue.objects.filter(firm_id=one).first()
+    assert admitted is not None
+    change(admitted.job_id, admitted=True)
+    Firm.objects.filter(pk=one).update(running_cap=1)
+    server = Server()
+    assert server.serve(BATCH).count(one) == 1
+    assert server.serve(BATCH) == [other] * BATCH
+    Firm.objects.filter(pk=one).update(running_cap=None)
+    assert server.serve(BATCH).count(one) == BATCH // 2
 
 
 @given(

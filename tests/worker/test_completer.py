@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from jobs.context import JobContext
+from jobs.engine.settle import Settlement
+from jobs.outcomes import Completed
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.registry import JobPayload, job
 from jobs.states import Status
 from jobs.worker import completer
+from jobs.worker.state import WorkerState
 from tenants.models import Firm
-from tests.queue_kit import row
+from tests.queue_kit import row, take_one
 from tests.support.worker_loop import worker_loop
 
 pytestmark = [
@@ -60,3 +63,23 @@ def test_enough_outcomes_are_written_without_waiting_for_more(
     added = enqueue_many([EnqueueSpec("noop")] * 5, firm=firm)
     worker_loop(concurrency=5).run()
     assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
+
+
+@pytest.mark.req("J-20", "J-23")
+def test_the_next_claim_hears_of_jobs_that_were_let_through(firm: Firm) -> None:
+    def handle(payload: KeyPayload, ctx: JobContext) -> None:
+        pass
+
+    job("test.keyed", category="sync", payload=KeyPayload, lock_key=lambda p: f"key:{p.key}")(
+        handle
+    )
+    enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 2, firm=firm)
+    state = WorkerState()
+    writer = completer.Completer(state, lambda claims: None)
+    writer.start()
+    for another in (True, False):
+        state.admitted.clear()
+        writer.submit([Settlement(take_one(), Completed({}), 0.1)])
+        assert writer.drain(30)
+        assert state.admitted.is_set() is another
+    state.halt.set()

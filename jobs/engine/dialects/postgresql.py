@@ -12,6 +12,7 @@ from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connec
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
+from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claiming import Claimable, Leg, Met, Share, Walk
@@ -23,6 +24,8 @@ LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.
 TRANSIENT_STATES = frozenset({"40P01", "40001", LOCK_NOT_AVAILABLE})
 
+
+HAS_TRANSACTION_TIMEOUT = 170_000
 
 # Or the server plans a hot statement anew each time, for a few rows less.
 PLAN_ONCE = {"plan_cache_mode": "force_generic_plan"}
@@ -142,9 +145,15 @@ class PostgresDialect(Dialect):
     @contextmanager
     def trip(self) -> Iterator[None]:
         """Open a pipeline, which is a transaction, and set for it what a transaction needs."""
+        connection.close_if_health_check_failed()
         connection.ensure_connection()
+        settings = PLAN_ONCE
+        if connection.connection.info.server_version >= HAS_TRANSACTION_TIMEOUT:
+            # Who is frozen in the midst of it shall not keep the rows locked. The server's patience
+            # with idle transactions begins at the end of a pipeline only.
+            settings = PLAN_ONCE | {"transaction_timeout": f"{lease_seconds() * 1000:.0f}ms"}
         with connection.wrap_database_errors, connection.connection.pipeline():
-            set_local(ENGINE_SETTING, "on", **PLAN_ONCE)
+            set_local(ENGINE_SETTING, "on", **settings)
             yield
 
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:

@@ -155,15 +155,12 @@ class SqliteDialect(Dialect):
         picked: list[str] = []
         with connection.cursor() as cursor:
             wanted = sqlite_claim.lanes(cursor, claimable)
-            with connection.wrap_database_errors:
-                for share in shares:
-                    mark = (
-                        self.value(Column.TIME, share.after.scheduled_at),
-                        self.value(Column.UUID, share.after.job_id),
-                    )
-                    picked += sqlite_claim.pick(
-                        connection.connection, priority, share, mark, wanted, claimable
-                    )
+            for share in shares:
+                mark = (
+                    self.value(Column.TIME, share.after.scheduled_at),
+                    self.value(Column.UUID, share.after.job_id),
+                )
+                picked += sqlite_claim.pick(cursor, priority, share, mark, wanted, claimable)
             return self._write(cursor, picked, worker_id) if picked else []
 
     def _write(self, cursor: Any, job_ids: list[str], worker_id: UUID) -> list[tuple[Any, ...]]:

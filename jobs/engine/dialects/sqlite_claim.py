@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from django.db import connection
+
 from jobs.engine.dialects.claiming import Claimable, Leg, Share
 
 # As Django finds them.
@@ -110,38 +112,50 @@ def firms_on(
 
 
 def pick(
-    database: sqlite3.Connection,
+    cursor: Any,
     priority: int,
     share: Share,
     mark: Sequence[str],
     wanted: Sequence[Lane],
     claimable: Claimable,
 ) -> list[str]:
-    """Return the ids of the jobs that make up the share; `mark` is its own, as it is stored.
-
-    One firm's look after the other: on the module's own connection, since Django's cursors take
-    longer over the wording of a statement than it takes to run.
-    """
+    """Return the ids of the jobs that make up the share; `mark` is its own, as it is stored."""
     if share.capped:
-        admitted = database.execute(
-            _worded(PICK_ADMITTED_SQL, "", claimable.sql),
+        admitted = _fetch(
+            cursor,
+            PICK_ADMITTED_SQL.format(claimable=claimable.sql),
             [priority, share.firm_id, *claimable.params, share.jobs],
         )
         return [job_id for _, job_id in admitted]
     due: list[tuple[str, str]] = []
     for lane in wanted:
-        due += database.execute(
-            _worded(PICK_SQL, _sql_of(lane), claimable.sql),
+        due += _fetch(
+            cursor,
+            PICK_SQL.format(lane=_sql_of(lane), claimable=claimable.sql),
             [*(lane or ()), priority, share.firm_id, *mark, *claimable.params, share.jobs],
         )
     return [job_id for _, job_id in sorted(due)[: share.jobs]]
 
 
+def _fetch(cursor: Any, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of one firm's look, of which there are many.
+
+    Django takes longer over its wording than it takes to run; so it comes by Django only where
+    somebody listens to what is run.
+    """
+    if connection.execute_wrappers or connection.queries_logged:
+        cursor.execute(sql, params)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+    with connection.wrap_database_errors:
+        database: sqlite3.Connection = connection.connection
+        return database.execute(_worded(sql), params).fetchall()
+
+
 @lru_cache(maxsize=64)
-def _worded(sql: str, lane: str, claimable: str) -> str:
+def _worded(sql: str) -> str:
     """Return the statement with the module's own marks for parameters."""
-    worded = sql.format(lane=lane, claimable=claimable)
-    return PARAMETER.sub("?", worded).replace("%%", "%")
+    return PARAMETER.sub("?", sql).replace("%%", "%")
 
 
 def _sql_of(lane: Lane) -> str:
