@@ -130,21 +130,8 @@ def run_alone(sql: str, params: list[Any]) -> int:
 
 
 def fetch_in_one_trip(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Run one hot statement as a transaction by itself, the wall opened before it, in one trip.
-
-    Where there are no pipelines, and inside a caller's transaction, as `in_transaction`.
-    """
-    if connection.in_atomic_block or not dialects.current().has_pipelines:
-        return in_transaction(lambda: fetch(sql, params, hot=True))
-
-    def work() -> list[tuple[Any, ...]]:
-        with dialects.current().trip():
-            cursor = _cursor(hot=True)
-            cursor.execute(sql, params)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
-
-    return _alone(work)
+    """Run one hot statement as `in_trips` does."""
+    return in_trips(lambda: dialects.current().fetch_hot([(sql, params)]))
 
 
 def in_trips(work: Callable[[], T]) -> T:

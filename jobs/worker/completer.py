@@ -135,7 +135,7 @@ class Completer:
         """Let those run that waited for what these jobs held, before anything is told."""
         try:
             if admit(freed):
-                self._state.admitted.set()
+                self._state.round_is_stale.set()
                 wake(())
         except DatabaseError as error:
             # The sweep admits what this could not; polling finds it.

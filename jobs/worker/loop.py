@@ -148,9 +148,9 @@ class WorkerLoop:
             lost = release_lost(self.state.worker_id, self._pool.known_tokens())
             emit_released(lost)
             admit(Freed.by(lost))
-        if self.state.admitted.is_set():
-            self.state.admitted.clear()
-            # A round would pass them over.
+            self.state.round_is_stale.set()
+        if self.state.round_is_stale.is_set():
+            self.state.round_is_stale.clear()
             self._turns.round = None
         self._claim_in_doubt = True
         with CLAIM_SECONDS.time():

@@ -78,8 +78,8 @@ def test_the_next_claim_hears_of_jobs_that_were_let_through(firm: Firm) -> None:
     writer = completer.Completer(state, lambda claims: None)
     writer.start()
     for another in (True, False):
-        state.admitted.clear()
+        state.round_is_stale.clear()
         writer.submit([Settlement(take_one(), Completed({}), 0.1)])
         assert writer.drain(30)
-        assert state.admitted.is_set() is another
+        assert state.round_is_stale.is_set() is another
     state.halt.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -12,6 +11,9 @@ from uuid import UUID
 
 from jobs.engine.clock import frozen_now
 from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
+
+# Some SQL and its parameters.
+Statement = tuple[str, list[Any]]
 
 
 class Column(StrEnum):
@@ -176,11 +178,11 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def trip(self) -> AbstractContextManager[None]:
-        """Make what runs inside a transaction of the engine, in one round trip.
+    def fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        """Return the rows of all.
 
-        Only where `has_pipelines`, and outside every transaction. Rows are fetched behind it: inside,
-        that would cost a round trip more.
+        Outside a transaction, where `has_pipelines`, they are one, behind the open wall and in one
+        round trip.
         """
 
     @abstractmethod

@@ -14,10 +14,9 @@ from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
-from jobs.engine.dialects.base import Column, Dialect
+from jobs.engine.dialects.base import Column, Dialect, Statement
 from jobs.engine.dialects.claiming import Claimable, Leg, Met, Share, Walk
 from jobs.engine.dialects.packed import packed
-from jobs.engine.dialects.postgresql_claim import Statement
 from tenants.scope import ENGINE_SETTING, set_local
 
 LOCK_NOT_AVAILABLE = "55P03"
@@ -110,7 +109,7 @@ class PostgresDialect(Dialect):
 
     def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
         """Walk in one statement."""
-        found = self._fetch_hot([postgresql_claim.walk(_legs(walks), claimable, most)])
+        found = self.fetch_hot([postgresql_claim.walk(_legs(walks), claimable, most)])
         if not found:
             return None
         capped = frozenset(firm_id for _, firm_id, is_capped in found if is_capped)
@@ -131,19 +130,20 @@ class PostgresDialect(Dialect):
                         worker_id, priority, dealt, table, claimable, self.now_sql()
                     )
                 )
-        return self._fetch_hot(statements)
+        return self.fetch_hot(statements)
 
-    def _fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
-        """Return the rows of all; outside a transaction, as one transaction in one round trip."""
+    def fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        """Send all before any is answered."""
         cursors = []
-        with nullcontext() if connection.in_atomic_block else self.trip():
+        # Rows are fetched behind the pipeline: inside, that would cost a round trip more.
+        with nullcontext() if connection.in_atomic_block else self._trip():
             for sql, params in statements:
                 cursors.append(self.hot_cursor())
                 cursors[-1].execute(sql, params)
         return [row for cursor in cursors for row in cursor.fetchall()]
 
     @contextmanager
-    def trip(self) -> Iterator[None]:
+    def _trip(self) -> Iterator[None]:
         """Open a pipeline, which is a transaction, and set for it what a transaction needs."""
         connection.close_if_health_check_failed()
         connection.ensure_connection()

@@ -8,14 +8,10 @@ be claimed, which is little: by `job_admitted`, however long the firm's line is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
-from jobs.engine.dialects.base import CLAIM_COLUMNS, Column
+from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Statement
 from jobs.engine.dialects.claiming import Claimable, Leg, Share, named_sql
-
-# A statement and its parameters.
-Statement = tuple[str, list[Any]]
 
 # Steps over the firms, leg after leg, until enough have work or the priority of those who have is
 # behind. OFFSET 0 keeps each part from being worked into the next: a step is asked once, and

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,7 +15,7 @@ from uuid import UUID
 from django.db import OperationalError, connection
 
 from jobs.engine.dialects import sqlite_claim
-from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Dialect
+from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Dialect, Statement
 from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
 
 # The form Django stores, always with six digits so that texts compare as times do.
@@ -198,9 +197,14 @@ class SqliteDialect(Dialect):
         """Return nothing: no wall, no round trips."""
         return None
 
-    def trip(self) -> AbstractContextManager[None]:
-        """Refuse: there are no round trips to be saved."""
-        raise NotImplementedError("SQLite has no pipelines")
+    def fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        """Run one after the other."""
+        rows: list[tuple[Any, ...]] = []
+        with self.hot_cursor() as cursor:
+            for sql, params in statements:
+                cursor.execute(sql, params)
+                rows += cursor.fetchall()
+        return rows
 
     def hot_cursor(self) -> Any:
         """Return one like any other: the module keeps the last statements compiled."""
