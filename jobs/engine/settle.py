@@ -75,7 +75,7 @@ class SettleReport:
 def settle(settlements: Sequence[Settlement]) -> SettleReport:
     """Write these outcomes; what belongs to them (dead letters, history, locks) in one transaction.
 
-    Stale claims change nothing and are named in the report. Of two outcomes of one claim the first
+    Plain completions come first, in a statement and transaction of their own (`completions`). Stale claims change nothing and are named in the report. Of two outcomes of one claim the first
     counts. A row the database refuses is settled alone, as a dead letter when it is refused again.
     The caller admits what it `freed` afterwards.
     """
@@ -144,7 +144,7 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
 
 
 def _complete(settled: Sequence[tuple[Settlement, Completed]]) -> dict[int, Status]:
-    """Write those that completed: nearly all, and for good, so that little is to be written."""
+    """Write completions on which something hangs; all of them, where there is no shorter way."""
     if not settled:
         return {}
     dialect = dialects.current()

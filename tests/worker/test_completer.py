@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from jobs.context import JobContext
+from jobs.engine import claim as claim_module
+from jobs.engine import rounds, turns
 from jobs.engine.settle import Settlement
 from jobs.outcomes import Completed
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.registry import JobPayload, job
 from jobs.states import Status
-from jobs.worker import completer
+from jobs.worker import completer, loop
 from jobs.worker.state import WorkerState
 from tenants.models import Firm
 from tests.queue_kit import row, take_one
@@ -83,3 +85,27 @@ def test_the_next_claim_hears_of_jobs_that_were_let_through(firm: Firm) -> None:
         assert writer.drain(30)
         assert state.round_is_stale.is_set() is another
     state.halt.set()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.req("J-20", "J-23")
+def test_a_strand_goes_on_in_the_midst_of_a_round(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "ROUND_SECONDS", FOR_EVER)
+    monkeypatch.setattr(rounds, "LONGEST_ROUND_SECONDS", FOR_EVER)
+    monkeypatch.setattr(claim_module, "LEAST_BATCH", 1)
+    monkeypatch.setattr(turns, "LEAST_BATCH", 1)
+    monkeypatch.setattr(loop, "LARGEST_CLAIM", 10)
+
+    def handle(payload: KeyPayload, ctx: JobContext) -> None:
+        pass
+
+    job("test.keyed", category="sync", payload=KeyPayload, lock_key=lambda p: f"key:{p.key}")(
+        handle
+    )
+    keyed = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 3, firm=firm)
+    plain = enqueue_many([EnqueueSpec("noop")] * 400, firm=firm)
+    worker_loop().run()
+    last_of_strand = max(row(one.job_id).claimed_at for one in keyed)
+    assert last_of_strand < max(row(one.job_id).claimed_at for one in plain)

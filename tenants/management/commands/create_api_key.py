@@ -40,7 +40,7 @@ class Command(JsonCommand):
         users = get_user_model()
         user = users.objects.filter(username=email.lower()).first()
         if user is None:
-            raise NotFound(f"no user has the address {email!r}")
+            raise NotFound(f"no user goes by the name {email!r}: create_user makes members")
         days = options["expires_days"]
         try:
             text, key = keys.issue(
