@@ -110,7 +110,7 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
     """Tell how these attempts ended, now that it is stored."""
     stale = {claim.lease_token for claim in report.stale}
     finished = []
-    for claim, ended, ran_seconds in batch:
+    for claim, ended, ran_seconds, _ in batch:
         outcome = ended
         before = report.before.get(claim.lease_token)
         if before is Status.COMPLETED and not isinstance(outcome, Completed):

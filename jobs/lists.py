@@ -226,18 +226,26 @@ def list_workers(*, limit: int, cursor: str | None = None) -> Page[Worker]:
     return _page(Worker.objects.all(), limit, cursor)
 
 
-def running_jobs(workers: Iterable[Worker]) -> set[str]:
-    """Return the ids of the jobs in scope that these workers run.
+def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
+    """Return, by worker, the ids of the jobs in scope that it runs.
 
     A worker's row is written when handlers start: it goes on naming those that have ended since.
+    Of a job that was claimed alone, only its own row says that it started.
     """
     named = {job_id: worker.pk for worker in workers for job_id in worker.running}
-    in_flight = JobQueue.objects.filter(pk__in=named, status__in=IN_FLIGHT)
-    return {
-        str(job_id)
-        for job_id, worker_id in in_flight.values_list("pk", "worker_id")
-        if named[str(job_id)] == worker_id
-    }
+    running: dict[UUID, list[str]] = {worker.pk: [] for worker in workers}
+    in_flight = JobQueue.objects.filter(
+        Q(pk__in=named) | Q(started_at__isnull=False),
+        ready=True,
+        status__in=IN_FLIGHT,
+        worker_id__in=running,
+    )
+    for job_id, worker_id, started_at in in_flight.order_by("pk").values_list(
+        "pk", "worker_id", "started_at"
+    ):
+        if started_at is not None or named[str(job_id)] == worker_id:
+            running[worker_id].append(str(job_id))
+    return running
 
 
 def dead_letters() -> QuerySet[DeadLetterQueue]:

@@ -5,7 +5,7 @@ Times are ISO 8601 with Z, ids are strings, what is unknown is None, secrets are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 from uuid import UUID
@@ -260,8 +260,8 @@ def lock_row(lock: ConcurrencyLock) -> LockRow:
     )
 
 
-def worker_row(worker: Worker, in_sight: Collection[str]) -> WorkerRow:
-    """Return a worker; of its running jobs only those whose ids are `in_sight`."""
+def worker_row(worker: Worker, running: Sequence[str]) -> WorkerRow:
+    """Return a worker; `running` are the ids of those of its running jobs that are in sight."""
     return WorkerRow(
         id=str(worker.pk),
         host=worker.host,
@@ -270,7 +270,7 @@ def worker_row(worker: Worker, in_sight: Collection[str]) -> WorkerRow:
         categories=worker.categories,
         job_types=worker.job_types,
         concurrency=worker.concurrency,
-        running=[job_id for job_id in worker.running if job_id in in_sight],
+        running=list(running),
         rss_bytes=worker.rss_bytes,
         started_at=iso(worker.started_at),
         heartbeat_at=iso(worker.heartbeat_at),

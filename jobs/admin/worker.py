@@ -104,4 +104,4 @@ class WorkerAdmin(ReadOnlyAdmin):
 def _forget_ended(workers: Iterable[Worker]) -> None:
     running = running_jobs(workers)
     for worker in workers:
-        worker.running = [job_id for job_id in worker.running if job_id in running]
+        worker.running = running[worker.pk]

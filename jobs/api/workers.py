@@ -33,10 +33,10 @@ class WorkerList(QueueView):
     def get(self, request: Request) -> Response:
         """Return a page of workers."""
         page = list_workers(limit=self.query["limit"], cursor=self.query.get("cursor"))
-        in_sight = running_jobs(page.rows)
+        running = running_jobs(page.rows)
         return Response(
             {
-                "results": [worker_row(worker, in_sight) for worker in page.rows],
+                "results": [worker_row(worker, running[worker.pk]) for worker in page.rows],
                 "next": page.next_cursor,
             }
         )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -49,18 +50,24 @@ class Claim(NamedTuple):
     scheduled_at: datetime
     cancel_requested: bool
     admitted: bool
+    # It counts as started since the claim; of any other, the worker's row has to say so first.
+    started: bool
     worker_id: UUID
     waited_seconds: float
 
 
 @dataclass(frozen=True)
 class Request:
-    """Who claims, how many, of what; no categories or types means all."""
+    """Who claims, how many, of what; no categories or types means all.
+
+    `starts`: whether a job that is taken alone starts at once.
+    """
 
     worker_id: UUID
     limit: int
     categories: tuple[str, ...]
     job_types: tuple[str, ...]
+    starts: bool
 
 
 @dataclass(frozen=True)
@@ -80,13 +87,16 @@ def claim(
     *,
     categories: tuple[str, ...] = (),
     job_types: tuple[str, ...] = (),
+    starts: bool = False,
 ) -> list[Claim]:
     """Take up to `limit` jobs, in the order they should run, and move `turns` on.
 
     All of one batch have the same priority; fewer than `limit` does not mean there are no more:
-    only an empty answer does. Each has its attempt counted. No transaction may be open.
+    only an empty answer does. Each has its attempt counted. No transaction may be open. With
+    `starts`, a job that is taken alone and is no suspect comes back as `started`: if the worker
+    dies, that attempt counts, so the caller must start it now or release it.
     """
-    request = Request(worker_id, limit, categories, job_types)
+    request = Request(worker_id, limit, categories, job_types, starts)
     for _ in range(LOOKS):
         batch = in_trips(lambda: _claim(request, turns))
         if batch is None:
@@ -108,7 +118,7 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
         this_job = replace(
             any_job,
             sql=f"{any_job.sql} AND q.job_id = %s",
-            params=[dialect.value(Column.UUID, job_id)],
+            params=(dialect.value(Column.UUID, job_id),),
         )
         usual, capped = Share(firm_id, 1), Share(firm_id, 1, capped=True)
         return dialect.take(worker_id, priority, [usual], this_job) or dialect.take(
@@ -192,7 +202,8 @@ def _take(request: Request, wanted: Claimable, line: Line, seen: Round) -> Batch
     dialect = dialects.current()
     shares = [seen.share(firm_id, jobs) for firm_id, jobs in Counter(line.order).items()]
     by_firm: dict[int, list[Claim]] = {share.firm_id: [] for share in shares}
-    for row in dialect.take(request.worker_id, seen.priority, shares, wanted):
+    rows = dialect.take(request.worker_id, seen.priority, shares, wanted, starts=request.starts)
+    for row in rows:
         taken = _read(dialect, row, request.worker_id)
         by_firm[taken.firm_id].append(taken)
     for mine in by_firm.values():
@@ -230,7 +241,12 @@ def _refresh_weights(turns: Turns) -> None:
 
 def claimable(categories: Collection[str] = (), job_types: Collection[str] = ()) -> Claimable:
     """Return the condition that a job of these categories and types may be claimed now."""
-    now = dialects.current().now_sql()
+    return _claimable(tuple(categories), tuple(job_types), dialects.current().now_sql())
+
+
+@lru_cache(maxsize=16)
+def _claimable(categories: tuple[str, ...], job_types: tuple[str, ...], now: str) -> Claimable:
+    # Composed once: cold as it is in an idle worker, it would delay the job it claims.
     sql = (
         f"q.status = 'pending' AND q.scheduled_at <= {now}"
         f" AND (q.expires_at IS NULL OR q.expires_at > {now})"
@@ -239,7 +255,7 @@ def claimable(categories: Collection[str] = (), job_types: Collection[str] = ())
     named, params = named_sql("q", categories, job_types)
     return Claimable(
         sql=f"{sql} AND {named}" if params else sql,
-        params=params,
+        params=tuple(params),
         categories=categories,
         job_types=job_types,
         still=still_firm_sql("turn"),
@@ -248,7 +264,9 @@ def claimable(categories: Collection[str] = (), job_types: Collection[str] = ())
 
 
 def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID) -> Claim:
-    (job_id, *columns, scheduled_at, cancel_requested_at, admitted, waited_seconds) = row
+    (job_id, *columns, scheduled_at, cancel_requested_at, admitted, started_at, waited_seconds) = (
+        row
+    )
     return Claim._make(
         (
             dialect.read_uuid(job_id),
@@ -256,6 +274,7 @@ def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID) -> Claim:
             dialect.read_time(scheduled_at),
             cancel_requested_at is not None,
             bool(admitted),
+            started_at is not None,
             worker_id,
             max(float(waited_seconds), 0.0),
         )

@@ -24,6 +24,7 @@ COLUMNS = {
     "token": Column.BIGINT,
     "result": Column.TEXT,
     "ran": Column.FLOAT,
+    "begun_ago": Column.FLOAT,
 }
 
 
@@ -31,19 +32,29 @@ def completion_sql(now: str) -> str:
     """Return what every completion writes to its row `j`, out of a row `r` of COLUMNS."""
     dialect = dialects.current()
     return f"""status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
-        started_at = COALESCE(j.started_at, {dialect.after_sql(now, "-r.ran")}, {now}),
+        started_at = COALESCE({started_sql(now)}, {now}),
         completed_at = {now}, ready = false, waiting = false, admitted = false,
         live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
     """
 
 
-def row_of(claim: Claim, completed: Completed, ran_seconds: float | None) -> tuple[object, ...]:
+def started_sql(now: str) -> str:
+    """Return when the handler of a row `j` began: `r.begun_ago` seconds ago, where that is known."""
+    began = dialects.current().after_sql(now, "-r.begun_ago")
+    return f"CASE WHEN r.begun_ago IS NULL THEN j.started_at ELSE {began} END"
+
+
+def row_of(
+    claim: Claim, completed: Completed, ran_seconds: float | None, begun_ago: float | None
+) -> tuple[object, ...]:
     """Return the values of COLUMNS."""
-    return claim.job_id, claim.lease_token, result_of(completed), ran_seconds
+    return claim.job_id, claim.lease_token, result_of(completed), ran_seconds, begun_ago
 
 
-def complete_plain(ended: Sequence[tuple[Claim, Outcome, float | None]]) -> set[int]:
+def complete_plain(ended: Sequence[tuple[Claim, Outcome, float | None, float | None]]) -> set[int]:
     """Write those of these outcomes that are plain completions; return their lease tokens.
+
+    With each, how many seconds its handler ran, and how long ago it began.
 
     What is not among them, was not written, or by an earlier statement whose answer was lost:
     `settle` has to look at it. It is a transaction by itself, so inside another nothing is done.
@@ -56,8 +67,8 @@ def complete_plain(ended: Sequence[tuple[Claim, Outcome, float | None]]) -> set[
         return set()
     breakers = registry.breakers()
     table = [
-        row_of(claim, outcome, ran_seconds)
-        for claim, outcome, ran_seconds in ended
+        row_of(claim, outcome, ran_seconds, begun_ago)
+        for claim, outcome, ran_seconds, begun_ago in ended
         if isinstance(outcome, Completed)
         and claim.lock_key is None
         and claim.job_type not in breakers

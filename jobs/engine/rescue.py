@@ -154,7 +154,7 @@ def _forget(worker_id: UUID) -> None:
 
 
 def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random) -> RescueReport:
-    """Take back one batch; `running` None: only what is `processing` is known to have started."""
+    """Take back one batch; `running` None: only a row's own start is known."""
     held = held_by(worker_id)
     if not held:
         return RescueReport()
@@ -181,7 +181,7 @@ class _Decision:
 
 
 def _started(job: Held, running: frozenset[UUID] | None) -> bool:
-    return job.status is Status.PROCESSING if running is None else job.job_id in running
+    return job.ran_seconds is not None or (running is not None and job.job_id in running)
 
 
 def _decide(job: Held, started: bool, rng: Random) -> _Decision:

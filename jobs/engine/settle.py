@@ -6,6 +6,7 @@ negated, so that a repeat after a lost answer can tell its own work from another
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from jobs.engine import completions, dialects
 from jobs.engine.breakers import tally
 from jobs.engine.bury import Death, bury
 from jobs.engine.claim import Claim
-from jobs.engine.completions import completion_sql, row_of
+from jobs.engine.completions import completion_sql, row_of, started_sql
 from jobs.engine.dialects import Column
 from jobs.engine.ending import Ending, ending_of
 from jobs.engine.fan_in import leave_fan_ins
@@ -40,16 +41,26 @@ COLUMNS = {
     "delay": Column.FLOAT,
     "refund": Column.INTEGER,
     "died": Column.INTEGER,
-    "ran": Column.FLOAT,
+    "begun_ago": Column.FLOAT,
 }
 
 
 class Settlement(NamedTuple):
-    """One attempt and how it ended; `ran_seconds` None when the handler never started."""
+    """One attempt and how it ended; `ran_seconds` None when the handler never started.
+
+    `ended_at` is when that was, by the monotonic clock; None: just now.
+    """
 
     claim: Claim
     outcome: Outcome
     ran_seconds: float | None
+    ended_at: float | None = None
+
+    def begun_ago(self, now: float) -> float | None:
+        """Return how many seconds before `now`, of the monotonic clock, the handler began."""
+        if self.ran_seconds is None or self.ended_at is None:
+            return self.ran_seconds
+        return self.ran_seconds + now - self.ended_at
 
 
 @dataclass
@@ -96,7 +107,8 @@ def _complete_plain(
     settlements: Sequence[Settlement],
 ) -> tuple[SettleReport, list[Settlement]]:
     """Write what is a plain completion; return what became of that, and all that is left."""
-    written = completions.complete_plain(settlements)
+    now = time.monotonic()
+    written = completions.complete_plain([(*one[:3], one.begun_ago(now)) for one in settlements])
     if not written:
         return SettleReport(), list(settlements)
     done = [one.claim for one in settlements if one.claim.lease_token in written]
@@ -149,7 +161,11 @@ def _complete(settled: Sequence[tuple[Settlement, Completed]]) -> dict[int, Stat
         return {}
     dialect = dialects.current()
     now = dialect.now_sql()
-    table = [row_of(one.claim, outcome, one.ran_seconds) for one, outcome in settled]
+    moment = time.monotonic()
+    table = [
+        row_of(one.claim, outcome, one.ran_seconds, one.begun_ago(moment))
+        for one, outcome in settled
+    ]
     rows, params = dialect.rows_sql("r", completions.COLUMNS, table, hot=True)
     completed = fetch(
         f"""
@@ -189,8 +205,7 @@ def _update(settlements: Sequence[Settlement], endings: dict[int, Ending]) -> di
             last_error = COALESCE(r.error, j.last_error),
             attempts = j.attempts - r.refund, deaths = j.deaths + r.died,
             scheduled_at = CASE WHEN {again} THEN {due} ELSE j.scheduled_at END,
-            started_at = CASE WHEN r.ran IS NULL OR j.started_at IS NOT NULL THEN j.started_at
-                ELSE {dialect.after_sql(now, "-r.ran")} END,
+            started_at = {started_sql(now)},
             completed_at = CASE WHEN {again} THEN NULL ELSE {now} END,
             worker_id = CASE WHEN {again} THEN NULL ELSE j.worker_id END,
             ready = ({again} AND NOT {waits}), waiting = ({again} AND {waits}),
@@ -217,7 +232,7 @@ def _row(settlement: Settlement, ending: Ending) -> tuple[object, ...]:
         ending.delay if ending.delay is not None else 0.0,
         ending.refund,
         int(ending.end is AttemptEnd.RESCUED),
-        settlement.ran_seconds,
+        settlement.begun_ago(time.monotonic()),
     )
 
 
@@ -260,7 +275,7 @@ def _write_history(
 
 def _counted(settled: Sequence[Settlement], statuses: dict[int, Status]) -> Iterator[Counted]:
     """Yield what the counters say of these; snoozes and releases are not counted."""
-    for claim, outcome, ran_seconds in settled:
+    for claim, outcome, ran_seconds, _ in settled:
         status = statuses[claim.lease_token]
         if status is Status.COMPLETED:
             word = "completed"

@@ -92,6 +92,8 @@ class Line:
     def go_round(self) -> None:
         """Serve the visited firms, which are all that have work, lap by lap until full."""
         self._went_round = not self.is_full()
+        if self._each_gets_one():
+            self._serve_whole_laps()
         while self._firms and not self.is_full():
             self._skip_empty_laps()
             for firm_id in self._firms:
@@ -131,6 +133,17 @@ class Line:
             self._cut = firm_id
         else:
             self._last = firm_id
+
+    def _each_gets_one(self) -> bool:
+        """Say whether each firm gets one job in each lap, as nearly everywhere."""
+        return not self._credits and self._weights.keys().isdisjoint(self._firms)
+
+    def _serve_whole_laps(self) -> None:
+        """Serve the laps that fit into the batch as a whole, all at once."""
+        laps = (self._limit - len(self.order)) // max(len(self._firms), 1)
+        if laps > 0:
+            self.order += self._firms * laps
+            self._last = self._firms[-1]
 
     def _skip_empty_laps(self) -> None:
         """Pay for the laps in which nobody would have saved enough for a job, all at once."""

@@ -160,6 +160,7 @@ class WorkerLoop:
                 self._turns,
                 categories=self.options.categories,
                 job_types=self.options.job_types,
+                starts=self._pool.starts_at_once,
             )
         self._claim_in_doubt = False
         return claims

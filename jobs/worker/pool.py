@@ -45,6 +45,7 @@ LARGEST_PREFETCH = 1000
 # Jobs of microseconds hardly wait for anything: more threads would stand in each other's way.
 MOST_LARGE_CHUNKS = 4
 SMOOTHING = 0.2
+YIELD_SECONDS = 0.0005
 # What a chunk's jobs were thought to take, with much to spare.
 STALLED_SECONDS = 0.05
 
@@ -88,11 +89,26 @@ class Pool:
             # A claim of many costs hardly more than a claim of one.
             return wanted if wanted > 0 and (not ahead or wanted * 2 >= target) else 0
 
-    def put(self, claims: Sequence[Claim]) -> None:
-        """Add claims to the line."""
+    @property
+    def starts_at_once(self) -> bool:
+        """Whether a job that comes alone would start at once."""
         with self._lock:
-            self._line.extend(claims)
-            self._to_hand_over.notify()
+            return self._seats.free > 0 and not self._line
+
+    def put(self, claims: Sequence[Claim]) -> None:
+        """Add claims to the line; one that counts as started has its turn now."""
+        with self._lock:
+            # It comes alone (`engine.claim`).
+            at_once = bool(claims) and claims[0].started and self._seats.free > 0
+            if at_once:
+                seat, chunk = self._take_chunk(claims)
+                seat.give(partial(self._run_chunk, chunk))
+            else:
+                self._line.extend(claims)
+                self._to_hand_over.notify()
+        if at_once:
+            # Its thread cannot wake while this one goes on to the next claim.
+            time.sleep(YIELD_SECONDS)
 
     def take_back(self) -> list[Claim]:
         """Remove and return the claims whose handlers were not started."""
@@ -149,6 +165,10 @@ class Pool:
             if self._line.ordinary:
                 self._to_hand_over.notify()
 
+    def write_down(self, claims: Sequence[Claim]) -> None:
+        """Name these in the worker's row too, where they are running now."""
+        self._started.write_down(claims)
+
     def forget(self, claims: Sequence[Claim]) -> None:
         """Drop settled jobs from the list of started ones."""
         self._started.forget(claims)
@@ -199,11 +219,14 @@ class Pool:
     def _take_chunks(self) -> list[tuple[Seat, Chunk]]:
         taken = []
         while self._may_take_chunk():
-            chunk = Chunk(self._line.take(self._chunk_size()))
-            self._started.add(chunk.claims)
-            self._chunks.add(chunk)
-            taken.append((self._seats.take(), chunk))
+            taken.append(self._take_chunk(self._line.take(self._chunk_size())))
         return taken
+
+    def _take_chunk(self, claims: Sequence[Claim]) -> tuple[Seat, Chunk]:
+        chunk = Chunk(claims)
+        self._started.add(chunk.claims)
+        self._chunks.add(chunk)
+        return self._seats.take(), chunk
 
     def _start_chunks(self, taken: Sequence[tuple[Seat, Chunk]], outage: Outage) -> None:
         claims = [claim for _, chunk in taken for claim in chunk.claims]
@@ -271,10 +294,12 @@ class Pool:
             outcome = attempt.run()
         finally:
             self.running.remove(running)
-        ran = time.monotonic() - running.since
+        ended_at = time.monotonic()
+        ran = ended_at - running.since
         if process is None:
             self._learn(ran)
-        self._submit([Settlement(claim, outcome, None if isinstance(outcome, Released) else ran)])
+        kept = None if isinstance(outcome, Released) else ran
+        self._submit([Settlement(claim, outcome, kept, ended_at)])
 
     def _attempt(self, claim: Claim, signals: Signals, process: IsolatedProcess | None) -> Attempt:
         if process is not None:

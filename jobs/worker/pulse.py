@@ -95,6 +95,7 @@ class Pulse:
         now = time.monotonic()
         due = [one for one in self._pool.running() if one.mark_at <= now]
         marked = mark_processing([one.claim for one in due])
+        self._pool.write_down([one.claim for one in due if one.claim.started])
         for one in due:
             # A row that somebody held will be free again.
             one.mark_at = inf if one.claim.job_id in marked else now + MARK_AGAIN_SECONDS

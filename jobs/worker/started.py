@@ -50,19 +50,27 @@ class Started:
         Whoever may write writes the whole list: those that waited meanwhile mostly find
         themselves on it, and need neither a statement nor a connection of their own.
         """
-        tokens = {claim.lease_token for claim in chunk}
         while not self._state.halt.is_set():
             if not all(self._state.holds(claim) for claim in chunk):
                 return False
             try:
-                with self._writing:
-                    written = tokens <= self._noted or self._write()
+                written = self.write_down(chunk)
                 outage.over()
             except AWAY as error:
                 outage.failed(error)
             else:
                 return written
         return False
+
+    def write_down(self, claims: Sequence[Claim]) -> bool:
+        """Write the list unless all of these stand there; False when the lease is lost.
+
+        Raises:
+            DatabaseError: it may have been written or not.
+        """
+        tokens = {claim.lease_token for claim in claims}
+        with self._writing:
+            return tokens <= self._noted or self._write()
 
     def _write(self) -> bool:
         lease = self._state.lease

@@ -8,9 +8,10 @@ import pytest
 from django.db import transaction
 
 from jobs.clock import database_now
+from jobs.engine.admit import sweep
 from jobs.engine.claim import claim
 from jobs.engine.turns import Turns
-from jobs.queue import EnqueueSpec, enqueue_many
+from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 from tests.queue_kit import change, later, new_worker, row, take, take_one
 
@@ -203,3 +204,35 @@ def test_a_claim_that_rolls_back_took_nothing(add):
         transaction.set_rollback(True)
     stored = row(job_id)
     assert (stored.status, stored.attempts, stored.lease_token) == ("pending", 0, 0)
+
+
+@pytest.mark.req("J-08", "J-14")
+def test_a_job_taken_alone_counts_as_started_where_the_caller_starts_it(firm, add):
+    job_id = add()
+    with later(10) as now:
+        (held,) = claim(new_worker(), 10, Turns(), starts=True)
+    assert held.started
+    assert (row(job_id).started_at, row(job_id).claimed_at) == (now, now)
+
+
+@pytest.mark.req("J-14")
+@pytest.mark.parametrize(
+    ("others", "deaths", "starts"), [(0, 0, False), (1, 0, True), (0, 1, True)]
+)
+def test_no_other_claim_counts_as_started(add, others, deaths, starts):
+    ids = [add() for _ in range(1 + others)]
+    for job_id in ids:
+        change(job_id, deaths=deaths)
+    taken = claim(new_worker(), 10, Turns(), starts=starts)
+    assert [held.started for held in taken] == [False] * len(ids)
+    assert [row(job_id).started_at for job_id in ids] == [None] * len(ids)
+
+
+@pytest.mark.req("J-14")
+def test_two_jobs_of_a_capped_firm_and_of_another_do_not_count_as_started(firm, add):
+    other = Firm.objects.create(name="Capped", slug="capped")
+    Firm.objects.filter(pk=other.pk).update(running_cap=5)
+    ids = [add(), enqueue("test.work", {"name": "A"}, firm=other).job_id]
+    sweep()
+    taken = claim(new_worker(), 10, Turns(), starts=True)
+    assert {held.job_id: held.started for held in taken} == dict.fromkeys(ids, False)

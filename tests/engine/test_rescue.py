@@ -13,8 +13,11 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects, held
 from jobs.engine import rescue as module
 from jobs.engine.admit import sweep
+from jobs.engine.claim import claim
 from jobs.engine.lease import deregister, heartbeat, mark_processing, note_running
+from jobs.engine.release import release
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
+from jobs.engine.turns import Turns
 from jobs.models import Worker
 from jobs.models.ids import pack_ids
 from jobs.outcomes import Completed, Retry
@@ -87,6 +90,26 @@ def test_a_started_job_goes_round_again_with_its_attempt_counted(add):
     (attempt,) = attempts()
     assert (attempt.end, attempt.number, attempt.worker_id) == ("rescued", 1, worker_id)
     assert workers() == []
+
+
+@pytest.mark.req("J-14")
+def test_a_job_that_started_with_its_claim_has_its_attempt_counted(add):
+    job_id = add()
+    assert claim(new_worker(), 1, Turns(), starts=True)
+    assert after_the_lease().rescued == 1
+    stored = row(job_id)
+    assert (stored.status, stored.attempts, stored.deaths) == ("pending", 1, 1)
+
+
+@pytest.mark.req("J-14", "J-11")
+def test_a_job_that_was_given_back_after_such_a_claim_has_not_started(add):
+    job_id = add()
+    held = claim(new_worker(), 1, Turns(), starts=True)
+    assert release(held, "worker stopped") == [job_id]
+    assert row(job_id).started_at is None
+    take_one(new_worker())
+    assert after_the_lease().rescued == 1
+    assert (row(job_id).attempts, row(job_id).deaths) == (0, 0)
 
 
 @pytest.mark.req("J-14")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -373,8 +374,19 @@ def test_processing_is_marked_only_by_the_holder(add):
         mark_processing([current])
     stored = row(job_id)
     assert (stored.status, stored.started_at) == ("processing", now)
-    finish(current, Completed({}), ran_seconds=50)
-    assert row(job_id).started_at == now
+    with later(60) as end:
+        finish(current, Completed({}), ran_seconds=50)
+    assert row(job_id).started_at == end - timedelta(seconds=50)
+
+
+@pytest.mark.req("J-09")
+@pytest.mark.parametrize("outcome", [Completed({}), FATAL])
+def test_a_start_is_told_from_when_it_was_not_from_when_it_was_written(add, outcome):
+    job_id = add()
+    held = take_one()
+    with later(60) as now:
+        settle([Settlement(held, outcome, 2.0, time.monotonic() - 5)])
+    assert abs(row(job_id).started_at - (now - timedelta(seconds=7))) < timedelta(seconds=0.5)
 
 
 @pytest.mark.req("J-09")

@@ -105,7 +105,7 @@ def test_a_strand_goes_on_in_the_midst_of_a_round(
         handle
     )
     keyed = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 3, firm=firm)
-    plain = enqueue_many([EnqueueSpec("noop")] * 400, firm=firm)
+    plain = enqueue_many([EnqueueSpec("noop")] * 1_500, firm=firm)
     worker_loop().run()
     last_of_strand = max(row(one.job_id).claimed_at for one in keyed)
     assert last_of_strand < max(row(one.job_id).claimed_at for one in plain)

@@ -108,7 +108,7 @@ def claimed(job_type: str, **payload: Any) -> Claim:
 
 
 # What other parts of the queue keep in a claim.
-FURTHER: dict[str, Any] = {"admitted": False}
+FURTHER: dict[str, Any] = {"admitted": False, "started": False}
 
 
 def run_aside(attempt: InProcess) -> Callable[[], Outcome]:

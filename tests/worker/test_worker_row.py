@@ -7,7 +7,9 @@ import socket
 import pytest
 
 from jobs import VERSION
+from jobs.lists import running_jobs
 from jobs.models import Worker
+from tenants.scope import all_firms
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
@@ -28,7 +30,9 @@ def test_the_row_shows_a_working_process_and_disappears_with_it(
     assert (first.host, first.pid) == (socket.gethostname(), working.session)
     assert (first.version, first.concurrency) == (VERSION, 2)
     assert first.categories == ["notifications"]
-    assert first.running == [str(job_id)]
+    with all_firms("looking at its jobs"):
+        assert running_jobs([first]) == {first.pk: [str(job_id)]}
+    wait_until(lambda: Worker.objects.get().running == [str(job_id)], "the job in the row")
     later = wait_until(
         lambda: Worker.objects.filter(heartbeat_at__gt=first.heartbeat_at).first(), "a heartbeat"
     )

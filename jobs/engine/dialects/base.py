@@ -48,6 +48,7 @@ CLAIM_COLUMNS = (
     "scheduled_at",
     "cancel_requested_at",
     "admitted",
+    "started_at",
 )
 
 
@@ -150,11 +151,18 @@ class Dialect(ABC):
 
     @abstractmethod
     def take(
-        self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
+        self,
+        worker_id: UUID,
+        priority: int,
+        shares: Sequence[Share],
+        claimable: Claimable,
+        *,
+        starts: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Take the jobs due first of each firm and return their rows, as in `CLAIM_COLUMNS`.
 
-        What another claim holds is passed over: two workers can never take the same job.
+        What another claim holds is passed over: two workers can never take the same job. With
+        `starts`, a job that is taken alone and is no suspect counts as started.
         """
 
     @abstractmethod

@@ -72,9 +72,9 @@ class Claimable:
     """
 
     sql: str
-    params: Sequence[Any]
-    categories: Collection[str]
-    job_types: Collection[str]
+    params: tuple[Any, ...]
+    categories: tuple[str, ...]
+    job_types: tuple[str, ...]
     still: str
     capped: str
 

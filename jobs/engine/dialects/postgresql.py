@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import Column, Dialect, Statement
 from jobs.engine.dialects.claiming import Claimable, Leg, Met, Share, Walk
 from jobs.engine.dialects.packed import packed
-from tenants.scope import ENGINE_SETTING, set_local
+from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.
@@ -28,6 +29,27 @@ HAS_TRANSACTION_TIMEOUT = 170_000
 
 # Or the server plans a hot statement anew each time, for a few rows less.
 PLAN_ONCE = {"plan_cache_mode": "force_generic_plan"}
+
+
+class _TellingCursor(ServerBindingCursor):
+    """Prepares nothing: of a prepared statement, who listens to what is run hears no text."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        """Send the whole statement."""
+        options["prepare"] = False
+        return super().execute(query, params, **options)  # type: ignore[misc]  # untyped in Django
+
+
+@lru_cache(maxsize=4)
+def _opening_sql(server_version: int, patience_seconds: float) -> str:
+    """Return what opens the wall in a pipeline, and sets what else holds for its transaction."""
+    settings = {ENGINE_SETTING: "on", **PLAN_ONCE}
+    if server_version >= HAS_TRANSACTION_TIMEOUT:
+        # Who is frozen in the midst of it shall not keep the rows locked. The server's patience
+        # with idle transactions begins at the end of a pipeline only.
+        settings["transaction_timeout"] = f"{patience_seconds * 1000:.0f}ms"
+    calls = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+    return f"SELECT {', '.join(calls)}"
 
 
 class PostgresDialect(Dialect):
@@ -116,10 +138,18 @@ class PostgresDialect(Dialect):
         return Met(found[0][0], [firm_id for _, firm_id, _ in found], capped)
 
     def take(
-        self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
+        self,
+        worker_id: UUID,
+        priority: int,
+        shares: Sequence[Share],
+        claimable: Claimable,
+        *,
+        starts: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Take in one statement, and in one more where firms have a cap."""
         statements = []
+        # A statement knows only of the jobs it takes itself.
+        starts = starts and len({share.capped for share in shares}) == 1
         for capped in (False, True):
             dealt = [share for share in shares if share.capped is capped]
             if dealt:
@@ -127,7 +157,7 @@ class PostgresDialect(Dialect):
                 table = self.rows_sql("turn", postgresql_claim.SHARE, values, hot=True)
                 statements.append(
                     postgresql_claim.take(
-                        worker_id, priority, dealt, table, claimable, self.now_sql()
+                        worker_id, priority, dealt, table, claimable, self.now_sql(), starts
                     )
                 )
         return self.fetch_hot(statements)
@@ -147,13 +177,9 @@ class PostgresDialect(Dialect):
         """Open a pipeline, which is a transaction, and set for it what a transaction needs."""
         connection.close_if_health_check_failed()
         connection.ensure_connection()
-        settings = PLAN_ONCE
-        if connection.connection.info.server_version >= HAS_TRANSACTION_TIMEOUT:
-            # Who is frozen in the midst of it shall not keep the rows locked. The server's patience
-            # with idle transactions begins at the end of a pipeline only.
-            settings = PLAN_ONCE | {"transaction_timeout": f"{lease_seconds() * 1000:.0f}ms"}
+        opening = _opening_sql(connection.connection.info.server_version, lease_seconds())
         with connection.wrap_database_errors, connection.connection.pipeline():
-            set_local(ENGINE_SETTING, "on", **settings)
+            self.hot_cursor().execute(opening, [])
             yield
 
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
@@ -181,7 +207,8 @@ class PostgresDialect(Dialect):
         if database.connection is None:
             database.ensure_connection()
         # As its cursor() does it, whose class is the same for every statement.
-        cursor: Any = cast("Any", ServerBindingCursor)(database.connection)
+        kind = _TellingCursor if database.queries_logged else ServerBindingCursor
+        cursor: Any = cast("Any", kind)(database.connection)
         cursor.format = Format.BINARY
         if database.queries_logged:
             return database.make_debug_cursor(cursor)

@@ -8,6 +8,7 @@ be claimed, which is little: by `job_admitted`, however long the firm's line is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from uuid import UUID
 
 from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Statement
@@ -68,7 +69,9 @@ WITH RECURSIVE {lanes}picked AS MATERIALIZED (
     SELECT due.job_id FROM {shares} CROSS JOIN LATERAL ({pick}) AS due LIMIT %s
 )
 UPDATE jobs_jobqueue AS j
-SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now}, started_at = NULL,
+SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
+    started_at = CASE
+        WHEN %s::boolean AND (SELECT count(*) FROM picked) = 1 AND j.deaths = 0 THEN {now} END,
     lease_token = nextval('jobs_lease_token'), worker_id = %s, updated_at = {now}
 FROM picked
 WHERE j.job_id = picked.job_id
@@ -121,17 +124,8 @@ SHARE = {
 
 def walk(legs: Sequence[Leg], claimable: Claimable, most: int) -> Statement:
     """Return the walk along the legs until `most` firms have work."""
-    lanes, params = _lanes(claimable)
-    in_lane = IN_LANE if lanes else ""
-    sql = FIRMS_SQL.format(
-        lanes=lanes,
-        step=_least("one.firm_id", STEP_SQL.format(in_lane=in_lane), lanes),
-        still=claimable.still,
-        capped=claimable.capped,
-        admitted=FIRST_ADMITTED_SQL.format(claimable=claimable.sql),
-        first=_least("1", FIRST_SQL.format(in_lane=in_lane, claimable=claimable.sql), lanes),
-    )
-    return sql, [
+    _, params = _lanes(claimable)
+    return _walk_sql(claimable), [
         *params,
         [leg.priority for leg in legs],
         [leg.after for leg in legs],
@@ -148,13 +142,39 @@ def take(
     table: Statement,
     claimable: Claimable,
     now: str,
+    starts: bool,
 ) -> Statement:
     """Return the take of these shares, which are all of capped firms or all of others.
 
+    With `starts`, a job that is taken alone and is no suspect counts as started.
     `table` is a FROM item of them, named turn, with the columns of SHARE.
     """
-    lanes, params = ("", []) if shares[0].capped else _lanes(claimable)
-    if shares[0].capped:
+    capped = shares[0].capped
+    params = [] if capped else _lanes(claimable)[1]
+    rows, row_params = table
+    jobs = sum(share.jobs for share in shares)
+    sql = _take_sql(claimable, rows, now, capped)
+    return sql, [*params, *row_params, priority, *claimable.params, jobs, starts, worker_id]
+
+
+@lru_cache(maxsize=16)
+def _walk_sql(claimable: Claimable) -> str:
+    lanes, _ = _lanes(claimable)
+    in_lane = IN_LANE if lanes else ""
+    return FIRMS_SQL.format(
+        lanes=lanes,
+        step=_least("one.firm_id", STEP_SQL.format(in_lane=in_lane), lanes),
+        still=claimable.still,
+        capped=claimable.capped,
+        admitted=FIRST_ADMITTED_SQL.format(claimable=claimable.sql),
+        first=_least("1", FIRST_SQL.format(in_lane=in_lane, claimable=claimable.sql), lanes),
+    )
+
+
+@lru_cache(maxsize=32)
+def _take_sql(claimable: Claimable, rows: str, now: str, capped: bool) -> str:
+    lanes = "" if capped else _lanes(claimable)[0]
+    if capped:
         picks = PICK_ADMITTED_SQL.format(claimable=claimable.sql)
     else:
         picks = PICK_SQL.format(
@@ -165,12 +185,9 @@ def take(
         )
     if lanes:
         picks = f"SELECT one.* FROM lane CROSS JOIN LATERAL ({picks}) AS one"
-    if lanes or shares[0].capped:
+    if lanes or capped:
         picks = FIRST_DUE_SQL.format(picks=picks)
-    rows, row_params = table
-    sql = CLAIM_SQL.format(lanes=lanes, shares=rows, pick=picks, now=now, columns=COLUMNS)
-    jobs = sum(share.jobs for share in shares)
-    return sql, [*params, *row_params, priority, *claimable.params, jobs, worker_id]
+    return CLAIM_SQL.format(lanes=lanes, shares=rows, pick=picks, now=now, columns=COLUMNS)
 
 
 def _least(column: str, look: str, lanes: str) -> str:

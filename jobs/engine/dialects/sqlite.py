@@ -23,7 +23,8 @@ TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
 
 CLAIM_SQL = """
 UPDATE jobs_jobqueue AS j
-SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now}, started_at = NULL,
+SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
+    started_at = CASE WHEN %s AND j.deaths = 0 THEN {now} END,
     lease_token = r.token, worker_id = %s, updated_at = {now}
 FROM {rows} WHERE j.job_id = r.job_id
 RETURNING {columns}, {waited}
@@ -148,7 +149,13 @@ class SqliteDialect(Dialect):
         return None
 
     def take(
-        self, worker_id: UUID, priority: int, shares: Sequence[Share], claimable: Claimable
+        self,
+        worker_id: UUID,
+        priority: int,
+        shares: Sequence[Share],
+        claimable: Claimable,
+        *,
+        starts: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Look, then take: nobody else writes meanwhile."""
         picked: list[str] = []
@@ -160,9 +167,12 @@ class SqliteDialect(Dialect):
                     self.value(Column.UUID, share.after.job_id),
                 )
                 picked += sqlite_claim.pick(cursor, priority, share, mark, wanted, claimable)
-            return self._write(cursor, picked, worker_id) if picked else []
+            starts = starts and len(picked) == 1
+            return self._write(cursor, picked, worker_id, starts=starts) if picked else []
 
-    def _write(self, cursor: Any, job_ids: list[str], worker_id: UUID) -> list[tuple[Any, ...]]:
+    def _write(
+        self, cursor: Any, job_ids: list[str], worker_id: UUID, *, starts: bool
+    ) -> list[tuple[Any, ...]]:
         now = self.now_sql()
         first_token = self._raise_counter(len(job_ids)) - len(job_ids) + 1
         rows, params = self.rows_sql(
@@ -178,7 +188,7 @@ class SqliteDialect(Dialect):
                 columns=", ".join(CLAIM_COLUMNS),
                 waited=self.seconds_between_sql("scheduled_at", now),
             ),
-            [self.value(Column.UUID, worker_id), *params],
+            [starts, self.value(Column.UUID, worker_id), *params],
         )
         taken: list[tuple[Any, ...]] = cursor.fetchall()
         return taken
