@@ -56,27 +56,47 @@ def _addresses(firm: Any) -> list[str]:
     with firm_scope(firm):
         letter = DeadLetterQueue.objects.first()
         assert letter is not None
-    api, admin = "/api/v1/jobs/admin", "/admin/jobs"
+    return [*_admin_pages(firm, letter), *_rest_pages(letter)]
+
+
+def _admin_pages(firm: Any, letter: Any) -> list[str]:
+    jobs, letters = "/admin/jobs/jobqueue/", "/admin/jobs/deadletterqueue/"
+    lists = ("circuitbreaker", "concurrencylock", "pause", "ratelimit", "schedule", "worker")
     return [
         "/admin/",
-        f"{admin}/jobqueue/",
-        f"{admin}/jobqueue/?status=pending",
-        f"{admin}/jobqueue/?status=dlq",
-        f"{admin}/jobqueue/?q={letter.original_job_id}",
-        f"{admin}/jobqueue/{letter.original_job_id}/change/",
-        f"{admin}/deadletterqueue/",
-        f"{admin}/deadletterqueue/{letter.pk}/change/",
-        f"{admin}/concurrencylock/",
-        f"{api}/queues/",
-        f"{api}/jobs/",
+        "/admin/queue-doctor/",
+        "/admin/search/?q=mailbox",
+        jobs,
+        f"{jobs}?p=3",
+        f"{jobs}?status=pending",
+        f"{jobs}?status=dlq",
+        f"{jobs}?category=sync",
+        f"{jobs}?type=classify",
+        f"{jobs}?firm={firm.pk}",
+        f"{jobs}?firm={firm.pk}&category=sync",
+        f"{jobs}?q={letter.original_job_id}",
+        f"{jobs}{letter.original_job_id}/change/",
+        f"{jobs}{letter.original_job_id}/retry/",
+        letters,
+        f"{letters}?reason=fatal",
+        f"{letters}{letter.pk}/change/",
+        f"{letters}{letter.pk}/reprocess/",
+        *(f"/admin/jobs/{name}/" for name in lists),
+        "/admin/tenants/auditentry/",
+    ]
+
+
+def _rest_pages(letter: Any) -> list[str]:
+    api = "/api/v1/jobs/admin"
+    lists = ("queues", "jobs", "dlq", "workers", "locks", "pauses", "rate-limits", "breakers")
+    return [
+        *(f"{api}/{name}/" for name in (*lists, "schedules")),
         f"{api}/jobs/?status=pending",
         f"{api}/jobs/?status=completed&category=sync",
         f"{api}/jobs/?search=mailbox",
         f"{api}/jobs/{letter.original_job_id}/",
-        f"{api}/dlq/",
         f"{api}/dlq/?reason=fatal",
         f"{api}/dlq/{letter.pk}/",
-        f"{api}/locks/",
     ]
 
 
@@ -89,7 +109,7 @@ def _time(client: Any, who: str, address: str) -> dict[str, Any]:
         times.append((time.perf_counter() - begun) * 1000)
     return {
         "as": who,
-        "address": address.split("?q=", maxsplit=1)[0] if "?q=" in address else address,
+        "address": address,
         "status": status,
         "p50_ms": round(median(times), 1),
         "p95_ms": round(quantiles(times, n=20)[-1], 1),
