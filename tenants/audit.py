@@ -18,15 +18,21 @@ Door = Literal["admin", "api", "cli", "service"]
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts, and through which door; `user` None for the command line and the service."""
+    """Who acts, and through which door; `user` None for the command line and the service.
+
+    `account` is the operating system's name for who is at the command line.
+    """
 
     door: Door
     user: AbstractBaseUser | None = None
+    account: str = ""
 
     @property
     def name(self) -> str:
         """How the log names the actor."""
-        return self.door if self.user is None else self.user.get_username()
+        if self.user is not None:
+            return self.user.get_username()
+        return f"{self.door}:{self.account}" if self.account else self.door
 
     @property
     def user_id(self) -> int | None:

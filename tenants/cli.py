@@ -1,10 +1,11 @@
-"""The manners of every command: `--json`, tables for people, exit codes that mean something."""
+"""The manners of every command: who types it, `--json`, tables for people, exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import pwd
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,24 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from tenants.audit import Actor
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 
 EXIT_REFUSED = 1
 EXIT_NOT_FOUND = 3
+
+
+def operator() -> Actor:
+    """Return who types the command, by the account the process runs under."""
+    account = os.getuid()
+    try:
+        name = pwd.getpwuid(account).pw_name
+    except KeyError:
+        # Containers run under numbers that have no name.
+        name = str(account)
+    return Actor("cli", account=name)
 
 
 class CommandRefused(CommandError):

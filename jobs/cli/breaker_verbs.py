@@ -18,10 +18,7 @@ from jobs.limit_shapes import breaker_row
 from jobs.lists import CursorInvalid, list_breakers
 from jobs.models import CircuitBreaker
 from jobs.states import BreakerState
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, command_scope
-
-OPERATOR = Actor("cli")
+from tenants.cli import JsonCommand, command_scope, operator
 
 
 class ListBreakers(Verb):
@@ -72,7 +69,7 @@ class OpenBreaker(Verb):
         with command_scope(options["firm"]) as firm, refusals():
             if firm is None:
                 raise CommandError("give --firm SLUG", returncode=EXIT_USAGE)
-            operate.open_breaker(options["job_type"], firm, options["reason"], by=OPERATOR)
+            operate.open_breaker(options["job_type"], firm, options["reason"], by=operator())
             breaker = CircuitBreaker.objects.select_related("firm").get(
                 job_type=options["job_type"]
             )
@@ -96,7 +93,7 @@ class CloseBreaker(Verb):
             rows = CircuitBreaker.objects.select_related("firm")
             breaker = find_one(rows, "circuit breaker", options["id"])
             with refusals():
-                operate.close_breaker(breaker, options["reason"], by=OPERATOR)
+                operate.close_breaker(breaker, options["reason"], by=operator())
             closed = rows.get(pk=breaker.pk)
         _tell(command, options, closed, "Closed")
 

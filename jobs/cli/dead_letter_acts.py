@@ -10,14 +10,13 @@ from django.core.management.base import CommandParser
 from jobs import operate
 from jobs.cli.arguments import json_object
 from jobs.cli.find import find_one
-from jobs.cli.job_acts import OPERATOR
 from jobs.cli.refusals import refusals
 from jobs.cli.verbs import Options, Verb
 from jobs.lists import dead_letters
 from jobs.models import DeadLetterQueue
 from jobs.shapes import dead_letter_row
 from jobs.states import Priority
-from tenants.cli import JsonCommand, NotFound, command_scope
+from tenants.cli import JsonCommand, NotFound, command_scope, operator
 
 
 class DeadLetterAct(Verb):
@@ -74,7 +73,7 @@ class Reprocess(DeadLetterAct):
         """Start a new series of the job."""
         operate.reprocess(
             row,
-            by=OPERATOR,
+            by=operator(),
             payload=options["payload"],
             priority=options["priority"],
             note=options["note"],
@@ -94,7 +93,7 @@ class Discard(DeadLetterAct):
 
     def act(self, row: DeadLetterQueue, options: Options) -> None:
         """Discard the dead letter."""
-        operate.discard(row, options["reason"], by=OPERATOR)
+        operate.discard(row, options["reason"], by=operator())
 
 
 class Escalate(DeadLetterAct):
@@ -121,4 +120,4 @@ class Escalate(DeadLetterAct):
         to = members.filter(username=options["to"]).first() if options["to"] else None
         if options["to"] and to is None:
             raise NotFound(f"{row.firm.slug} has no member named {options['to']!r}")
-        operate.escalate(row, options["reason"], to=to, by=OPERATOR)
+        operate.escalate(row, options["reason"], to=to, by=operator())

@@ -13,10 +13,7 @@ from jobs.cli.verbs import Options, Verb
 from jobs.models import JobQueue
 from jobs.shapes import job_row
 from jobs.states import Status
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, command_scope
-
-OPERATOR = Actor("cli")
+from tenants.cli import JsonCommand, command_scope, operator
 
 
 class JobAct(Verb):
@@ -62,7 +59,7 @@ class RetryJob(JobAct):
 
     def act(self, job: JobQueue, reason: str) -> None:
         """Start a new series of the job."""
-        operate.retry(job, by=OPERATOR, reason=reason)
+        operate.retry(job, by=operator(), reason=reason)
 
     def told(self, job: JobQueue) -> str:
         """Say that it waits again."""
@@ -77,7 +74,7 @@ class CancelJob(JobAct):
 
     def act(self, job: JobQueue, reason: str) -> None:
         """Cancel the job, or ask its handler to stop."""
-        operate.cancel(job, by=OPERATOR, reason=reason)
+        operate.cancel(job, by=operator(), reason=reason)
 
     def told(self, job: JobQueue) -> str:
         """Say whether it is over or was asked to stop."""

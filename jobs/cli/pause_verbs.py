@@ -18,10 +18,7 @@ from jobs.limit_shapes import pause_row
 from jobs.lists import CursorInvalid, list_pauses
 from jobs.models import Pause
 from jobs.states import Category
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, command_scope, printable
-
-OPERATOR = Actor("cli")
+from tenants.cli import JsonCommand, command_scope, operator, printable
 
 
 class ListPauses(Verb):
@@ -81,7 +78,7 @@ class AddPause(Verb):
                 job_type=options["job_type"],
                 reason=options["reason"],
                 until=options["until"],
-                by=OPERATOR,
+                by=operator(),
             )
             row = pause_row(pause)
         if options["json"]:
@@ -106,7 +103,7 @@ class ResumePause(Verb):
         with command_scope(options["firm"]):
             pause = find_one(Pause.objects.select_related("firm"), "pause", options["id"])
             with refusals():
-                limits.resume(pause, reason=options["reason"], by=OPERATOR)
+                limits.resume(pause, reason=options["reason"], by=operator())
             row = pause_row(pause)
         if options["json"]:
             command.emit(row)

@@ -13,10 +13,7 @@ from jobs.cli.verbs import Options, Verb
 from jobs.limit_shapes import rate_limit_row
 from jobs.lists import CursorInvalid, list_rate_limits
 from jobs.models import RateLimit
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, command_scope
-
-OPERATOR = Actor("cli")
+from tenants.cli import JsonCommand, command_scope, operator
 
 
 class ListRateLimits(Verb):
@@ -79,7 +76,7 @@ class SetRateLimit(Verb):
                 options["per"],
                 burst=options["burst"],
                 firm=firm,
-                by=OPERATOR,
+                by=operator(),
             )
             row = rate_limit_row(limit)
         if options["json"]:
@@ -108,7 +105,7 @@ class ClearRateLimit(Verb):
                     limit.job_type,
                     firm=None if limit.everywhere else limit.firm,
                     reason=options["reason"],
-                    by=OPERATOR,
+                    by=operator(),
                 )
             row = rate_limit_row(limit)
         if options["json"]:

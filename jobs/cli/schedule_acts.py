@@ -12,10 +12,7 @@ from jobs.cli.refusals import refusals
 from jobs.cli.verbs import Options, Verb
 from jobs.models import Schedule
 from jobs.schedule_shape import schedule_row
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, command_scope
-
-OPERATOR = Actor("cli")
+from tenants.cli import JsonCommand, command_scope, operator
 
 
 class ScheduleAct(Verb):
@@ -56,7 +53,7 @@ class RunSchedule(ScheduleAct):
 
     def act(self, row: Schedule, reason: str) -> str:
         """Enqueue the jobs of one run."""
-        jobs = schedule.run_now(row, by=OPERATOR, reason=reason)
+        jobs = schedule.run_now(row, by=operator(), reason=reason)
         return f"{row.name} was run: {jobs} new jobs."
 
 
@@ -68,7 +65,7 @@ class PauseSchedule(ScheduleAct):
 
     def act(self, row: Schedule, reason: str) -> str:
         """Pause it."""
-        schedule.pause(row, by=OPERATOR, reason=reason)
+        schedule.pause(row, by=operator(), reason=reason)
         return f"{row.name} is paused."
 
 
@@ -80,5 +77,5 @@ class ResumeSchedule(ScheduleAct):
 
     def act(self, row: Schedule, reason: str) -> str:
         """Resume it."""
-        resumed = schedule.resume(row, by=OPERATOR, reason=reason)
+        resumed = schedule.resume(row, by=operator(), reason=reason)
         return f"{row.name} runs again, next at {resumed.next_run_at:%Y-%m-%d %H:%M:%S} UTC."

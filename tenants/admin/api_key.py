@@ -38,7 +38,7 @@ class RevokeKey(Act):
 
     def perform(self, row: ApiKey, answers: Answers, by: Actor) -> None:
         """Revoke the key."""
-        if not keys.revoke(row.prefix, by=by):
+        if not keys.revoke(row.prefix, by=by, reason=answers["reason"]):
             raise ActRefused("This key was revoked already.")
 
     def told(self, row: ApiKey) -> str:

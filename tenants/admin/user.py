@@ -1,20 +1,35 @@
-"""Users in the admin, for platform staff; what a user may do comes from memberships."""
+"""Users in the admin, for platform staff; what a user may do comes from memberships.
+
+A user belongs to no firm, so what is done to one stands in the system firm's audit log.
+"""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import AbstractBaseUser, Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from tenants.audit import Actor, record_act
+from tenants.models import Firm
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
+# What the audit log keeps of a user. Of a password it keeps only that somebody set it.
+FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
+Facts = dict[str, Any]
+
 
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]  # generic in the stubs alone
-    """Django's own user pages in this admin's clothes."""
+    """Django's own user pages in this admin's clothes, written down in the audit log."""
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -27,3 +42,64 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]  # gener
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
     readonly_fields = ("last_login", "date_joined")
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Save the user, and write down what is different."""
+        before = _facts(User.objects.get(pk=obj.pk)) if change else {}
+        super().save_model(request, obj, form, change)
+        after = _facts(obj)
+        changed = [name for name in FACTS if before.get(name) != after[name]]
+        if changed:
+            _record(
+                request,
+                "user.change" if change else "user.create",
+                obj,
+                before={name: before[name] for name in changed if change},
+                after={name: after[name] for name in changed},
+            )
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        """Delete the user, who is a member of no firm, and write down who it was."""
+        _record(request, "user.delete", obj, before=_facts(obj))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Delete these users likewise."""
+        for user in queryset:
+            _record(request, "user.delete", user, before=_facts(user))
+        super().delete_queryset(request, queryset)
+
+    def user_change_password(
+        self,
+        request: HttpRequest,
+        id: str,  # noqa: A002 - Django's name for it
+        form_url: str = "",
+    ) -> HttpResponse:
+        """Set a user's password, and write down that it was done."""
+        user = self.get_object(request, unquote(id))
+        answer = super().user_change_password(request, id, form_url)
+        if user is not None and User.objects.get(pk=user.pk).password != user.password:
+            _record(request, "user.password", user)
+        return answer
+
+
+def _facts(user: User) -> Facts:
+    return {name: getattr(user, name) for name in FACTS}
+
+
+def _record(
+    request: HttpRequest,
+    act: str,
+    user: User,
+    *,
+    before: Facts | None = None,
+    after: Facts | None = None,
+) -> None:
+    record_act(
+        Actor("admin", cast("AbstractBaseUser", request.user)),
+        act,
+        firm_id=Firm.objects.system().pk,
+        target=("user", user.pk),
+        before=before,
+        after=after,
+    )

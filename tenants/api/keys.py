@@ -71,7 +71,7 @@ def issue(
             key_hash=_digest(text),
             expires_at=None if lifetime is None else timezone.now() + lifetime,
         )
-        after = {"user": user.get_username(), "role": role.value}
+        after = _facts(row)
         record_act(by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after)
     return text, row
 
@@ -101,14 +101,32 @@ def find(text: str) -> Credential | None:
     return Credential(key.pk, key.user, Access({key.firm_id: role}))
 
 
-def revoke(prefix: str, *, by: Actor) -> int:
+def revoke(prefix: str, *, by: Actor, reason: str = "") -> int:
     """Withdraw the keys with this prefix, for good; return how many were still valid."""
     with all_firms("an API key is withdrawn by its prefix"):
-        keys = list(ApiKey.objects.filter(prefix=prefix, revoked_at__isnull=True))
+        valid = ApiKey.objects.filter(prefix=prefix, revoked_at__isnull=True)
+        keys = list(valid.select_related("user"))
         for key in keys:
             ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
-            record_act(by, "api_key.revoke", firm_id=key.firm_id, target=("api_key", key.pk))
+            record_act(
+                by,
+                "api_key.revoke",
+                firm_id=key.firm_id,
+                target=("api_key", key.pk),
+                reason=reason,
+                before=_facts(key),
+            )
     return len(keys)
+
+
+def _facts(key: ApiKey) -> dict[str, str | None]:
+    """Return what the audit log keeps of a key."""
+    return {
+        "user": key.user.get_username(),
+        "role": str(key.role),
+        "prefix": key.prefix,
+        "expires_at": None if key.expires_at is None else key.expires_at.isoformat(),
+    }
 
 
 def _digest(text: str) -> str:

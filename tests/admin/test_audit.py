@@ -84,7 +84,10 @@ def test_a_key_is_revoked_once(firm_admin: Client, acme: FirmRows) -> None:
     submit(firm_admin, acme.api_key, "revoke", reason="left the firm")
     assert now(acme.api_key).revoked_at is not None
     assert firm_admin.get(act_url(acme.api_key, "revoke")).status_code == 409
-    assert [entry.act for entry in acts_on(acme.api_key.pk)] == [
+    made, revoked = acts_on(acme.api_key.pk)
+    assert (made.act, revoked.act, revoked.reason) == (
         "api_key.create",
         "api_key.revoke",
-    ]
+        "left the firm",
+    )
+    assert revoked.before == made.after

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from tenants.api import keys
 from tenants.audit import SERVICE
+from tenants.cli import operator
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, key_for, problem
@@ -68,7 +69,9 @@ def test_making_and_revoking_a_key_is_written_down(ann: str, firm: Firm) -> None
     with all_firms("test"):
         entries = AuditEntry.objects.filter(target_id=str(only_key().pk), door="cli")
         acts = list(entries.order_by("id").values_list("act", flat=True))
+        made_by = {entry.actor_name for entry in entries}
     assert acts == ["api_key.create", "api_key.revoke"]
+    assert made_by == {operator().name}
     with pytest.raises(CommandError) as refused:
         command("revoke_api_key", made["prefix"])
     assert refused.value.returncode == 3

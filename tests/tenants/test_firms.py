@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from io import StringIO
+from pwd import getpwuid
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
+from tenants.cli import operator
 from tenants.errors import UnknownFirm
-from tenants.models import SYSTEM_SLUG, Firm, Membership, Role
+from tenants.models import SYSTEM_SLUG, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("T-01")]
@@ -30,6 +33,12 @@ def refused(*arguments: str) -> int:
     with pytest.raises(CommandError) as caught:
         call_command(*arguments, stdout=StringIO(), stderr=StringIO())
     return caught.value.returncode
+
+
+def log() -> list[AuditEntry]:
+    """Return the entries of the audit log, oldest first."""
+    with all_firms("test"):
+        return list(AuditEntry.objects.order_by("id"))
 
 
 def test_there_is_a_firm_for_jobs_of_no_firm(system_firm):
@@ -82,6 +91,25 @@ def test_create_firm(system_firm):
     assert Firm.objects.filter(slug="initech").count() == 1
 
 
+@pytest.mark.req("T-05")
+def test_making_a_firm_is_written_down_with_the_account_it_was_typed_under(system_firm):
+    made = command("create_firm", "Initech", "--slug", "initech")
+    refused("create_firm", "Again", "--slug", "initech")
+    (entry,) = log()
+    assert (entry.act, entry.target_id, entry.firm_id) == (
+        "firm.create",
+        str(made["id"]),
+        made["id"],
+    )
+    assert (entry.door, entry.actor_name) == ("cli", f"cli:{getpwuid(os.getuid()).pw_name}")
+    assert (entry.before, entry.after) == ({}, {"name": "Initech", "slug": "initech"})
+
+
+def test_an_account_without_a_name_is_known_by_its_number(monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
+    assert operator().name == "cli:4000000001"
+
+
 def test_create_user(firm, other_firm, monkeypatch):
     monkeypatch.setenv("PASSWORD_OF_ADA", "correct-horse-battery")
     arguments = ["create_user", "Ada@example.org", "--password-env", "PASSWORD_OF_ADA"]
@@ -94,6 +122,25 @@ def test_create_user(firm, other_firm, monkeypatch):
         roles = dict(Membership.objects.values_list("firm__slug", "role"))
     assert roles == {"acme": "operator", "globex": "admin"}
     assert get_user_model().objects.filter(email__iexact="ada@example.org").count() == 1
+
+
+@pytest.mark.req("T-05")
+def test_every_change_of_a_role_is_written_down(firm, monkeypatch):
+    monkeypatch.setenv("PASSWORD_OF_ADA", "correct-horse-battery")
+    for role in ("viewer", "viewer", "admin"):
+        made = command(
+            "create_user", "Ada@example.org", "--password-env", "PASSWORD_OF_ADA",
+            "--firm", "acme", "--role", role,
+        )  # fmt: skip
+    with all_firms("test"):
+        member = str(Membership.objects.get(user=made["id"]).pk)
+    viewer = {"user": "ada@example.org", "role": "viewer"}
+    admin = {"user": "ada@example.org", "role": "admin"}
+    assert [(entry.act, entry.target_id, entry.before, entry.after) for entry in log()] == [
+        ("member.add", member, {}, viewer),
+        ("member.role", member, viewer, admin),
+    ]
+    assert {(entry.firm_id, entry.actor_name) for entry in log()} == {(firm.pk, operator().name)}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandParser
 
 from tenants.api import keys
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, NotFound, Refused
+from tenants.cli import JsonCommand, NotFound, Refused, operator
 from tenants.errors import UnknownFirm
 from tenants.models import Firm, Role
 
@@ -48,7 +47,7 @@ class Command(JsonCommand):
                 Firm.objects.get_by_slug(firm),
                 Role(role),
                 lifetime=None if days is None else timedelta(days=days),
-                by=Actor("cli"),
+                by=operator(),
             )
         except UnknownFirm as error:
             raise NotFound(str(error)) from error

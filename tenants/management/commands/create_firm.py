@@ -6,8 +6,10 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
+from django.db import transaction
 
-from tenants.cli import JsonCommand, Refused
+from tenants.audit import record_act
+from tenants.cli import JsonCommand, Refused, operator
 from tenants.models import Firm
 
 
@@ -28,7 +30,12 @@ class Command(JsonCommand):
             firm.full_clean()
         except ValidationError as error:
             raise Refused("; ".join(error.messages)) from error
-        firm.save()
+        with transaction.atomic():
+            firm.save()
+            after = {"name": name, "slug": slug}
+            record_act(
+                operator(), "firm.create", firm_id=firm.pk, target=("firm", firm.pk), after=after
+            )
         if json:
             self.emit({"id": firm.pk, "name": firm.name, "slug": firm.slug})
         else:

@@ -6,16 +6,17 @@ import os
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 from django.core.validators import validate_email
 from django.db import transaction
 
-from tenants.cli import JsonCommand, NotFound, Refused
+from tenants.cli import JsonCommand, NotFound, Refused, operator
 from tenants.errors import UnknownFirm
-from tenants.models import Firm, Membership, Role
-from tenants.scope import firm_scope
+from tenants.members import set_role
+from tenants.models import Firm, Role
 
 
 class Command(JsonCommand):
@@ -36,7 +37,7 @@ class Command(JsonCommand):
         )
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
-        """Create both rows or neither."""
+        """Create both rows, with the entry in the audit log, or none."""
         try:
             validate_email(email)
             owner = Firm.objects.get_by_slug(firm)
@@ -45,22 +46,19 @@ class Command(JsonCommand):
         except UnknownFirm as error:
             raise NotFound(str(error)) from error
         with transaction.atomic():
-            created = self._user(email, options["password_env"])
-            with firm_scope(owner):
-                Membership.objects.update_or_create(
-                    firm=owner, user_id=created, defaults={"role": role}
-                )
+            user = self._user(email, options["password_env"])
+            set_role(user, owner, Role(role), by=operator())
         if options["json"]:
-            self.emit({"id": created, "email": email, "firm": owner.slug, "role": role})
+            self.emit({"id": user.pk, "email": email, "firm": owner.slug, "role": role})
         else:
             self.stdout.write(f"{email} is now {role} of {owner.name}.")
 
-    def _user(self, email: str, password_env: str) -> int:
-        """Return the id of the user with this address, creating it with the given password."""
+    def _user(self, email: str, password_env: str) -> User:
+        """Return the user with this address, creating it with the given password."""
         users = get_user_model()
         existing = users.objects.filter(username=email.lower()).first()
         if existing is not None:
-            return int(existing.pk)
+            return existing
         # The caller names the variable, so config.env cannot know it.
         password = os.environ.get(password_env, "")
         if not password:
@@ -69,7 +67,6 @@ class Command(JsonCommand):
             validate_password(password)
         except ValidationError as error:
             raise Refused("password: " + " ".join(error.messages)) from error
-        user = users.objects.create_user(
+        return users.objects.create_user(
             username=email.lower(), email=email, password=password, is_staff=True
         )
-        return int(user.pk)

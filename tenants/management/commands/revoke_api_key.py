@@ -7,8 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from tenants.api import keys
-from tenants.audit import Actor
-from tenants.cli import JsonCommand, NotFound
+from tenants.cli import JsonCommand, NotFound, operator
 
 
 class Command(JsonCommand):
@@ -22,7 +21,7 @@ class Command(JsonCommand):
 
     def handle(self, *_: Any, prefix: str, json: bool, **__: Any) -> None:
         """Withdraw the key."""
-        revoked = keys.revoke(prefix, by=Actor("cli"))
+        revoked = keys.revoke(prefix, by=operator())
         if not revoked:
             raise NotFound(f"no valid key has the prefix {prefix!r}")
         if json:

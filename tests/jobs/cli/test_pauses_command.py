@@ -12,6 +12,7 @@ from django.utils import timezone
 from jobs.limits import pause
 from jobs.models import Pause
 from jobs.shapes import iso
+from tenants.cli import operator
 from tenants.models import AuditEntry, Firm
 from tests.queue_kit import rows
 
@@ -33,7 +34,7 @@ def test_a_firm_is_paused_listed_and_resumed(run: Runner, firm: Firm, other_firm
         "category": "maintenance",
         "job_type": "noop",
         "reason": "stop",
-        "paused_by": "cli",
+        "paused_by": operator().name,
         "created_at": "",
         "until": until,
     }
