@@ -4,8 +4,10 @@ JobError
   EnqueueError
     PayloadInvalid       the payload fails its checks; `errors` lists each fault
       UnknownJobType     no handler is registered under this name
-  ScheduleInvalid        a schedule fails its checks; `errors` lists each fault
-  LimitInvalid           a pause or rate limit fails its checks; `errors` lists each fault
+  ArgumentsInvalid       something else than a payload fails its checks; `errors` lists each fault
+    ScheduleInvalid      a schedule
+    LimitInvalid         a pause or rate limit
+    LockInvalid          a user's lock
   HandlerError           what a handler raises on purpose
     Retryable            try again later; any other exception counts as this
     Fatal                never try again: dead letter at once
@@ -86,34 +88,37 @@ class UnknownJobType(PayloadInvalid):
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 
 
-class ScheduleInvalid(JobError):
-    """The schedule fails its checks; `errors` lists field, code and message of each fault."""
+class ArgumentsInvalid(JobError):
+    """Arguments fail their checks; `errors` lists field, code and message of each fault."""
+
+    code = "arguments_invalid"
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The faults as plain dictionaries."""
+        return [fault.as_dict() for fault in self.faults]
+
+
+class ScheduleInvalid(ArgumentsInvalid):
+    """The schedule fails its checks."""
 
     code = "schedule_invalid"
 
-    def __init__(self, faults: list[Fault]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
 
-    @property
-    def errors(self) -> list[dict[str, str]]:
-        """The faults as plain dictionaries."""
-        return [fault.as_dict() for fault in self.faults]
-
-
-class LimitInvalid(JobError):
-    """The pause or rate limit fails its checks; `errors` lists field, code and message of each."""
+class LimitInvalid(ArgumentsInvalid):
+    """The pause or rate limit fails its checks."""
 
     code = "limit_invalid"
 
-    def __init__(self, faults: list[Fault]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
 
-    @property
-    def errors(self) -> list[dict[str, str]]:
-        """The faults as plain dictionaries."""
-        return [fault.as_dict() for fault in self.faults]
+class LockInvalid(ArgumentsInvalid):
+    """The key, the time or the holder of a user's lock fails its checks."""
+
+    code = "lock_invalid"
 
 
 def _check_wait(name: str, seconds: float | None) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from jobs.clock import database_now
 from jobs.models import (
     CircuitBreaker,
     ConcurrencyLock,
@@ -26,6 +27,7 @@ from jobs.models import (
     Schedule,
     Worker,
 )
+from jobs.models.lock import held_at
 from jobs.states import IN_FLIGHT, LIVE, Category, DeadReason, Resolution, Status
 
 T = TypeVar(
@@ -176,7 +178,7 @@ def list_locks(*, limit: int, cursor: str | None = None) -> Page[ConcurrencyLock
     Raises:
         CursorInvalid: `cursor` is not one of this list.
     """
-    return _page(ConcurrencyLock.objects.select_related("firm"), limit, cursor)
+    return _page(held_locks(), limit, cursor)
 
 
 def list_pauses(*, limit: int, cursor: str | None = None) -> Page[Pause]:
@@ -246,6 +248,11 @@ def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
         if started_at is not None or named[str(job_id)] == worker_id:
             running[worker_id].append(str(job_id))
     return running
+
+
+def held_locks() -> QuerySet[ConcurrencyLock]:
+    """Return the locks in scope that are held; a user's whose time is up is not."""
+    return ConcurrencyLock.objects.filter(held_at(database_now())).select_related("firm")
 
 
 def dead_letters() -> QuerySet[DeadLetterQueue]:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from django.db.models import Q
-
 from jobs.ages import in_words
 from jobs.clock import database_now
 from jobs.engine.standing import (
@@ -20,6 +18,7 @@ from jobs.engine.standing import (
     rate_of,
 )
 from jobs.models import ConcurrencyLock, JobQueue, Worker
+from jobs.models.lock import held_at
 from jobs.states import Status
 
 
@@ -122,10 +121,9 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
 def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     if not (job.waiting and job.lock_key):
         return
-    in_force = Q(expires_at__isnull=True) | Q(expires_at__gte=now)
     locks = list(
         ConcurrencyLock.objects.filter(
-            in_force, firm_id=job.firm_id, lock_key=job.lock_key
+            held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
         ).order_by("slot")[: job.lock_limit]
     )
     ahead = ahead_in_line(job)

@@ -14,10 +14,10 @@ from unfold.decorators import display
 from jobs.admin.base import age
 from jobs.admin.filters import FirmFilter
 from jobs.admin.lock_acts import ForceRelease
+from jobs.clock import database_now
 from jobs.models import ConcurrencyLock
+from jobs.models.lock import JOB_HOLDER, held_at
 from tenants.admin.acts import ActingAdmin
-
-JOB_HOLDER = "job:"
 
 
 @admin.register(ConcurrencyLock)
@@ -33,6 +33,11 @@ class LockAdmin(ActingAdmin):
     ordering = ("lock_key", "slot", "id")
     fields = ("lock_key", "slot", "firm", "holder", "acquired_at", "expires_at", "fencing_token")
     readonly_fields = ("holder",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ConcurrencyLock]:
+        """Leave out the locks whose time is up: nobody holds them."""
+        locks: QuerySet[ConcurrencyLock] = super().get_queryset(request)
+        return locks.filter(held_at(database_now()))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

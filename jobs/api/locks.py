@@ -14,8 +14,7 @@ from jobs.api import examples
 from jobs.api.answers import LockSerializer
 from jobs.api.requests import LockQuery, ObligatoryReason
 from jobs.api.views import QueueView
-from jobs.lists import list_locks
-from jobs.models import ConcurrencyLock
+from jobs.lists import held_locks, list_locks
 from jobs.shapes import lock_row
 from tenants.api.schema import operation, page_of
 from tenants.models import Role
@@ -59,6 +58,6 @@ class LockRelease(QueueView):
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Release the lock."""
-        lock = self.get_row(ConcurrencyLock.objects.select_related("firm"), pk, Role.ADMIN)
+        lock = self.get_row(held_locks(), pk, Role.ADMIN)
         operate.force_release(lock, self.get_body(ObligatoryReason)["reason"], by=self.actor)
         return Response(lock_row(lock))

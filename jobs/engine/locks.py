@@ -10,13 +10,14 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.models.lock import JOB_HOLDER
 
 ORPHANS = 500
 
 
 def job_holder(job_id: UUID) -> str:
     """Return how a lock names the job that holds it."""
-    return f"job:{job_id}"
+    return f"{JOB_HOLDER}{job_id}"
 
 
 def take_slot(firm_id: int, lock_key: str, lock_limit: int, job_id: UUID) -> bool:

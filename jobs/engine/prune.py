@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from jobs.conf import retention_days
@@ -14,6 +15,7 @@ from tenants.models import Firm
 
 CHUNK = 500
 REVIEWED_RETENTION_DAYS = 90
+DAY_SECONDS = 86_400
 FIRST_ID = UUID(int=0)
 
 
@@ -24,19 +26,24 @@ class Pruned:
     jobs: int = 0
     dead_letters: int = 0
     minutes: int = 0
+    locks: int = 0
 
 
 def prune(firm: Firm) -> Pruned:
-    """Delete the firm's old finished jobs with their history, reviewed dead letters, counters."""
+    """Delete the firm's old finished jobs with their history, and what else is over there.
+
+    That is: dead letters reviewed long ago, old counters, users' locks whose time is up.
+    """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
     pruned = Pruned()
-    pruned.dead_letters = in_transaction(lambda: _prune_dead_letters(firm.pk))
+    pruned.dead_letters = _prune_dead_letters(firm.pk)
     last: UUID | None = FIRST_ID
     while last is not None:
         start = last
         last, deleted = in_transaction(lambda: _prune_chunk(firm.pk, start, days))  # noqa: B023 - called at once
         pruned.jobs += deleted
-    pruned.minutes = in_transaction(lambda: _prune_minutes(firm.pk, days))
+    pruned.minutes = _prune_minutes(firm.pk, days)
+    pruned.locks = _prune_locks(firm.pk)
     return pruned
 
 
@@ -112,23 +119,39 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
 
 def _prune_dead_letters(firm_id: int) -> int:
     """Delete reviewed dead letters after 90 days; unreviewed ones never."""
-    dialect = dialects.current()
-    return run(
-        f"""
-        DELETE FROM jobs_deadletterqueue
-        WHERE firm_id = %s AND resolution IN ('reprocessed', 'discarded')
-          AND reviewed_at < {dialect.after_sql(dialect.now_sql(), "%s")}
-        """,
-        [firm_id, -REVIEWED_RETENTION_DAYS * 86_400],
+    return _delete_where(
+        "jobs_deadletterqueue",
+        f"resolution IN ('reprocessed', 'discarded') AND reviewed_at < {_ago_sql()}",
+        [firm_id, -REVIEWED_RETENTION_DAYS * DAY_SECONDS],
     )
 
 
 def _prune_minutes(firm_id: int, days: int) -> int:
+    return _delete_where("jobs_jobminute", f"minute < {_ago_sql()}", [firm_id, -days * DAY_SECONDS])
+
+
+def _prune_locks(firm_id: int) -> int:
+    """Delete users' locks whose time is up; a job's lock has none."""
+    now = dialects.current().now_sql()
+    return _delete_where("jobs_concurrencylock", f"expires_at < {now}", [firm_id])
+
+
+def _ago_sql() -> str:
     dialect = dialects.current()
-    return run(
-        f"""
-        DELETE FROM jobs_jobminute
-        WHERE firm_id = %s AND minute < {dialect.after_sql(dialect.now_sql(), "%s")}
-        """,
-        [firm_id, -days * 86_400],
-    )
+    return dialect.after_sql(dialect.now_sql(), "%s")
+
+
+def _delete_where(table: str, condition: str, params: list[Any]) -> int:
+    """Delete a firm's rows, a chunk in each transaction."""
+    wanted = f"firm_id = %s AND {condition}"
+    # Asked twice: a row that changed since it was found (a lock that was taken over) stays.
+    sql = f"""
+        DELETE FROM {table}
+        WHERE id IN (SELECT id FROM {table} WHERE {wanted} LIMIT {CHUNK}) AND {wanted}
+        """
+    total = 0
+    while True:
+        deleted = in_transaction(lambda: run(sql, params * 2))
+        total += deleted
+        if deleted < CHUNK:
+            return total

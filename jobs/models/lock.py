@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.models.base import QueueModel
+
+# How the holder's name of a job's own lock begins; its id follows.
+JOB_HOLDER = "job:"
+
+
+def held_at(moment: datetime) -> Q:
+    """Return the condition that a lock is held then: a user's ends with its time."""
+    return Q(expires_at__isnull=True) | Q(expires_at__gte=moment)
 
 
 class ConcurrencyLock(QueueModel):

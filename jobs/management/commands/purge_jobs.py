@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -27,13 +28,13 @@ class Command(JsonCommand):
             firms = [Firm.objects.get_by_slug(firm)] if firm else list(Firm.objects.all())
         except UnknownFirm as error:
             raise NotFound(str(error)) from error
-        totals = {"jobs": 0, "dead_letters": 0, "minutes": 0}
+        totals: Counter[str] = Counter()
         for one in firms:
-            for name, count in vars(prune(one)).items():
-                totals[name] += count
+            totals.update(vars(prune(one)))
         if json:
             self.emit(totals)
         else:
             self.stdout.write(
-                f"Deleted {totals['jobs']} jobs and {totals['dead_letters']} dead letters."
+                f"Deleted {totals['jobs']} jobs, {totals['dead_letters']} dead letters"
+                f" and {totals['locks']} locks whose time was up."
             )
