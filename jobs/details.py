@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.lists import CLOCK_MARGIN, id_at
+from jobs.filters import CLOCK_MARGIN, id_at
 from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
 from jobs.states import Status
 from jobs.waiting import WaitReason, why_waiting

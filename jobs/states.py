@@ -85,6 +85,21 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half_open"
 
 
+class LockKind(StrEnum):
+    """Who can hold a lock: a job, as long as it runs, or user code, for a time."""
+
+    JOB = "job"
+    USER = "user"
+
+
+class WorkerState(StrEnum):
+    """Whether a worker holds its lease; silent: it is over, and nobody has marked it dead yet."""
+
+    LIVE = "live"
+    SILENT = "silent"
+    DEAD = "dead"
+
+
 class ScheduleTarget(StrEnum):
     """Whom each run of a schedule is for."""
 

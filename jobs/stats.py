@@ -14,7 +14,7 @@ from typing import TypedDict
 from django.db.models import Count, Min, Q, Sum
 
 from jobs.clock import database_now
-from jobs.lists import OPEN_RESOLUTIONS
+from jobs.filters import OPEN_RESOLUTIONS
 from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -17,7 +16,6 @@ from django.utils.safestring import SafeString
 
 from jobs import registry
 from jobs.ages import since_in_words
-from jobs.lists import id_range
 from jobs.shapes import Mask, iso, mask_secrets, mask_values
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
 from tenants.admin.base import ReadOnlyAdmin, access_in
@@ -130,9 +128,3 @@ def pretty_json(value: object, mask: Mask = mask_secrets) -> str:
 def type_choices() -> list[tuple[str, str]]:
     """Return the registered types: reading them from rows would read history."""
     return [(declared.name, declared.name) for declared in registry.all_types()]
-
-
-def id_begins(field: str, term: str) -> Q | None:
-    """Return the condition that an id begins as `term` does; None when no id can begin so."""
-    span = id_range(term)
-    return None if span is None else Q(**{f"{field}__gte": span[0], f"{field}__lte": span[1]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
@@ -16,7 +16,6 @@ from jobs.admin.base import (
     age,
     error_line,
     exact,
-    id_begins,
     job_url,
     known,
     payload_mask,
@@ -33,6 +32,7 @@ from jobs.admin.filters import (
     ReasonFilter,
     ResolutionFilter,
 )
+from jobs.filters import search_dead_letters
 from jobs.models import DeadLetterQueue
 
 SAME_FAILURE_SHOWN = 10
@@ -64,12 +64,7 @@ class DeadLetterAdmin(BulkActingAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         """Find by what an operator has at hand."""
         term = search_term.strip()
-        if not term:
-            return queryset, False
-        wanted = Q(fingerprint=term) | Q(error_class=term)
-        for field in ("id", "original_job_id"):
-            wanted |= id_begins(field, term) or Q()
-        return queryset.filter(wanted), False
+        return (search_dead_letters(queryset, term) if term else queryset), False
 
     def change_view(
         self,

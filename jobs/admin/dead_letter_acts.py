@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 from jobs import operate
 from jobs.admin.base import pretty_json
 from jobs.admin.refusals import refusals
-from jobs.lists import OPEN_RESOLUTIONS
+from jobs.filters import OPEN_RESOLUTIONS
 from jobs.models import DeadLetterQueue
 from jobs.states import Priority, Resolution
 from tenants.admin.acts import Act, Answers, ReasonForm, TextAnswer

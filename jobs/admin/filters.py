@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from jobs.admin.base import type_choices
 from jobs.clock import database_now
-from jobs.lists import OPEN_RESOLUTIONS, JobFilter, with_status
+from jobs.filters import OPEN_RESOLUTIONS, JobFilter, with_status
 from jobs.states import Category, DeadReason, Resolution, Status
 from tenants.admin.filters import SPANS, ChoiceFilter, Choices, FirmFilter, SpanFilter
 

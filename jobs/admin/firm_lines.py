@@ -12,7 +12,7 @@ from django.db.models import Count, Min, Q, Sum
 from django.urls import reverse
 
 from jobs.ages import in_words
-from jobs.lists import OPEN_RESOLUTIONS
+from jobs.filters import OPEN_RESOLUTIONS
 from jobs.models import DeadLetterQueue, JobMinute, JobQueue
 from jobs.states import IN_FLIGHT
 from jobs.stats import WINDOW_MINUTES

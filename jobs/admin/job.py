@@ -35,7 +35,7 @@ from jobs.admin.timeline import headline, timeline
 from jobs.ages import in_words
 from jobs.clock import database_now
 from jobs.details import details_of
-from jobs.lists import search_jobs
+from jobs.filters import search_jobs
 from jobs.models import JobQueue
 from jobs.states import Priority
 

@@ -16,9 +16,14 @@ from unfold.decorators import display
 from jobs.admin.base import age
 from jobs.lists import running_jobs
 from jobs.models import Worker
+from jobs.states import WorkerState
 from tenants.admin.base import ReadOnlyAdmin, sees_all_firms
 
-STATE_LABELS = {"live": "success", "silent": "warning", "dead": "danger"}
+STATE_LABELS = {
+    WorkerState.LIVE: "success",
+    WorkerState.SILENT: "warning",
+    WorkerState.DEAD: "danger",
+}
 
 
 @admin.register(Worker)
@@ -72,8 +77,9 @@ class WorkerAdmin(ReadOnlyAdmin):
     def state(self, worker: Worker) -> str:
         """Say whether it holds its lease."""
         if worker.dead_at is not None:
-            return "dead"
-        return "live" if worker.lease_expires_at > timezone.now() else "silent"
+            return WorkerState.DEAD
+        in_force = worker.lease_expires_at > timezone.now()
+        return WorkerState.LIVE if in_force else WorkerState.SILENT
 
     @display(description="Serves")
     def serves(self, worker: Worker) -> str:

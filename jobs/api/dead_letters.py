@@ -16,7 +16,8 @@ from jobs.api import examples
 from jobs.api.answers import DeadLetterSerializer
 from jobs.api.requests import DeadLetterQuery, EscalateBody, ObligatoryReason, ReprocessBody
 from jobs.api.views import QueueView
-from jobs.lists import DeadLetterFilter, dead_letters, list_dead_letters
+from jobs.filters import DeadLetterFilter
+from jobs.lists import dead_letters, list_dead_letters
 from jobs.models import DeadLetterQueue
 from jobs.shapes import DeadLetterRow, dead_letter_row
 from jobs.states import Category, DeadReason
@@ -64,6 +65,9 @@ class DeadLetterList(QueueView):
             category=Category(asked["category"]) if "category" in asked else None,
             job_type=asked.get("job_type"),
             fingerprint=asked.get("fingerprint"),
+            since=asked.get("created_after"),
+            before=asked.get("created_before"),
+            search=asked.get("search"),
         )
         page = list_dead_letters(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
         return Response(

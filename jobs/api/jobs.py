@@ -16,7 +16,8 @@ from jobs.api.answers import JobDetailSerializer, JobRowSerializer
 from jobs.api.requests import JobQuery, OptionalReason
 from jobs.api.views import QueueView
 from jobs.details import details_of
-from jobs.lists import JobFilter, list_jobs
+from jobs.filters import JobFilter
+from jobs.lists import list_jobs
 from jobs.models import JobQueue
 from jobs.shapes import JobDetail, job_detail, job_row, mask_secrets, mask_values
 from jobs.states import Category, Status

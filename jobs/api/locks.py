@@ -14,8 +14,10 @@ from jobs.api import examples
 from jobs.api.answers import LockSerializer
 from jobs.api.requests import LockQuery, ObligatoryReason
 from jobs.api.views import QueueView
+from jobs.filters import LockFilter
 from jobs.lists import held_locks, list_locks
 from jobs.shapes import lock_row
+from jobs.states import LockKind
 from tenants.api.schema import operation, page_of
 from tenants.models import Role
 
@@ -31,13 +33,19 @@ class LockList(QueueView):
         "locks_list",
         tag=_TAG,
         summary="List held locks",
-        description="The latest taken first, jobs' and users' locks alike.",
+        description="The latest taken first, jobs' and users' locks alike. A user's lock whose "
+        "time is up is not held. Filters are combined.",
         answers={HTTPStatus.OK: OpenApiResponse(page_of(LockSerializer), "A page of locks.")},
         query=LockQuery,
     )
     def get(self, request: Request) -> Response:
         """Return a page of locks."""
-        page = list_locks(limit=self.query["limit"], cursor=self.query.get("cursor"))
+        asked = self.query
+        wanted = LockFilter(
+            kind=LockKind(asked["kind"]) if "kind" in asked else None,
+            search=asked.get("search"),
+        )
+        page = list_locks(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
         return Response(
             {"results": [lock_row(lock) for lock in page.rows], "next": page.next_cursor}
         )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from rest_framework import serializers
 
 from jobs.enqueue import MAX_KEY_LENGTH
+from jobs.filters import OPEN
 from jobs.limits import LEAST_SECONDS, MOST
-from jobs.lists import OPEN
-from jobs.states import Category, DeadReason, Priority, Resolution, Status
+from jobs.states import (
+    Category,
+    DeadReason,
+    LockKind,
+    Priority,
+    Resolution,
+    Status,
+    WorkerState,
+)
 from tenants.api.serializers import (
     FlagField,
     MomentField,
@@ -26,7 +35,7 @@ MAX_LIMIT = 200
 MAX_TEXT_LENGTH = 2000
 
 
-def _word(words: type[Status | Category | DeadReason], help_text: str) -> Any:
+def _word(words: type[StrEnum], help_text: str) -> Any:
     return serializers.ChoiceField(
         [word.value for word in words], required=False, help_text=help_text
     )
@@ -53,6 +62,21 @@ class PageQuery(QuerySerializer):
 
 class LockQuery(PageQuery, FirmQuery):
     """Which locks."""
+
+    kind = _word(LockKind, "Who holds it: a job, or user code that took it for a time.")
+    search = serializers.CharField(
+        required=False, max_length=MAX_KEY_LENGTH, help_text="The lock key or its beginning."
+    )
+
+
+class WorkerQuery(PageQuery):
+    """Which workers."""
+
+    state = _word(
+        WorkerState, "Whether it holds its lease; `silent`: no longer, and not yet marked dead."
+    )
+    category = _word(Category, "A kind of work it serves.")
+    host = serializers.CharField(required=False, max_length=200, help_text="The exact host.")
 
 
 class PauseQuery(PageQuery, FirmQuery):
@@ -108,6 +132,13 @@ class DeadLetterQuery(PageQuery, FirmQuery):
     job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
     fingerprint = serializers.CharField(
         required=False, max_length=32, help_text="The same failure has the same fingerprint."
+    )
+    created_after = MomentField(required=False, help_text="Given up then or later (`moved_at`).")
+    created_before = MomentField(required=False, help_text="Given up before then.")
+    search = serializers.CharField(
+        required=False,
+        max_length=MAX_KEY_LENGTH,
+        help_text="A job's or dead letter's id or its beginning, a fingerprint, or an error class.",
     )
 
 

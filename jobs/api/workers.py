@@ -9,30 +9,38 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.answers import WorkerSerializer
-from jobs.api.requests import PageQuery
+from jobs.api.requests import WorkerQuery
 from jobs.api.views import QueueView
+from jobs.filters import WorkerFilter
 from jobs.lists import list_workers, running_jobs
 from jobs.shapes import worker_row
+from jobs.states import Category, WorkerState
 from tenants.api.schema import operation, page_of
 
 
 class WorkerList(QueueView):
     """The workers. They serve every firm, so everybody sees them; not so what they run."""
 
-    query_class = PageQuery
+    query_class = WorkerQuery
 
     @operation(
         "workers_list",
         tag="workers",
         summary="List workers",
         description="The latest started first. Of what a worker runs, only the jobs of the "
-        "caller's firms are named.",
+        "caller's firms are named. Filters are combined.",
         answers={HTTPStatus.OK: OpenApiResponse(page_of(WorkerSerializer), "A page of workers.")},
-        query=PageQuery,
+        query=WorkerQuery,
     )
     def get(self, request: Request) -> Response:
         """Return a page of workers."""
-        page = list_workers(limit=self.query["limit"], cursor=self.query.get("cursor"))
+        asked = self.query
+        wanted = WorkerFilter(
+            state=WorkerState(asked["state"]) if "state" in asked else None,
+            category=Category(asked["category"]) if "category" in asked else None,
+            host=asked.get("host"),
+        )
+        page = list_workers(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
         running = running_jobs(page.rows)
         return Response(
             {

@@ -11,7 +11,8 @@ from jobs.cli.find import short_id
 from jobs.cli.job_table import error_column, first_line
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
-from jobs.lists import CursorInvalid, DeadLetterFilter, list_dead_letters
+from jobs.filters import DeadLetterFilter
+from jobs.lists import CursorInvalid, list_dead_letters
 from jobs.shapes import dead_letter_row
 from jobs.states import Category, DeadReason, Resolution
 from tenants.cli import JsonCommand, command_scope

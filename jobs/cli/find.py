@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
-from jobs.lists import id_range
+from jobs.filters import id_range
 from tenants.cli import NotFound, Refused
 
 M = TypeVar("M", bound=Model)

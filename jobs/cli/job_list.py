@@ -7,7 +7,8 @@ from django.core.management.base import CommandParser
 from jobs.cli.arguments import add_page_options, cursor_refused, since
 from jobs.cli.job_table import print_jobs
 from jobs.cli.verbs import Options, Verb
-from jobs.lists import CursorInvalid, JobFilter, list_jobs
+from jobs.filters import JobFilter
+from jobs.lists import CursorInvalid, list_jobs
 from jobs.shapes import job_row
 from jobs.states import Category, Status
 from tenants.cli import JsonCommand, command_scope

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -125,6 +126,18 @@ def test_a_lock_is_released_by_force_unless_a_live_job_holds_it(
     assert refused.status_code == 409
     assert "cancel the job instead" in refused.content.decode()
     assert now(acme.lock) is not None
+
+
+@pytest.mark.req("J-21")
+def test_a_lock_whose_time_is_up_does_not_show_as_held(firm_admin: Client, acme: FirmRows) -> None:
+    lock = user_lock(acme.firm)
+    listing = reverse("admin:jobs_concurrencylock_changelist")
+    for seconds, shown in ((3600, True), (-1, False)):
+        with all_firms("test"):
+            expires_at = timezone.now() + timedelta(seconds=seconds)
+            ConcurrencyLock.objects.filter(pk=lock.pk).update(expires_at=expires_at)
+        assert ("user:import" in firm_admin.get(listing).content.decode()) is shown
+        assert firm_admin.get(act_url(lock, "change")).status_code == (200 if shown else 404)
 
 
 @pytest.mark.parametrize(

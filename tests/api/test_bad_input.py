@@ -40,9 +40,18 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "O-02")]
         ),
         ("dlq/", {"resolution": "closed"}, {"resolution": "invalid_choice"}),
         ("dlq/", {"reason": "bad luck"}, {"reason": "invalid_choice"}),
+        ("dlq/", {"created_after": "yesterday"}, {"created_after": "invalid"}),
+        ("dlq/", {"created_before": "0001-01-01T00:00:00Z"}, {"created_before": "out_of_range"}),
+        ("dlq/", {"search": ""}, {"search": "blank"}),
+        ("dlq/", {"search": "a\x00b"}, {"search": "null_characters_not_allowed"}),
         ("workers/", {"firm": "acme"}, {"firm": "unknown_field"}),
+        ("workers/", {"state": "asleep"}, {"state": "invalid_choice"}),
+        ("workers/", {"category": "mail"}, {"category": "invalid_choice"}),
+        ("workers/", {"host": "h" * 201}, {"host": "max_length"}),
         ("queues/", {"limit": "5"}, {"limit": "unknown_field"}),
         ("locks/", {"lock_key": "k"}, {"lock_key": "unknown_field"}),
+        ("locks/", {"kind": "robot"}, {"kind": "invalid_choice"}),
+        ("locks/", {"search": "k" * 201}, {"search": "max_length"}),
     ],
 )
 def test_a_wrong_query_parameter_is_named(

@@ -13,6 +13,7 @@ from django.db import connection
 from jobs.engine.admit import sweep
 from jobs.engine.prune import prune
 from jobs.errors import LockInvalid
+from jobs.filters import LockFilter
 from jobs.lists import list_locks
 from jobs.queue import acquire_lock, release_lock, renew_lock
 from jobs.userlocks import LONGEST_SECONDS
@@ -28,7 +29,7 @@ RACERS = 6
 def shown() -> list[str]:
     """Return the keys of the locks that the lists show as held."""
     with all_firms("test"):
-        return sorted(lock.lock_key for lock in list_locks(limit=10).rows)
+        return sorted(lock.lock_key for lock in list_locks(LockFilter(), limit=10).rows)
 
 
 def test_a_lock_has_one_holder_in_a_firm(firm: Firm, other_firm: Firm) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
 from jobs.ages import in_words, since_in_words
-from jobs.lists import CursorInvalid, JobFilter, id_at, id_range, list_jobs
+from jobs.filters import JobFilter, id_at, id_range
+from jobs.lists import CursorInvalid, list_jobs
 from tenants.scope import all_firms
 
 MOMENTS = st.integers(0, 7_000_000_000_000).map(

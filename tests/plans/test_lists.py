@@ -13,14 +13,8 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.admin.dashboard import dashboard
 from jobs.details import details_of
-from jobs.lists import (
-    OPEN,
-    DeadLetterFilter,
-    JobFilter,
-    dead_letters,
-    list_dead_letters,
-    list_jobs,
-)
+from jobs.filters import OPEN, DeadLetterFilter, JobFilter
+from jobs.lists import dead_letters, list_dead_letters, list_jobs
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.states import Category, Resolution, Status
 from jobs.stats import queue_stats
