@@ -21,6 +21,8 @@ from tenants.errors import UnknownFirm
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 
+# Tables have room for a whole id and what stands beside it.
+LEAST_WIDTH = 120
 EXIT_REFUSED = 1
 EXIT_NOT_FOUND = 3
 
@@ -110,7 +112,10 @@ class JsonCommand(BaseCommand):
     def table(
         self, title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
     ) -> None:
-        """Print a table for people; None prints as a dash."""
+        """Print a table for people; None prints as a dash.
+
+        A narrow terminal wraps the lines: what was cut off could not be copied, or found by grep.
+        """
         table = Table(
             *(
                 Column(column, overflow="fold") if isinstance(column, str) else column
@@ -127,7 +132,9 @@ class JsonCommand(BaseCommand):
         )
         for row in rows:
             table.add_row(*(_cell(value) for value in row))
-        self.console().print(table)
+        console = self.console()
+        console.width = max(console.width, LEAST_WIDTH)
+        console.print(table)
 
     def facts(self, title: str, pairs: Iterable[tuple[str, object]]) -> None:
         """Print a heading and what is known under it, a line each."""

@@ -10,7 +10,7 @@ from rich.table import Column
 from jobs import operate
 from jobs.ages import since_in_words
 from jobs.cli.arguments import EXIT_USAGE, add_page_options, cursor_refused
-from jobs.cli.find import find_one, short_id
+from jobs.cli.find import find_one, id_column
 from jobs.cli.refusals import refusals
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
@@ -46,8 +46,8 @@ class ListBreakers(Verb):
         if not page.rows:
             command.stdout.write("Nothing has failed of late: no breaker counts.")
             return
-        names = ["Breaker", "Firm", "Type", "State", "Trips", "Tried again", "Failure"]
-        columns = [Column(name, no_wrap=True) for name in names]
+        names = ["Firm", "Type", "State", "Trips", "Tried again", "Failure"]
+        columns = [id_column("Breaker"), *(Column(name, no_wrap=True) for name in names)]
         command.table("", columns, [_cells(breaker, now) for breaker in page.rows])
         if page.next_cursor is not None:
             command.stdout.write(f"More: --cursor {page.next_cursor}")
@@ -108,7 +108,7 @@ def _tell(command: JsonCommand, options: Options, breaker: CircuitBreaker, did: 
 def _cells(breaker: CircuitBreaker, now: datetime) -> list[object]:
     tried_at = breaker.probe_at if breaker.state == BreakerState.OPEN else None
     return [
-        short_id(breaker.pk),
+        breaker.pk,
         breaker.firm.slug,
         breaker.job_type,
         breaker.get_state_display(),

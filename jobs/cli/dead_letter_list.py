@@ -7,7 +7,7 @@ from rich.table import Column
 
 from jobs.ages import since_in_words
 from jobs.cli.arguments import add_page_options, cursor_refused, since
-from jobs.cli.find import short_id
+from jobs.cli.find import id_column
 from jobs.cli.job_table import error_column, first_line
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
@@ -17,7 +17,7 @@ from jobs.shapes import dead_letter_row
 from jobs.states import Category, DeadReason, Resolution
 from tenants.cli import JsonCommand, command_scope
 
-_COLUMNS = ("Dead letter", "Type", "Reason", "Moved", "Decision")
+_COLUMNS = ("Type", "Reason", "Moved", "Decision")
 
 
 class ListDeadLetters(Verb):
@@ -65,10 +65,14 @@ class ListDeadLetters(Verb):
             return
         command.table(
             "",
-            [*(Column(name, no_wrap=True) for name in _COLUMNS), error_column("Error")],
+            [
+                id_column("Dead letter"),
+                *(Column(name, no_wrap=True) for name in _COLUMNS),
+                error_column("Error"),
+            ],
             [
                 (
-                    short_id(row.pk),
+                    row.pk,
                     row.original_job.job_type,
                     row.reason,
                     since_in_words(row.moved_at, now),

@@ -1,23 +1,23 @@
-"""Rows by the id a person typed: the whole of it, or enough of its beginning."""
+"""Rows by the id a person typed, the whole of it or enough of its beginning; ids in tables."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from django.db.models import Model, QuerySet
+from rich.table import Column
 
 from jobs.filters import id_range
 from tenants.cli import NotFound, Refused
 
 M = TypeVar("M", bound=Model)
 
-# Enough of a UUIDv7 for its millisecond and some of its random part.
-SHORT_ID_LENGTH = 18
+ID_LENGTH = 36
 
 
-def short_id(value: object) -> str:
-    """Return the beginning of an id, which `find_one` accepts."""
-    return str(value)[:SHORT_ID_LENGTH]
+def id_column(heading: str) -> Column:
+    """Return a column of ids, which are never cut: neighbours differ at their ends alone."""
+    return Column(heading, no_wrap=True, min_width=ID_LENGTH)
 
 
 def find_one(rows: QuerySet[M], what: str, text: str) -> M:

@@ -8,13 +8,13 @@ from rich.table import Column
 from rich.text import Text
 
 from jobs.ages import since_in_words
-from jobs.cli.find import short_id
+from jobs.cli.find import id_column
 from jobs.clock import database_now
 from jobs.models import JobQueue
 from jobs.states import Status
 from tenants.cli import JsonCommand, printable
 
-WIDE = 120
+_COLUMNS = ("Status", "Type", "Tries", "Age", "Firm")
 
 _STATUS_STYLES: dict[str, str] = {
     Status.PENDING: "blue",
@@ -43,22 +43,23 @@ def error_column(heading: str) -> Column:
 
 
 def print_jobs(command: JsonCommand, title: str, jobs: Sequence[JobQueue]) -> None:
-    """Print jobs; a wide terminal gets whole ids and the firm."""
+    """Print jobs."""
     now = database_now()
-    wide = command.console().width >= WIDE
-    names = ["Job", "Status", "Type", "Tries", "Age", *(["Firm"] if wide else [])]
-    columns = [*(Column(name, no_wrap=True) for name in names), error_column("Last error")]
-    rows = []
-    for job in jobs:
-        row: list[object] = [
-            str(job.job_id) if wide else short_id(job.job_id),
+    columns = [
+        id_column("Job"),
+        *(Column(name, no_wrap=True) for name in _COLUMNS),
+        error_column("Last error"),
+    ]
+    rows = [
+        (
+            job.job_id,
             status_text(job.status),
             job.job_type,
             f"{job.attempts}/{job.max_attempts}",
             since_in_words(job.created_at, now),
-        ]
-        if wide:
-            row.append(job.firm.slug)
-        row.append(first_line(job.last_error) or None)
-        rows.append(row)
+            job.firm.slug,
+            first_line(job.last_error) or None,
+        )
+        for job in jobs
+    ]
     command.table(title, columns, rows)

@@ -10,7 +10,7 @@ from rich.table import Column
 from jobs import limits
 from jobs.ages import since_in_words
 from jobs.cli.arguments import EXIT_USAGE, add_page_options, cursor_refused, moment
-from jobs.cli.find import find_one, short_id
+from jobs.cli.find import find_one, id_column
 from jobs.cli.refusals import refusals
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
@@ -46,8 +46,9 @@ class ListPauses(Verb):
         if not page.rows:
             command.stdout.write("Nothing is paused.")
             return
-        names = ["Pause", "Firm", "Category", "Type", "Since", "Ends"]
-        columns = [*(Column(name, no_wrap=True) for name in names), Column("Reason", ratio=1)]
+        names = ["Firm", "Category", "Type", "Since", "Ends"]
+        columns = [id_column("Pause"), *(Column(name, no_wrap=True) for name in names)]
+        columns.append(Column("Reason", ratio=1))
         command.table("", columns, [_cells(pause, now) for pause in page.rows])
         if page.next_cursor is not None:
             command.stdout.write(f"More: --cursor {page.next_cursor}")
@@ -114,7 +115,7 @@ class ResumePause(Verb):
 def _cells(pause: Pause, now: datetime) -> list[object]:
     ends = None if pause.until is None else since_in_words(pause.until, now)
     return [
-        short_id(pause.pk),
+        pause.pk,
         "every firm" if pause.everywhere else pause.firm.slug,
         pause.category or "every",
         pause.job_type or "every",

@@ -7,7 +7,7 @@ from rich.table import Column
 
 from jobs import limits
 from jobs.cli.arguments import EXIT_USAGE, add_page_options, cursor_refused
-from jobs.cli.find import find_one, short_id
+from jobs.cli.find import find_one, id_column
 from jobs.cli.refusals import refusals
 from jobs.cli.verbs import Options, Verb
 from jobs.limit_shapes import rate_limit_row
@@ -40,8 +40,8 @@ class ListRateLimits(Verb):
         if not page.rows:
             command.stdout.write("Nothing is limited.")
             return
-        names = ["Limit", "Firm", "Type", "Starts", "In seconds", "Burst"]
-        columns = [Column(name, no_wrap=True) for name in names]
+        names = ["Firm", "Type", "Starts", "In seconds", "Burst"]
+        columns = [id_column("Limit"), *(Column(name, no_wrap=True) for name in names)]
         command.table("", columns, [_cells(limit) for limit in page.rows])
         if page.next_cursor is not None:
             command.stdout.write(f"More: --cursor {page.next_cursor}")
@@ -116,7 +116,7 @@ class ClearRateLimit(Verb):
 
 def _cells(limit: RateLimit) -> list[object]:
     return [
-        short_id(limit.pk),
+        limit.pk,
         "every firm" if limit.everywhere else limit.firm.slug,
         limit.job_type,
         limit.amount,

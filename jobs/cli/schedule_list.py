@@ -7,7 +7,7 @@ from rich.table import Column
 
 from jobs.ages import since_in_words
 from jobs.cli.arguments import add_page_options, cursor_refused
-from jobs.cli.find import short_id
+from jobs.cli.find import id_column
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
 from jobs.lists import CursorInvalid, list_schedules
@@ -43,7 +43,7 @@ class ListSchedules(Verb):
             command.table(
                 "",
                 [
-                    Column("Schedule", no_wrap=True),
+                    id_column("Schedule"),
                     "Name",
                     "Type",
                     "Runs",
@@ -52,7 +52,7 @@ class ListSchedules(Verb):
                 ],
                 [
                     (
-                        short_id(row.pk),
+                        row.pk,
                         row.name,
                         row.job_type,
                         timetable_in_words(row),

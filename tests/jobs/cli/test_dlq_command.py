@@ -92,7 +92,7 @@ def test_what_does_not_exist_is_exit_3_and_wrong_usage_exit_2(
 
 def test_people_get_tables(run: Runner, firm: Firm) -> None:
     row = bury(firm, error_class="ValueError", error="it broke")
-    assert str(row.pk)[:18] in run("dlq", "list").out
+    assert str(row.pk) in run("dlq", "list").out
     shown = run("dlq", "show", str(row.pk)).out
     assert "it broke" in shown
     assert f"jobs show {row.original_job_id}" in shown

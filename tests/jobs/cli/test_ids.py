@@ -1,0 +1,86 @@
+"""The ids that lists print are ids that commands take, for rows of one millisecond too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from jobs.models import CircuitBreaker, DeadLetterQueue, Pause, RateLimit, Schedule
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-04")]
+
+Runner = Callable[..., Any]
+_ID = re.compile(r"[0-9a-f-]{36}(?= )")
+# What follows it differs at its end alone, as in a bulk.
+FIRST = UUID("01a2035c-ea59-7110-8abc-0123456789a0")
+
+
+def letter(firm: Firm, number: int, **columns: Any) -> None:
+    job = make_job(firm, status="dlq")
+    DeadLetterQueue.objects.create(
+        firm=firm, original_job=job, job_series=1, reason="fatal", error="it broke" * 20, **columns
+    )
+
+
+def breaker(firm: Firm, number: int, **columns: Any) -> None:
+    CircuitBreaker.objects.create(
+        firm=firm,
+        job_type=f"label.message.gmail.{number}",
+        state="open",
+        window_ends_at=timezone.now(),
+        opened_at=timezone.now(),
+        probe_at=timezone.now(),
+        **columns,
+    )
+
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "jobs": lambda firm, number, **columns: make_job(
+        firm, job_id=columns["id"], last_error="it broke" * 20
+    ),
+    "dlq": letter,
+    "pauses": lambda firm, number, **columns: Pause.objects.create(
+        firm=firm, job_type=f"type.{number}", reason="down " * 30, paused_by="ada", **columns
+    ),
+    "rate_limits": lambda firm, number, **columns: RateLimit.objects.create(
+        firm=firm, job_type=f"type.{number}", amount=1, per_seconds=1, burst=1, **columns
+    ),
+    "breakers": breaker,
+    "schedules": lambda firm, number, **columns: Schedule.objects.create(
+        firm=firm, name=f"{number} " * 20, job_type="noop", cron="0 3 * * *", **columns
+    ),
+}
+ACTS = {
+    "jobs": ("cancel",),
+    "dlq": ("discard", "--reason", "old"),
+    "pauses": ("resume",),
+    "rate_limits": ("clear",),
+    "breakers": ("close", "--reason", "well"),
+    "schedules": ("pause", "--reason", "quiet"),
+}
+
+
+@pytest.mark.parametrize("command", MAKERS)
+def test_what_a_list_prints_can_be_acted_on(
+    command: str, run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with all_firms("test"):
+        made = [UUID(int=FIRST.int + number) for number in range(3)]
+        for number, one in enumerate(made):
+            MAKERS[command](firm, number, id=one)
+    printed = [
+        found[0] for line in run(command, "list").out.splitlines() if (found := _ID.match(line))
+    ]
+    assert printed == [str(one) for one in reversed(made)]
+    for one in printed:
+        verb, *rest = ACTS[command]
+        assert run(command, verb, one, *rest).code == 0
