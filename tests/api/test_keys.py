@@ -98,6 +98,16 @@ def test_a_key_beyond_its_user_is_refused(
         assert not ApiKey.objects.exists()
 
 
+@pytest.mark.parametrize("days", ["0", "-1", "3651", "ten", "1.5"])
+def test_a_number_of_days_that_no_key_lasts_is_explained_in_a_line(ann: str, days: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        command(
+            "create_api_key", ann, "--firm", "acme", "--role", "viewer", f"--expires-days={days}"
+        )
+    assert str(refused.value).endswith(f"a number from 1 to 3650, not {days!r}")
+    assert len(str(refused.value)) < 100
+
+
 def test_a_key_ends_after_its_days(ann: str) -> None:
     made = command(
         "create_api_key", ann, "--firm", "acme", "--role", "viewer", "--expires-days", "30"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,12 @@ from tenants.models import Firm, Role
 MAX_DAYS = 3650
 
 
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MAX_DAYS:
+        raise ArgumentTypeError(f"a number from 1 to {MAX_DAYS}, not {text!r}")
+    return int(text)
+
+
 class Command(JsonCommand):
     """Makes an API key and shows it, this once."""
 
@@ -28,8 +35,7 @@ class Command(JsonCommand):
         parser.add_argument("--role", required=True, choices=Role.values)
         parser.add_argument(
             "--expires-days",
-            type=int,
-            choices=range(1, MAX_DAYS + 1),
+            type=_days,
             metavar="N",
             help=f"days it is valid, at most {MAX_DAYS}; else until it is revoked",
         )
