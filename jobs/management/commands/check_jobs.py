@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.management.base import CommandError
+
+from jobs.cli.find import id_column
 from jobs.engine.unreadable import Unreadable, unreadable_jobs
-from tenants.cli import JsonCommand, Refused
+from tenants.cli import EXIT_REFUSED, JsonCommand
 
 
 class Command(JsonCommand):
@@ -19,10 +22,12 @@ class Command(JsonCommand):
         if json:
             self.emit({"checked": checked, "unreadable": [_row(one) for one in found]})
         elif found:
-            columns = ("Job", "Type", "Version", "Why")
-            self.table("", columns, [(o.job_id, o.job_type, o.version, o.why) for o in found])
+            rows = [(one.job_id, one.job_type, one.version, one.why) for one in found]
+            self.table("", [id_column("Job"), "Type", "Version", "Why"], rows)
         if found:
-            raise Refused(f"{len(found)} of {checked} jobs cannot be read by this code")
+            # Not a refusal, which would be a second object on stdout.
+            message = f"{len(found)} of {checked} jobs cannot be read by this code"
+            raise CommandError(message, returncode=EXIT_REFUSED)
         if not json:
             self.stdout.write(f"All {checked} live and dead-lettered jobs can be read.")
 

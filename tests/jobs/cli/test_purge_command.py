@@ -1,0 +1,172 @@
+"""`manage.py purge_jobs`, and the job of that name: what goes, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from jobs.engine import prune
+from jobs.models import Attempt, DeadLetterQueue, JobMinute, JobQueue, JobStep
+from jobs.queue import acquire_lock, enqueue
+from jobs.states import LIVE, Resolution, Status
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.job_rows import make_job
+from tests.queue_kit import later, locks, row, rows, work_off
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("J-22")]
+
+Runner = Callable[..., Any]
+DAY = 86_400
+WEEK = 7 * DAY
+
+
+def ended(firm: Firm, status: str = Status.COMPLETED, *, days: float = 0) -> JobQueue:
+    """Store a job with an attempt and a step that ended `days` from now."""
+    completed_at = timezone.now() + timedelta(days=days)
+    job = make_job(firm, status=status, completed_at=completed_at)
+    with all_firms("test"):
+        Attempt.objects.create(firm=firm, job=job, series=1, number=1, end="retried")
+        JobStep.objects.create(firm=firm, job=job, name="fetch", result={})
+    return job
+
+
+def letter(firm: Firm, resolution: str, status: str = Status.FAILED) -> DeadLetterQueue:
+    """Store a dead letter that was decided about just now, if at all."""
+    with all_firms("test"):
+        found: DeadLetterQueue = DeadLetterQueue.objects.create(
+            firm=firm,
+            original_job=ended(firm, status),
+            job_series=1,
+            reason="fatal",
+            resolution=resolution,
+            reviewed_at=timezone.now() if resolution else None,
+        )
+        return found
+
+
+def minute(firm: Firm, number: int) -> None:
+    moment = timezone.now().replace(second=0, microsecond=0) - timedelta(minutes=number)
+    with all_firms("test"):
+        JobMinute.objects.create(firm=firm, category="sync", minute=moment, completed=1)
+
+
+def left() -> set[Any]:
+    """Return the ids of the jobs that are still there."""
+    return {job.pk for job in rows(JobQueue)}
+
+
+def test_what_ended_a_week_ago_goes_with_its_history(run: Runner, firm: Firm) -> None:
+    over = (Status.COMPLETED, Status.FAILED, Status.CANCELED)
+    for status in over:
+        ended(firm, status)
+    young = ended(firm, days=1.1)
+    live = {make_job(firm, status=status).pk for status in sorted(LIVE)}
+    with later(WEEK - 60):
+        assert run("purge_jobs", "--json").json["jobs"] == 0
+    with later(WEEK + DAY):
+        done = run("purge_jobs", "--json")
+    assert (done.code, done.json["jobs"]) == (0, len(over))
+    assert left() == {young.pk, *live}
+    assert [one.job_id for one in rows(Attempt)] == [young.pk]
+    assert [one.job_id for one in rows(JobStep)] == [young.pk]
+
+
+def test_what_nobody_reviewed_stays_and_the_rest_goes_after_90_days(
+    run: Runner, firm: Firm
+) -> None:
+    opened = letter(firm, "", Status.DLQ)
+    escalated = letter(firm, Resolution.ESCALATED, Status.DLQ)
+    letter(firm, Resolution.DISCARDED)
+    letter(firm, Resolution.REPROCESSED, Status.COMPLETED)
+    with later(89 * DAY):
+        gone = run("purge_jobs", "--json").json
+        assert (gone["jobs"], gone["dead_letters"]) == (0, 0)
+    with later(91 * DAY):
+        gone = run("purge_jobs", "--json").json
+    assert (gone["jobs"], gone["dead_letters"]) == (2, 2)
+    assert {one.pk for one in rows(DeadLetterQueue)} == {opened.pk, escalated.pk}
+    assert left() == {opened.original_job_id, escalated.original_job_id}
+
+
+def test_a_firm_keeps_its_jobs_as_long_as_it_says(
+    run: Runner, firm: Firm, other_firm: Firm
+) -> None:
+    Firm.objects.filter(pk=firm.pk).update(retention_days=30)
+    kept, _ = ended(firm), ended(other_firm)
+    with later(8 * DAY):
+        assert run("purge_jobs", "--json").json["jobs"] == 1
+    assert left() == {kept.pk}
+    with later(31 * DAY):
+        assert run("purge_jobs", "--json").json["jobs"] == 1
+    assert left() == set()
+
+
+def test_one_firm_is_purged_by_its_slug(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    _, theirs = ended(firm), ended(other_firm)
+    with later(8 * DAY):
+        done = run("purge_jobs", "--firm", "acme")
+    assert done.out == "Deleted 1 jobs, 0 dead letters and 0 locks whose time was up.\n"
+    assert left() == {theirs.pk}
+    assert run("purge_jobs", "--firm", "nowhere").code == 3
+
+
+def test_everything_goes_in_chunks(
+    run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune, "CHUNK", 2)
+    whole, real_run, real_fetch = [], prune.run, prune.fetch
+
+    def counting_run(sql: str, params: list[Any]) -> int:
+        whole.append(deleted := real_run(sql, params))
+        return deleted
+
+    def counting_fetch(sql: str, params: list[Any]) -> list[Any]:
+        found = real_fetch(sql, params)
+        whole.append(len(found))
+        return found
+
+    for number in range(5):
+        ended(firm)
+        letter(firm, Resolution.DISCARDED)
+        minute(firm, number)
+        acquire_lock(f"lock {number}", 60, firm=firm)
+    # One that is kept in the middle of the chunks.
+    kept = letter(firm, "", Status.DLQ)
+    ended(firm)
+    monkeypatch.setattr(prune, "run", counting_run)
+    monkeypatch.setattr(prune, "fetch", counting_fetch)
+    with later(91 * DAY):
+        done = run("purge_jobs", "--json").json
+    assert done == {"jobs": 11, "dead_letters": 5, "minutes": 5, "locks": 5}
+    assert left() == {kept.original_job_id}
+    assert (rows(JobMinute), locks()) == ([], [])
+    assert max(whole) == 2
+
+
+def test_counters_go_with_the_jobs_they_counted(run: Runner, firm: Firm) -> None:
+    minute(firm, 0)
+    with later(6 * DAY):
+        assert run("purge_jobs", "--json").json["minutes"] == 0
+    with later(8 * DAY):
+        assert run("purge_jobs", "--json").json["minutes"] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_system_firms_job_serves_every_firm_and_a_firms_own_only_that_firm(
+    system_firm: Firm, firm: Firm, other_firm: Firm
+) -> None:
+    mine, theirs = ended(firm), ended(other_firm)
+    with later(8 * DAY):
+        purge = enqueue("purge_jobs", firm=firm)
+        work_off()
+        assert row(purge.job_id).result == {"jobs": 1, "dead_letters": 0, "minutes": 0, "locks": 0}
+        assert (mine.pk in left(), theirs.pk in left()) == (False, True)
+        purge = enqueue("purge_jobs", firm=system_firm)
+        work_off()
+        assert row(purge.job_id).result["jobs"] == 1
+    assert theirs.pk not in left()
