@@ -33,7 +33,7 @@ from tenants.scope import current_scope
 BATCH = 250
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
-PRIORITIES = tuple(Priority)
+PRIORITIES = (min(Priority), max(Priority))
 
 
 @dataclass(frozen=True)
@@ -262,10 +262,8 @@ def _argument_faults(job: NewJob) -> list[Fault]:
     if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
         message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"
         faults.append(Fault("correlation_id", "wrong_length", message))
-    if job.priority not in PRIORITIES:
-        faults.append(Fault("priority", "out_of_range", "must be from 0 to 3"))
-    if not 1 <= job.max_attempts <= MAX_ATTEMPTS:
-        faults.append(Fault("max_attempts", "out_of_range", f"must be from 1 to {MAX_ATTEMPTS}"))
+    faults += _number_faults("priority", job.priority, *PRIORITIES)
+    faults += _number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
     if not 0 <= job.delay <= LONGEST_WAIT_SECONDS:
         message = f"must be from 0 to {LONGEST_WAIT_SECONDS:,} seconds"
         faults.append(Fault("delay", "out_of_range", message))
@@ -279,3 +277,12 @@ def _argument_faults(job: NewJob) -> list[Fault]:
             message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
             faults.append(Fault(name, "wrong_length", message))
     return faults
+
+
+def _number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
+    """Check a whole number; a flag is none, and 2.0 fits no column of a bulk."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        return [Fault(name, "wrong_type", "must be a whole number")]
+    if not least <= number <= most:
+        return [Fault(name, "out_of_range", f"must be from {least} to {most}")]
+    return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from jobs.models import IdempotencyKey, JobQueue
 from jobs.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_many
 from jobs.running import RunningJob, running_as
-from jobs.states import DeadReason
+from jobs.states import DeadReason, Priority
 from tenants.context import correlation
 from tenants.errors import MissingTenant
 from tenants.models import Firm
@@ -167,6 +168,12 @@ NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that it has no zone is the point
 ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"priority": 4}, "priority", "out_of_range"),
     ({"priority": -1}, "priority", "out_of_range"),
+    ({"priority": 2.0}, "priority", "wrong_type"),
+    ({"priority": True}, "priority", "wrong_type"),
+    ({"priority": "2"}, "priority", "wrong_type"),
+    ({"max_attempts": 3.0}, "max_attempts", "wrong_type"),
+    ({"max_attempts": True}, "max_attempts", "wrong_type"),
+    ({"max_attempts": "3"}, "max_attempts", "wrong_type"),
     ({"max_attempts": 0}, "max_attempts", "out_of_range"),
     ({"max_attempts": 40_000}, "max_attempts", "out_of_range"),
     ({"delay": -1}, "delay", "out_of_range"),
@@ -191,6 +198,24 @@ def test_an_impossible_argument_is_refused_by_name(firm, arguments, field, code)
         enqueue("test.work", firm=firm, **arguments)
     assert [(fault["field"], fault["code"]) for fault in caught.value.errors] == [(field, code)]
     assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-06")
+@pytest.mark.parametrize("field", ["priority", "max_attempts"])
+def test_a_number_that_is_not_whole_is_refused_in_a_bulk_of_different_ones(firm, field):
+    specs = [EnqueueSpec("test.work", {}, **{field: number}) for number in (1, 2, 3.0)]
+    with pytest.raises(PayloadInvalid, match=field):
+        enqueue_many(specs, firm=firm)
+    assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-06")
+def test_members_of_an_enum_are_whole_numbers(firm):
+    class Tries(IntEnum):
+        FEW = 2
+
+    stored = enqueue("test.work", firm=firm, priority=Priority.LOW, max_attempts=Tries.FEW).job
+    assert (stored.priority, stored.max_attempts) == (3, 2)
 
 
 @pytest.mark.req("J-07")
