@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from jobs.clock import database_now
 from jobs.filters import DeadLetterFilter, JobFilter, LockFilter, WorkerFilter
