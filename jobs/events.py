@@ -14,7 +14,7 @@ from jobs.engine.breakers import Switched, watch
 from jobs.engine.claim import Claim
 from jobs.engine.held import Held
 from jobs.engine.rescue import RescueReport
-from jobs.engine.settle import Settlement, SettleReport
+from jobs.engine.settlement import Settlement, SettleReport
 from jobs.failures import class_path
 from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.states import BreakerState, Status

@@ -17,7 +17,8 @@ from jobs.context import JobContext, Signals
 from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
-from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.turns import Turns
 from jobs.executor import execute
 from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobMinute, JobQueue

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
-from uuid import UUID
 
 from django.db import DataError, IntegrityError, transaction
 
@@ -26,9 +23,10 @@ from jobs.engine.freed import Freed
 from jobs.engine.gates import held_back_sql
 from jobs.engine.history import Counted, EndedAttempt, count, record
 from jobs.engine.locks import free_job_locks
+from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.wakeup import tell_settled
-from jobs.outcomes import Completed, DeadLettered, Failure, Outcome, Retry
+from jobs.outcomes import Completed, DeadLettered, Failure, Retry
 from jobs.states import TERMINAL, AttemptEnd, DeadReason, Status
 
 # None is called as a returned column is: SQLite's RETURNING cannot say whose it means.
@@ -43,44 +41,6 @@ COLUMNS = {
     "died": Column.INTEGER,
     "begun_ago": Column.FLOAT,
 }
-
-
-class Settlement(NamedTuple):
-    """One attempt and how it ended; `ran_seconds` None when the handler never started.
-
-    `ended_at` is when that was, by the monotonic clock; None: just now.
-    """
-
-    claim: Claim
-    outcome: Outcome
-    ran_seconds: float | None
-    ended_at: float | None = None
-
-    def begun_ago(self, now: float) -> float | None:
-        """Return how many seconds before `now`, of the monotonic clock, the handler began."""
-        if self.ran_seconds is None or self.ended_at is None:
-            return self.ran_seconds
-        return self.ran_seconds + now - self.ended_at
-
-
-@dataclass
-class SettleReport:
-    """What became of a batch: the status of each settled job, the claims that came too late.
-
-    `before` holds, by token, the status of jobs that an earlier write of the same claim settled.
-    """
-
-    statuses: dict[UUID, Status] = field(default_factory=dict)
-    before: dict[int, Status] = field(default_factory=dict)
-    stale: list[Claim] = field(default_factory=list)
-    freed: Freed = field(default_factory=Freed)
-
-    def add(self, other: SettleReport) -> None:
-        """Take in the report of another part of the batch."""
-        self.statuses |= other.statuses
-        self.before |= other.before
-        self.stale += other.stale
-        self.freed |= other.freed
 
 
 def settle(settlements: Sequence[Settlement]) -> SettleReport:

@@ -19,7 +19,8 @@ from jobs.context import Signals
 from jobs.engine.admit import admit
 from jobs.engine.claim import Claim, claim, claim_one
 from jobs.engine.lookup import read_job
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.engine.turns import Turns
 from jobs.enqueue import EnqueueResult, enqueue
 from jobs.events import emit_attempts

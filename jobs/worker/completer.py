@@ -17,7 +17,8 @@ from django.db import DatabaseError, connection
 from jobs.engine.admit import admit
 from jobs.engine.claim import Claim
 from jobs.engine.freed import Freed
-from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit
 from jobs.telemetry import SETTLE_SECONDS

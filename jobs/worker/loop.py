@@ -14,7 +14,7 @@ from jobs.engine.claim import Claim, claim
 from jobs.engine.freed import Freed
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.release import release, release_lost
-from jobs.engine.settle import Settlement
+from jobs.engine.settlement import Settlement
 from jobs.engine.turns import Turns
 from jobs.engine.wakeup import wake
 from jobs.events import Event, emit, emit_released

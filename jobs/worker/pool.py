@@ -20,7 +20,7 @@ from django.db import connection
 from jobs import registry
 from jobs.context import Signals
 from jobs.engine.claim import Claim
-from jobs.engine.settle import Settlement
+from jobs.engine.settlement import Settlement
 from jobs.outcomes import Released
 from jobs.worker.attempts import Attempt, OnThread, Stop
 from jobs.worker.chunk import Chunk
@@ -29,22 +29,15 @@ from jobs.worker.database import Outage
 from jobs.worker.eventloop import EventLoop, OnLoop
 from jobs.worker.isolation import InProcess, IsolatedProcess
 from jobs.worker.line import Line
+from jobs.worker.pace import LARGEST_CHUNK, Pace
 from jobs.worker.running import RunningHandlers
 from jobs.worker.seats import Seat, Seats
 from jobs.worker.started import Started
 from jobs.worker.state import WorkerState
 from jobs.worker.suspects import Suspects
 
-LARGEST_CHUNK = 100
-# A chunk should take about this long; jobs slower than that are handed over one by one.
-CHUNK_SECONDS = 0.01
-# Jobs slower than this are not claimed ahead: they would wait here while another worker is idle.
-PREFETCH_BELOW_SECONDS = 0.05
-# Short jobs are claimed ahead up to this many, and again when half of them are gone.
-LARGEST_PREFETCH = 1000
 # Jobs of microseconds hardly wait for anything: more threads would stand in each other's way.
 MOST_LARGE_CHUNKS = 4
-SMOOTHING = 0.2
 YIELD_SECONDS = 0.0005
 # What a chunk's jobs were thought to take, with much to spare.
 STALLED_SECONDS = 0.05
@@ -61,7 +54,7 @@ class Pool:
         self._event_loop = EventLoop(state.start_thread)
         self._chunks: set[Chunk] = set()
         self._abandoned = False
-        self._average_seconds: float | None = None
+        self._pace = Pace()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._to_hand_over = threading.Condition(self._lock)
@@ -78,16 +71,9 @@ class Pool:
     def wanted(self) -> int:
         """Return how many more jobs to claim now."""
         with self._lock:
-            average = self._average_seconds
-            ahead = average is not None and average <= PREFETCH_BELOW_SECONDS
-            target = self._seats.free
-            if ahead:
-                most = self._seats.size * self._chunk_size() * 2
-                target = max(self._seats.size, min(most, LARGEST_PREFETCH))
             # Suspects beyond those whose turn it is wait long: they keep no room from the others.
-            wanted = target - self._line.ordinary - self._suspects.next
-            # A claim of many costs hardly more than a claim of one.
-            return wanted if wanted > 0 and (not ahead or wanted * 2 >= target) else 0
+            held = self._line.ordinary + self._suspects.next
+            return self._pace.wanted(seats=self._seats.size, free=self._seats.free, held=held)
 
     @property
     def starts_at_once(self) -> bool:
@@ -173,11 +159,6 @@ class Pool:
         """Drop settled jobs from the list of started ones."""
         self._started.forget(claims)
 
-    def _chunk_size(self) -> int:
-        if self._average_seconds is None:
-            return 1
-        return max(1, min(LARGEST_CHUNK, int(CHUNK_SECONDS / max(self._average_seconds, 1e-6))))
-
     def _hand_over(self) -> None:
         """Hand work to the threads that are free, as long as the worker lives."""
         outage = Outage(self._state.rng, self._state.halt)
@@ -205,7 +186,7 @@ class Pool:
     def _may_take_chunk(self) -> bool:
         if not (self._seats.free and self._line.ordinary):
             return False
-        if self._chunk_size() < LARGEST_CHUNK:
+        if self._pace.chunk_size < LARGEST_CHUNK:
             return True
         horizon = time.monotonic() - STALLED_SECONDS
         running = sum(chunk.begun_at > horizon for chunk in self._chunks)
@@ -219,7 +200,7 @@ class Pool:
     def _take_chunks(self) -> list[tuple[Seat, Chunk]]:
         taken = []
         while self._may_take_chunk():
-            taken.append(self._take_chunk(self._line.take(self._chunk_size())))
+            taken.append(self._take_chunk(self._line.take(self._pace.chunk_size)))
         return taken
 
     def _take_chunk(self, claims: Sequence[Claim]) -> tuple[Seat, Chunk]:
@@ -297,7 +278,7 @@ class Pool:
         ended_at = time.monotonic()
         ran = ended_at - running.since
         if process is None:
-            self._learn(ran)
+            self._pace.learn(ran)
         kept = None if isinstance(outcome, Released) else ran
         self._submit([Settlement(claim, outcome, kept, ended_at)])
 
@@ -308,8 +289,3 @@ class Pool:
         if declared is not None and declared.is_async:
             return OnLoop(claim, signals, self._state.rng, self._event_loop)
         return OnThread(claim, signals, self._state.rng)
-
-    def _learn(self, ran: float) -> None:
-        # Two threads at once may forget what one of them learnt: no harm, and no lock.
-        known = self._average_seconds
-        self._average_seconds = ran if known is None else known + SMOOTHING * (ran - known)

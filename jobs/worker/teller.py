@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 from django.db import connection
 
-from jobs.engine.settle import Settlement, SettleReport
+from jobs.engine.settlement import Settlement, SettleReport
 from jobs.events import emit_attempts
 from jobs.worker.database import refresh_connection
 from jobs.worker.state import WorkerState

@@ -9,7 +9,8 @@ import pytest
 from jobs.engine.cancel import cancel
 from jobs.engine.probes import PATIENCE_SECONDS
 from jobs.engine.release import release
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.models import CircuitBreaker
 from jobs.outcomes import DeadLettered, Released, Snoozed
 from jobs.queue import acquire_lock, why_waiting

@@ -22,7 +22,8 @@ from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.errors import LeaseLost, PayloadInvalid
 from jobs.executor import execute
 from jobs.models import FanIn, FanInMember, JobQueue

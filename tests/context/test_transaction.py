@@ -14,7 +14,8 @@ from jobs import telemetry
 from jobs.context import JobContext, Signals
 from jobs.engine.claim import Claim
 from jobs.engine.lease import mark_processing
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
 from jobs.events import emit_attempts
 from jobs.models import JobQueue

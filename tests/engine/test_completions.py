@@ -13,7 +13,8 @@ from jobs.context import JobContext
 from jobs.engine import settle as settle_module
 from jobs.engine.claim import Claim
 from jobs.engine.completions import complete_plain
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.models import CircuitBreaker, JobMinute
 from jobs.outcomes import Completed, Released, Retry
 from jobs.queue import EnqueueSpec, enqueue

@@ -10,7 +10,8 @@ import pytest
 
 from jobs.engine import settle as settle_module
 from jobs.engine.lease import mark_processing
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.models import JobMinute
 from jobs.outcomes import (
     Canceled,

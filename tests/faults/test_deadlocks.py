@@ -9,7 +9,8 @@ import pytest
 from django.db import connection, transaction
 
 from jobs.engine.claim import Claim
-from jobs.engine.settle import Settlement, SettleReport, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement, SettleReport
 from jobs.outcomes import Completed
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.states import Status

@@ -14,7 +14,7 @@ from django.db import OperationalError
 from jobs.engine import admit, heads, lease, release, rescue, settle
 from jobs.engine.dialects.claiming import Claimable
 from jobs.engine.dialects.sqlite import SqliteDialect
-from jobs.engine.settle import SettleReport
+from jobs.engine.settlement import SettleReport
 from jobs.models.ids import ID_BYTES
 from jobs.worker import completer, loop, started, state
 from jobs.worker.started import Started

@@ -16,7 +16,8 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.release import release, release_lost
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.events import Event, emit_attempts, emit_released, subscribe
 from jobs.models import CircuitBreaker
 from jobs.outcomes import (

@@ -7,7 +7,7 @@ import pytest
 from jobs.context import JobContext
 from jobs.engine import claim as claim_module
 from jobs.engine import rounds, turns
-from jobs.engine.settle import Settlement
+from jobs.engine.settlement import Settlement
 from jobs.outcomes import Completed
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.registry import JobPayload, job

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.settle import SettleReport
+from jobs.engine.settlement import SettleReport
 from jobs.worker import teller as teller_module
 from jobs.worker.state import WorkerState
 from jobs.worker.teller import MOST_BATCHES, Teller

@@ -17,7 +17,8 @@ from jobs.engine.held import held_by
 from jobs.engine.insert import insert
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
 from jobs.engine.new_jobs import NewJob
-from jobs.engine.settle import Settlement, settle
+from jobs.engine.settle import settle
+from jobs.engine.settlement import Settlement
 from jobs.engine.transactions import in_transaction, reading
 from jobs.engine.turns import Turns
 from jobs.errors import JobError
