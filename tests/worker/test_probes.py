@@ -1,0 +1,134 @@
+"""`/healthz` and `/readyz` of the web process and of a worker: who lives, and who may be sent to."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+
+from jobs.worker.health import serve_health
+from tests.support.databases import default_database
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop
+from tests.support.workers import Fleet
+
+pytestmark = pytest.mark.req("O-05")
+
+UNREADY = (503, "the lease is not held\n")
+
+
+class Probe:
+    """Asks a worker's health port, as an orchestrator does."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def __call__(self, path: str) -> tuple[int, str]:
+        """Return status and body; (0, "") where nobody listens."""
+        asking = HTTPConnection("127.0.0.1", self._port, timeout=10)
+        try:
+            asking.request("GET", path)
+            answer = asking.getresponse()
+            return answer.status, answer.read().decode()
+        except ConnectionRefusedError:
+            return 0, ""
+        finally:
+            asking.close()
+
+
+@pytest.fixture
+def port() -> int:
+    """Return a port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number: int = listening.getsockname()[1]
+        return number
+
+
+@pytest.fixture
+def ready() -> list[bool]:
+    """Return what the worker of `probe` says of itself: the last word counts."""
+    return [True]
+
+
+@pytest.fixture
+def probe(ready: list[bool]) -> Iterator[Probe]:
+    """Serve the probes of a worker that is `ready`."""
+    server = serve_health("127.0.0.1", 0, lambda: ready[-1])
+    try:
+        yield Probe(int(server.server_address[1]))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def get(path: str) -> tuple[int, dict[str, object]]:
+    answer = Client().get(path)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.django_db
+def test_the_web_process_is_ready_where_its_database_is_migrated() -> None:
+    assert get("/healthz") == (200, {"status": "ok"})
+    assert get("/readyz") == (200, {"status": "ready", "warnings": []})
+
+
+@pytest.mark.django_db
+def test_the_web_process_waits_for_migrations() -> None:
+    MigrationRecorder(connection).record_unapplied("tenants", "0007_limited_firms")
+    assert get("/readyz") == (503, {"status": "unready", "reason": "migrations pending"})
+    assert get("/healthz") == (200, {"status": "ok"})
+
+
+@pytest.mark.django_db
+def test_the_web_process_lives_without_its_database_and_is_not_ready(tmp_path: Path) -> None:
+    nowhere = {
+        "postgresql": "postgres://nobody@127.0.0.1:1/nothing",
+        "sqlite": f"sqlite:///{tmp_path}/no/such/folder/file",
+    }
+    with default_database(nowhere[connection.vendor]):
+        assert get("/healthz") == (200, {"status": "ok"})
+        assert get("/readyz") == (503, {"status": "unready", "reason": "database unavailable"})
+
+
+def test_a_worker_is_ready_as_long_as_it_says_so(probe: Probe, ready: list[bool]) -> None:
+    assert probe("/healthz") == (200, "ok\n")
+    assert probe("/readyz") == (200, "ready\n")
+    ready.append(False)
+    assert probe("/readyz") == UNREADY
+    assert probe("/healthz") == (200, "ok\n")
+    ready.append(True)
+    assert probe("/readyz") == (200, "ready\n")
+    assert probe("/nothing")[0] == 404
+    assert "python_info" in probe("/metrics")[1]
+
+
+def test_a_worker_that_has_no_lease_yet_is_not_ready() -> None:
+    assert not worker_loop().is_ready()
+
+
+@pytest.mark.processes
+@pytest.mark.req("W-04")
+def test_a_worker_that_is_told_to_stop_lives_on_and_is_not_ready(
+    queue: Scenario, fleet: Fleet, port: int
+) -> None:
+    probe, gate = Probe(port), queue.gate()
+    (job_id,) = queue.add(gate=gate)
+    worker = fleet.start("--health-port", str(port))
+    wait_until(lambda: probe("/readyz") == (200, "ready\n"), "a ready worker")
+    queue.wait_until_started(job_id)
+
+    worker.tell(signal.SIGTERM)
+
+    wait_until(lambda: probe("/readyz") == UNREADY, "a worker that takes no work")
+    assert probe("/healthz") == (200, "ok\n")
+    gate.open()
+    assert worker.wait_for_exit(20) == 0
+    assert probe("/healthz") == (0, "")
