@@ -16,12 +16,12 @@ from tests.support.fuzzing import NOT_HELD, aim, one_connection, schema, unbound
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 
 # Requests per operation and role.
-EXAMPLES = 20
+EXAMPLES = 12
 
 
-@pytest.fixture(params=[Role.VIEWER, Role.ADMIN])
+@pytest.fixture(params=[Role.VIEWER, Role.OPERATOR, Role.ADMIN])
 def key(request: pytest.FixtureRequest, acme: FirmRows) -> str:
-    """Return the key of somebody who may read, and of somebody who may do everything."""
+    """Return the key of somebody who may read, who may act, and who may do everything."""
     return key_for(acme.firm, request.param)
 
 
