@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -27,7 +28,22 @@ ROWS_LISTED = 50
 ROWS_FETCHED = 500
 REFUSALS_TOLD = 3
 
+CHANGED_MEANWHILE = "changed after you opened the page. Look again."
+
 BulkAction = tuple[Callable[..., HttpResponse], str, str]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the page sent: the act, the answers, and what it had shown of each row."""
+
+    act: Act
+    answers: Answers
+    seen: Mapping[str, str]
+
+    def rests_on(self, row: Any) -> bool:
+        """Say whether the row still is as the page showed it."""
+        return self.seen.get(str(row.pk)) == self.act.seen(row)
 
 
 @dataclass
@@ -93,7 +109,8 @@ class BulkActingAdmin(ActingAdmin):
             return HttpResponseRedirect(back)
         if not form.is_valid():
             return self.bulk_page(request, act, ids, form, HTTPStatus.BAD_REQUEST)
-        report = self._act_on_all(request, act, ids, form.cleaned_data)
+        order = Order(act, form.cleaned_data, _seen(request.POST.get("seen", "")))
+        report = self._act_on_all(request, order, ids)
         if report.missing == len(ids):
             raise Http404("none of these rows is there")
         level = messages.SUCCESS if report.done == len(ids) else messages.WARNING
@@ -111,7 +128,8 @@ class BulkActingAdmin(ActingAdmin):
     ) -> HttpResponse:
         """Show how many rows there are, the first of them, and what to answer."""
         chosen = list(ids[:MAX_ROWS])
-        listed = self._rows(request, chosen[:ROWS_LISTED])
+        rows = list(self._rows(request, chosen))
+        listed = rows[:ROWS_LISTED]
         context = {
             **self.admin_site.each_context(request),
             "title": f"{act.label} {len(chosen):,}",
@@ -120,6 +138,7 @@ class BulkActingAdmin(ActingAdmin):
             "action": reverse(f"admin:{self._url_name(f'bulk_{act.name}')}"),
             "text": act.consequence(None),
             "ids": " ".join(map(str, chosen)),
+            "seen": json.dumps({str(row.pk): act.seen(row) for row in rows}),
             "count": len(chosen),
             "lines": [(self._line(row), act.obstacle(row)) for row in listed],
             "unlisted": max(0, len(chosen) - ROWS_LISTED),
@@ -133,38 +152,35 @@ class BulkActingAdmin(ActingAdmin):
         firm = f"{row.firm.name}: " if sees_several_firms() else ""
         return f"{firm}{self.subject(row)}"
 
-    def _rows(self, request: HttpRequest, ids: Sequence[UUID]) -> list[Any]:
-        rows = self.get_queryset(request).select_related(*self.list_select_related)
-        return list(rows.filter(pk__in=ids).order_by("pk"))
+    def _rows(self, request: HttpRequest, ids: Sequence[UUID]) -> QuerySet[Any]:
+        rows: QuerySet[Any] = self.get_queryset(request)
+        rows = rows.select_related(*self.list_select_related)
+        return rows.filter(pk__in=ids).order_by("pk")
 
-    def _act_on_all(
-        self, request: HttpRequest, act: Act, ids: Sequence[UUID], answers: Answers
-    ) -> Report:
+    def _act_on_all(self, request: HttpRequest, order: Order, ids: Sequence[UUID]) -> Report:
         report, access = Report(), access_in(request)
+        # In one order whoever asks: two of them with rows in common wait, and do not deadlock.
+        ids = sorted(ids)
         for start in range(0, len(ids), ROWS_FETCHED):
             batch = ids[start : start + ROWS_FETCHED]
-            rows = self._rows(request, batch)
+            rows = list(self._rows(request, batch).select_for_update(of=("self",)))
             report.missing += len(batch) - len(rows)
             for row in rows:
-                self._act_on_one(request, access, act, row, answers, report)
+                self._act_on_one(request, access, order, row, report)
         return report
 
     def _act_on_one(
-        self,
-        request: HttpRequest,
-        access: Access,
-        act: Act,
-        row: Any,
-        answers: Answers,
-        report: Report,
+        self, request: HttpRequest, access: Access, order: Order, row: Any, report: Report
     ) -> None:
-        if not act.allowed(access, row):
+        if not order.act.allowed(access, row):
             report.not_allowed += 1
-        elif obstacle := act.obstacle(row):
+        elif obstacle := order.act.obstacle(row):
             report.obstacles[obstacle] += 1
+        elif not order.rests_on(row):
+            report.obstacles[CHANGED_MEANWHILE] += 1
         else:
             try:
-                perform(act, row, answers, request)
+                perform(order.act, row, order.answers, request)
                 report.done += 1
             except ActRefused as refusal:
                 report.refused.append(str(refusal))
@@ -187,3 +203,12 @@ def _ids(text: str) -> list[UUID]:
         except ValueError:
             continue
     return list(found)
+
+
+def _seen(text: str) -> dict[str, str]:
+    """Return what the page showed of each row, by id; of none when that cannot be read."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

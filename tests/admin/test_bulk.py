@@ -32,7 +32,8 @@ def choose(client: Client, listing: str, act: str, rows: list[Any], **more: str)
 
 def confirm(client: Client, page: Any, **answers: str) -> Any:
     """Send the page that asks."""
-    return client.post(page.context["action"], {"ids": page.context["ids"], **answers})
+    sent = {name: page.context[name] for name in ("ids", "seen")}
+    return client.post(page.context["action"], {**sent, **answers})
 
 
 def dead_letters(firm: Firm, count: int) -> list[DeadLetterQueue]:
@@ -90,6 +91,23 @@ def test_sending_the_page_twice_decides_nothing_twice(operator: Client, acme: Fi
     with all_firms("test"):
         series = JobQueue.objects.filter(dead_letters__in=letters).values_list("series", flat=True)
         assert set(series) == {2}
+
+
+@pytest.mark.parametrize("seen", [None, "", "[]", "{", '{"a": 1}'], ids=str)
+def test_what_changed_after_the_page_was_opened_is_left_alone(
+    operator: Client, acme: FirmRows, seen: str | None
+) -> None:
+    stale, fresh = (make_job(acme.firm, status="failed") for _ in range(2))
+    page = choose(operator, JOBS, "retry", [stale, fresh])
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=stale.pk).update(series=2)
+    # An answer without what the page showed rests on nothing at all.
+    answers = {} if seen is None else {"seen": seen}
+    answer = told(confirm(operator, page, reason="", **answers))
+    left = 1 if seen is None else 2
+    assert f"{2 - left} of 2 retried. {left} left alone: changed after you opened" in answer
+    assert (now(stale).series, now(stale).status) == (2, "failed")
+    assert now(fresh).status == ("pending" if seen is None else "failed")
 
 
 def test_one_refused_row_spoils_nothing_for_the_others(operator: Client, acme: FirmRows) -> None:
@@ -157,8 +175,10 @@ def test_rows_of_another_firm_are_not_found(
     answer = operator.post(url, answers)
     assert answer.status_code == 404
     assert "globex" not in answer.content.decode().lower()
-    both = {"ids": f"{globex.dead_letter.pk} {acme.dead_letter.pk}", "reason": "because"}
-    assert "1 of 2 discarded. 1 no longer there." in told(operator.post(url, both))
+    page = choose(operator, LETTERS, "discard", [acme.dead_letter])
+    both = f"{globex.dead_letter.pk} {acme.dead_letter.pk}"
+    answer = told(confirm(operator, page, reason="because", ids=both))
+    assert "1 of 2 discarded. 1 no longer there." in answer
     assert now(globex.dead_letter).resolution == ""
 
 
