@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.defaultfilters import filesizeformat
+from django.template.loader import render_to_string
 from django.views import defaults
 
 from tenants.api import API_PREFIX
@@ -12,8 +16,10 @@ from tenants.api.problems import PROBLEM_TYPE, problem
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 400."""
+    """Answer 400; to a form that is too large, 413 with its size and the limit."""
     if not _asks_api(request):
+        if isinstance(exception, RequestDataTooBig):
+            return _too_large(request)
         return defaults.bad_request(request, exception)
     return _answer(HTTPStatus.BAD_REQUEST, "bad_request", "The request cannot be read.")
 
@@ -41,6 +47,15 @@ def server_error(request: HttpRequest) -> HttpResponse:
         "internal_error",
         "Something is broken here; the correlation id finds it in the logs. Nothing was changed.",
     )
+
+
+def _too_large(request: HttpRequest) -> HttpResponse:
+    sizes = {
+        "sent": filesizeformat(request.META["CONTENT_LENGTH"]),
+        "limit": filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+    }
+    page = render_to_string("413.html", sizes)
+    return HttpResponse(page, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 def _asks_api(request: HttpRequest) -> bool:

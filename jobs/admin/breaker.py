@@ -9,7 +9,7 @@ from unfold.decorators import display
 
 from jobs.admin.base import age
 from jobs.admin.breaker_acts import CloseBreaker, OpenBreaker
-from jobs.admin.filters import FirmFilter, JobTypeFilter
+from jobs.admin.filters import BreakerStateFilter, FirmFilter, JobTypeFilter
 from jobs.models import CircuitBreaker
 from jobs.states import BreakerState
 from tenants.admin.acts import ActingAdmin
@@ -24,7 +24,7 @@ class BreakerAdmin(ActingAdmin):
     acts = (CloseBreaker(), OpenBreaker())
     list_select_related = ("firm",)
     list_display = ("job_type", "firm", "shown_state", "failed", "trips", "opened", "next_try")
-    list_filter = ("state", JobTypeFilter, FirmFilter)
+    list_filter = (BreakerStateFilter, JobTypeFilter, FirmFilter)
     ordering = ("-id",)
     fields = (
         *("job_type", "firm", "shown_state", "failed", "window_ends_at", "trips", "fingerprint"),

@@ -9,17 +9,28 @@ from django.db.models import QuerySet
 from jobs.admin.base import type_choices
 from jobs.clock import database_now
 from jobs.filters import OPEN_RESOLUTIONS, JobFilter, with_status
-from jobs.states import Category, DeadReason, Resolution, Status
-from tenants.admin.filters import SPANS, ChoiceFilter, Choices, FirmFilter, SpanFilter
+from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
+from tenants.admin.filters import (
+    SPANS,
+    ActiveFilter,
+    ChoiceFilter,
+    Choices,
+    FieldFilter,
+    FirmFilter,
+    SpanFilter,
+)
 
 # The queue's pages and those of mail take their filters from here.
 __all__ = [
+    "ActiveFilter",
+    "BreakerStateFilter",
     "CategoryFilter",
     "ChoiceFilter",
     "Choices",
     "CreatedFilter",
     "DeadCategoryFilter",
     "DeadTypeFilter",
+    "FieldFilter",
     "FirmFilter",
     "JobTypeFilter",
     "MovedFilter",
@@ -29,7 +40,7 @@ __all__ = [
 ]
 
 
-def _choices(words: type[Status] | type[Category] | type[DeadReason]) -> Choices:
+def _choices(words: type[Status | Category | DeadReason | BreakerState]) -> Choices:
     return [(word.value, word.value.replace("_", " ")) for word in words]
 
 
@@ -48,7 +59,7 @@ class StatusFilter(ChoiceFilter):
         return with_status(rows, Status(value))
 
 
-class CategoryFilter(ChoiceFilter):
+class CategoryFilter(FieldFilter):
     """Jobs of one category."""
 
     title = "category"
@@ -59,12 +70,8 @@ class CategoryFilter(ChoiceFilter):
         """Offer every category."""
         return _choices(Category)
 
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Keep this category."""
-        return rows.filter(**{self.field: value})
 
-
-class JobTypeFilter(ChoiceFilter):
+class JobTypeFilter(FieldFilter):
     """Jobs of one type this code knows."""
 
     title = "type"
@@ -74,10 +81,6 @@ class JobTypeFilter(ChoiceFilter):
     def offered(self) -> Choices:
         """Offer the types this code knows."""
         return type_choices()
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Keep this type."""
-        return rows.filter(**{self.field: value})
 
 
 class CreatedFilter(SpanFilter):
@@ -108,19 +111,28 @@ class DeadTypeFilter(JobTypeFilter):
     field = "original_job__job_type"
 
 
-class ReasonFilter(ChoiceFilter):
+class ReasonFilter(FieldFilter):
     """Dead letters of one reason."""
 
     title = "reason"
     parameter_name = "reason"
+    field = "reason"
 
     def offered(self) -> Choices:
         """Offer every reason."""
         return _choices(DeadReason)
 
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Keep this reason."""
-        return rows.filter(reason=value)
+
+class BreakerStateFilter(FieldFilter):
+    """Circuit breakers in one state."""
+
+    title = "state"
+    parameter_name = "state"
+    field = "state"
+
+    def offered(self) -> Choices:
+        """Offer every state."""
+        return _choices(BreakerState)
 
 
 class ResolutionFilter(ChoiceFilter):

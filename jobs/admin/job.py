@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -149,7 +150,10 @@ def _facts(job: JobQueue) -> list[Fact]:
         Fact("Progress", _progress(job)),
         Fact("On behalf of", job.user.get_username() if job.user_id and job.user else None),
         Fact(
-            "Correlation id", job.correlation_id, f"{listing}?q={job.correlation_id}", is_code=True
+            "Correlation id",
+            job.correlation_id,
+            f"{listing}?{urlencode({'q': job.correlation_id})}",
+            is_code=True,
         ),
         Fact("Parent", job.parent_id, job_url(job.parent_id), is_code=True),
         Fact("Idempotency key", job.idempotency_key, is_code=True),

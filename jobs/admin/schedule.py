@@ -16,6 +16,7 @@ from jobs.admin.filters import FirmFilter
 from jobs.admin.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
 from jobs.admin.schedule_forms import ChangeSchedule, NewSchedule
 from jobs.models import Schedule
+from jobs.registry import find
 from jobs.schedule_shape import next_runs, timetable_in_words
 from jobs.states import Priority, ScheduleTarget
 from jobs.timetable import TimetableInvalid
@@ -130,7 +131,8 @@ def _facts(row: Schedule) -> list[Fact]:
     return [
         Fact("Firm", row.firm.name, reverse("admin:tenants_firm_change", args=[row.firm_id])),
         Fact("For", _reach(row)),
-        Fact("Type", row.job_type, f"{jobs}?type={row.job_type}"),
+        # The list filters by the types that this code knows.
+        Fact("Type", row.job_type, f"{jobs}?type={row.job_type}" if find(row.job_type) else ""),
         Fact("Jobs", "its latest jobs", f"{jobs}?q=schedule:{row.pk}"),
         Fact("Priority", Priority(row.priority).name.lower()),
         Fact("Cron", row.cron, is_code=True),

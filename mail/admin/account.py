@@ -6,8 +6,9 @@ from django.contrib import admin
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.filters import FirmFilter
+from jobs.admin.filters import ActiveFilter, FirmFilter
 from mail.admin.base import SYNC_STATUS_LABELS, MailAdmin
+from mail.admin.filters import SyncStatusFilter
 from mail.models import MailAccount
 
 
@@ -24,7 +25,7 @@ class MailAccountAdmin(MailAdmin):
         "history_cursor",
         "active",
     )
-    list_filter = ("active", "sync_status", FirmFilter)
+    list_filter = (ActiveFilter, SyncStatusFilter, FirmFilter)
     search_fields = ("address__istartswith",)
     ordering = ("address",)
     fields = (

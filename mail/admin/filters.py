@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from jobs.admin.filters import ChoiceFilter, Choices
+from jobs.admin.filters import ChoiceFilter, Choices, FieldFilter
 from jobs.clock import database_now
 from mail.models import (
     CATEGORY_CHOICES,
@@ -15,6 +15,7 @@ from mail.models import (
     ActionType,
     DecisionSource,
     EventType,
+    SyncStatus,
     ThreadStatus,
 )
 
@@ -23,16 +24,6 @@ _SPANS = {
     "7d": ("Last 7 days", timedelta(days=7)),
     "30d": ("Last 30 days", timedelta(days=30)),
 }
-
-
-class FieldFilter(ChoiceFilter):
-    """Rows whose field has the chosen value."""
-
-    field = ""
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Keep the rows with this value."""
-        return rows.filter(**{self.field: value})
 
 
 class CategoryFilter(FieldFilter):
@@ -119,7 +110,19 @@ class EventTypeFilter(FieldFilter):
         return _labels(EventType)
 
 
-class DirectionFilter(FieldFilter):
+class SyncStatusFilter(FieldFilter):
+    """Mailboxes whose cursor can be trusted, or not."""
+
+    title = "sync"
+    parameter_name = "sync"
+    field = "sync_status"
+
+    def offered(self) -> Choices:
+        """Offer every state."""
+        return _labels(SyncStatus)
+
+
+class DirectionFilter(ChoiceFilter):
     """Messages the owner wrote, or those of others."""
 
     title = "direction"
@@ -163,6 +166,6 @@ class LastMessageFilter(CreatedFilter):
 
 
 def _labels(
-    words: type[ThreadStatus | DecisionSource | ActionType | ActionStatus | EventType],
+    words: type[ThreadStatus | DecisionSource | ActionType | ActionStatus | EventType | SyncStatus],
 ) -> Choices:
     return [(word.value, str(word.label)) for word in words]

@@ -7,6 +7,7 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from tenants.admin.acts import Act, ActingAdmin, ActRefused, Answers
+from tenants.admin.filters import RoleFilter
 from tenants.api import keys
 from tenants.audit import Actor
 from tenants.models import ApiKey, Role
@@ -52,7 +53,7 @@ class ApiKeyAdmin(ActingAdmin):
 
     acts = (RevokeKey(),)
     list_display = ("prefix", "user", "firm", "role", "state", "expires_at", "last_used_at")
-    list_filter = ("role",)
+    list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")
     search_fields = ("prefix__exact", "user__username")
     search_help_text = "Prefix or user"

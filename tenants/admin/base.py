@@ -6,17 +6,17 @@ from typing import Any
 
 from django.db.models import Model
 from django.http import Http404, HttpRequest
-from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from tenants.access import Access, access_of
+from tenants.admin.closed_list import ClosedList
 from tenants.models import Role
 from tenants.scope import current_scope
 
 _ACCESS = "firm_access"
 
 
-class ReadOnlyAdmin(ModelAdmin):
+class ReadOnlyAdmin(ClosedList):
     """Lists and pages to read, for platform staff and for members of a firm.
 
     Which rows there are is decided by the request's tenant scope; rows out of scope, like rows
@@ -26,8 +26,6 @@ class ReadOnlyAdmin(ModelAdmin):
     show_full_result_count = False
     paginator = InfinitePaginator
     list_per_page = 50
-    # Unordered columns: sorting by what no index holds would read the whole table.
-    sortable_by: tuple[str, ...] = ()
     actions = None
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
 from tenants.admin.base import sees_several_firms
-from tenants.models import Firm
+from tenants.admin.closed_list import ParameterRefused
+from tenants.models import Firm, Role
 from tenants.scope import require_scope
 
 Choices = list[tuple[str, str]]
@@ -24,7 +25,19 @@ SPANS = {
 
 
 class ChoiceFilter(DropdownFilter):
-    """A dropdown; a value it does not offer finds nothing."""
+    """A dropdown; a value it does not offer is refused."""
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        params: dict[str, Any],
+        model: type[Model],
+        model_admin: Any,
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        offered = [value for value, _ in self.offered()]
+        if self.value() and self.value() not in offered:
+            raise ParameterRefused(self.parameter_name, f"It is one of {', '.join(offered)}.")
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
         """Return the choices."""
@@ -41,11 +54,48 @@ class ChoiceFilter(DropdownFilter):
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Narrow the list to the chosen value."""
         value = self.value()
-        if not value:
-            return rows
-        if value not in dict(self.offered()):
-            return rows.none()
-        return self.narrow(rows, value)
+        return self.narrow(rows, value) if value else rows
+
+
+class FieldFilter(ChoiceFilter):
+    """Rows whose field has the chosen value."""
+
+    field = ""
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Keep the rows with this value."""
+        return rows.filter(**{self.field: value})
+
+
+class FlagFilter(ChoiceFilter):
+    """Rows whose flag is up, or those whose flag is down."""
+
+    def offered(self) -> Choices:
+        """Offer both."""
+        return [("yes", "yes"), ("no", "no")]
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Keep the rows with the flag as chosen."""
+        return rows.filter(**{self.parameter_name: value == "yes"})
+
+
+class ActiveFilter(FlagFilter):
+    """What is active, or what is not."""
+
+    title = "active"
+    parameter_name = "active"
+
+
+class RoleFilter(FieldFilter):
+    """Rows of one role."""
+
+    title = "role"
+    parameter_name = "role"
+    field = "role"
+
+    def offered(self) -> Choices:
+        """Offer every role."""
+        return [(role.value, role.label) for role in Role]
 
 
 class SpanFilter(ChoiceFilter):
@@ -70,16 +120,24 @@ class FirmFilter(TextFilter):
     title = "firm (slug)"
     parameter_name = "firm"
 
+    def __init__(
+        self,
+        request: HttpRequest,
+        params: dict[str, Any],
+        model: type[Model],
+        model_admin: Any,
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        slug = self.value()
+        self._firm = Firm.objects.filter(slug=slug.strip()).first() if slug else None
+        # A firm out of sight is refused like one that is not there.
+        if slug and (self._firm is None or not require_scope("Firm").allows(self._firm.pk)):
+            raise ParameterRefused(self.parameter_name, "No firm that you see has this slug.")
+
     def has_output(self) -> bool:
         """Hide the filter from members of a single firm."""
         return sees_several_firms()
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Keep the firm's rows; a firm out of sight finds nothing, like one that is not."""
-        slug = self.value()
-        if not slug:
-            return rows
-        firm = Firm.objects.filter(slug=slug.strip()).first()
-        if firm is None or not require_scope("Firm").allows(firm.pk):
-            return rows.none()
-        return rows.filter(firm_id=firm.pk)
+        """Keep the firm's rows."""
+        return rows if self._firm is None else rows.filter(firm_id=self._firm.pk)

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from tenants.admin.acts import ActingAdmin
+from tenants.admin.filters import ActiveFilter
 from tenants.admin.firm_acts import ChangeLimits
 from tenants.models import Firm
 from tenants.scope import require_scope
@@ -19,7 +20,7 @@ class FirmAdmin(ActingAdmin):
 
     acts = (ChangeLimits(),)
     list_display = ("name", "slug", "state", "weight", "running_cap", "retention_days")
-    list_filter = ("active",)
+    list_filter = (ActiveFilter,)
     search_fields = ("name", "slug__exact")
     ordering = ("slug",)
     fields = ("name", "slug", "active", "weight", "running_cap", "retention_days", "created_at")

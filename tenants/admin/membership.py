@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from tenants.admin.base import ReadOnlyAdmin
+from tenants.admin.filters import RoleFilter
 from tenants.models import Membership
 
 
@@ -13,7 +14,7 @@ class MembershipAdmin(ReadOnlyAdmin):
     """Who belongs to the firms in scope."""
 
     list_display = ("user", "firm", "role", "created_at")
-    list_filter = ("role",)
+    list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")
     search_fields = ("user__username",)
     ordering = ("firm", "role", "id")

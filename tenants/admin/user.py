@@ -13,9 +13,10 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import AbstractBaseUser, Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from tenants.admin.closed_list import ClosedList
+from tenants.admin.filters import FlagFilter
 from tenants.audit import Actor, record_act
 from tenants.models import Firm
 
@@ -27,14 +28,35 @@ FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
 Facts = dict[str, Any]
 
 
+class StaffFilter(FlagFilter):
+    """Who may use the admin, or who may not."""
+
+    title = "may use the admin"
+    parameter_name = "is_staff"
+
+
+class PlatformStaffFilter(FlagFilter):
+    """Who sees every firm, or who does not."""
+
+    title = "sees every firm"
+    parameter_name = "is_superuser"
+
+
+class ActiveUserFilter(FlagFilter):
+    """Who may sign in, or who may not."""
+
+    title = "may sign in"
+    parameter_name = "is_active"
+
+
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]  # generic in the stubs alone
+class UserAdmin(DjangoUserAdmin, ClosedList):  # type: ignore[type-arg]  # generic in the stubs alone
     """Django's own user pages in this admin's clothes, written down in the audit log."""
 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-    list_filter = ("is_staff", "is_superuser", "is_active")
+    list_filter = (StaffFilter, PlatformStaffFilter, ActiveUserFilter)
     filter_horizontal = ()
     fieldsets = (
         (None, {"fields": ("username", "email", "password")}),

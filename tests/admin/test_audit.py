@@ -44,7 +44,6 @@ def test_the_log_is_for_the_firms_admins_and_read_only(
     [
         ({"door": "service"}, 1),
         ({"door": "admin"}, 0),
-        ({"door": "window"}, 0),
         ({"age": "1h"}, 1),
         ({"q": "api_key.create"}, 1),
         ({"q": "nobody"}, 0),

@@ -146,7 +146,6 @@ def test_a_messages_page_tells_its_whole_story(mailbox: Mailbox) -> None:
         ("direction=in", True),
         ("direction=out", False),
         ("age=24h", True),
-        ("category=no-such", False),
     ],
 )
 def test_messages_are_found_by_what_people_remember(
