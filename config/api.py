@@ -15,7 +15,6 @@ REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_THROTTLE_RATES": {"caller": "600/min", "firm": "3000/min"},
     "EXCEPTION_HANDLER": "tenants.api.exception_handler.answer_with_problem",
     "URL_FORMAT_OVERRIDE": None,
 }
@@ -30,6 +29,9 @@ narrows a list to one of them. What belongs to another firm answers 404.
 **Errors** are problem details (RFC 9457): `code` is for programs, `errors` names each field.
 
 **Pages** carry `next`, the `cursor` of the page that follows. New rows shift nothing.
+
+**Bounds**: 600 requests a minute for each key or user, 3,000 for each firm, and 60 a minute from
+one address that come without a valid key or session. One more answers 429 with `Retry-After`.
 
 **Correlation**: send `X-Correlation-ID` (at most 64 characters), or take the one that comes back.
 """

@@ -42,6 +42,7 @@ class Env:
     database: dict[str, Any]
     listen_database_url: str
     require_rls: bool
+    trusted_proxies: int
     var_dir: Path
     log_format: str
     log_level: str
@@ -77,6 +78,7 @@ def read_env() -> Env:
         database=_database(source, var_dir),
         listen_database_url=_read("LISTEN_DATABASE_URL", lambda name: source.str(name, default="")),
         require_rls=_read("REQUIRE_RLS", lambda name: source.bool(name, default=False)),
+        trusted_proxies=_count(source, "TRUSTED_PROXIES", 0, least=0),
         var_dir=var_dir,
         log_format=_choice(source, "LOG_FORMAT", ("console", "json"), "console"),
         log_level=_choice(
@@ -121,10 +123,10 @@ def _positive(source: environ.Env, name: str, default: float) -> float:
     return value
 
 
-def _count(source: environ.Env, name: str, default: int) -> int:
+def _count(source: environ.Env, name: str, default: int, *, least: int = 1) -> int:
     raw = _read(name, lambda key: source.str(key, default=str(default)))
-    if not (raw.isascii() and raw.isdigit() and int(raw)):
-        raise EnvironmentInvalid(name, f"must be a whole number above zero; it is {raw!r}")
+    if not (raw.isascii() and raw.isdigit() and int(raw) >= least):
+        raise EnvironmentInvalid(name, f"must be a whole number from {least}; it is {raw!r}")
     return int(raw)
 
 

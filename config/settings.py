@@ -89,15 +89,6 @@ else:
         **ENV.database.get("OPTIONS", {}),
     }
 
-# In the database, so that all processes count the same requests.
-CACHES = {
-    "default": {
-        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
-        "LOCATION": "tenants_cache",
-        "OPTIONS": {"MAX_ENTRIES": 10_000},
-    }
-}
-
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -134,6 +125,7 @@ JOB_RETENTION_DAYS = ENV.job_retention_days
 JOB_PURGE_INTERVAL_HOURS = ENV.job_purge_interval_hours
 JOB_UNKNOWN_TYPE_GRACE_SECONDS = ENV.job_unknown_type_grace_seconds
 REQUIRE_RLS = ENV.require_rls
+TRUSTED_PROXIES = ENV.trusted_proxies
 LISTEN_DATABASE_URL = ENV.listen_database_url
 WORKER_CONCURRENCY = ENV.worker_concurrency
 GMAIL_BACKEND = ENV.gmail_backend

@@ -10,6 +10,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from config.health import healthz, readyz
 from config.metrics import metrics
 from jobs.admin.doctor import queue_doctor
+from tenants.admin.login import login
 
 handler400 = "config.problems.bad_request"
 handler403 = "config.problems.permission_denied"
@@ -21,6 +22,7 @@ urlpatterns = [
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("admin/queue-doctor/", admin.site.admin_view(queue_doctor), name="queue-doctor"),
+    path("admin/login/", login),
     path("admin/", admin.site.urls),
     path("api/v1/jobs/admin/", include("jobs.api.urls")),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),

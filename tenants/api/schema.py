@@ -6,13 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+)
 from rest_framework import serializers
 
 from tenants.api.problems import PROBLEM_TYPE, Fault, problem
 from tenants.api.serializers import QuerySerializer, StrictSerializer
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+RETRY_AFTER = OpenApiParameter(
+    "Retry-After",
+    int,
+    OpenApiParameter.HEADER,
+    response=[HTTPStatus.TOO_MANY_REQUESTS.value],
+    description="Seconds until the next minute begins, and counting with it.",
+)
 
 # The code and the meaning of a refusal.
 _Meaning = tuple[str, str]
@@ -38,7 +51,7 @@ _ALWAYS: dict[HTTPStatus, _Meaning] = {
     ),
     HTTPStatus.TOO_MANY_REQUESTS: (
         "throttled",
-        "There were too many requests: Retry-After says for how many seconds to wait.",
+        "There were too many requests in this minute: Retry-After says how long it lasts.",
     ),
 }
 _ACTS: dict[HTTPStatus, _Meaning] = {
@@ -97,7 +110,7 @@ def operation(
         tags=[tag],
         summary=summary,
         description=description,
-        parameters=[] if query is None else [query],
+        parameters=[RETRY_AFTER] if query is None else [RETRY_AFTER, query],
         request=body,
         responses=responses,
         examples=list(examples),

@@ -10,16 +10,22 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from rest_framework.exceptions import NotFound, PermissionDenied
+from rest_framework.exceptions import (
+    AuthenticationFailed,
+    NotAuthenticated,
+    NotFound,
+    PermissionDenied,
+)
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from tenants.access import Access, access_of
 from tenants.api.keys import Credential
 from tenants.api.permissions import IsMember
 from tenants.api.serializers import NoQuery, QuerySerializer, StrictSerializer
-from tenants.api.throttles import CallerThrottle, FirmThrottle
+from tenants.api.throttles import CallerThrottle, FirmThrottle, refused_too_often
 from tenants.models import Firm, FirmOwned, Role
 from tenants.scope import firm_scope
 
@@ -71,6 +77,12 @@ class FirmView(APIView):
         scope = self.access.scope() if slug is None else firm_scope(self.get_firm(slug))
         self._stack.enter_context(scope)
         self._in_scope = True
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Answer an error; whoever fails to prove who they are may do so this often and no more."""
+        if isinstance(exc, AuthenticationFailed | NotAuthenticated):
+            exc = refused_too_often(self.request) or exc
+        return super().handle_exception(exc)
 
     def get_firm(self, slug: str) -> Firm:
         """Return the firm.

@@ -4,15 +4,9 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import uuid_utils.compat
 from django.conf import settings
-from django.core.management import call_command
 from django.db import migrations, models
 
 from tenants.rls import protect
-
-
-def create_cache_table(apps, schema_editor):
-    """Make the table that throttles count in, so that `migrate` is all a new database needs."""
-    call_command("createcachetable", database=schema_editor.connection.alias, verbosity=0)
 
 
 class Migration(migrations.Migration):
@@ -44,5 +38,4 @@ class Migration(migrations.Migration):
             },
         ),
         protect("tenants", "ApiKey"),
-        migrations.RunPython(create_cache_table, migrations.RunPython.noop),
     ]

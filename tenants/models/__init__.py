@@ -5,6 +5,7 @@ from tenants.models.audit import AuditEntry
 from tenants.models.base import FirmOwned, TenantManager, TenantModel
 from tenants.models.firm import SYSTEM_SLUG, Firm
 from tenants.models.membership import Membership, Role
+from tenants.models.request_count import RequestCount
 
 __all__ = [
     "SYSTEM_SLUG",
@@ -13,6 +14,7 @@ __all__ = [
     "Firm",
     "FirmOwned",
     "Membership",
+    "RequestCount",
     "Role",
     "TenantManager",
     "TenantModel",

@@ -47,7 +47,7 @@ def unbounded() -> Iterator[None]:
     """Let the fuzzer ask as often as it likes."""
     with pytest.MonkeyPatch.context() as patch:
         for throttle in (CallerThrottle, FirmThrottle):
-            patch.setattr(throttle, "rate", "1000000/s", raising=False)
+            patch.setattr(throttle, "per_minute", 1_000_000)
         yield
 
 

@@ -83,7 +83,7 @@ def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> Canaries:
     # Each refusal would be logged with its traceback.
     monkeypatch.setattr(logging.getLogger("django.request"), "disabled", True)
     for throttle in (CallerThrottle, FirmThrottle):
-        monkeypatch.setattr(throttle, "rate", "1000000/s", raising=False)
+        monkeypatch.setattr(throttle, "per_minute", 1_000_000)
     return fill(firm)
 
 

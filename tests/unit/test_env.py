@@ -34,6 +34,7 @@ def test_nothing_needs_to_be_configured(environment, tmp_path):
     assert env.worker_concurrency == 3
     assert env.gmail_backend == "simulator"
     assert env.log_format == "console"
+    assert env.trusted_proxies == 0
     assert set(env.allowed_hosts) <= {"localhost", "127.0.0.1", "[::1]"}
 
 
@@ -69,6 +70,8 @@ def test_each_variable_is_read(environment, tmp_path):
 
 
 WRONG = [
+    ("TRUSTED_PROXIES", "-1"),
+    ("TRUSTED_PROXIES", "many"),
     ("DATABASE_URL", "mysql://localhost/app"),
     ("DATABASE_URL", "not a database"),
     ("DEBUG", "perhaps"),

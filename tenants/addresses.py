@@ -1,0 +1,36 @@
+"""Where a request comes from."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from django.conf import settings
+from django.http import HttpRequest
+
+# What one customer of a provider has: with the rest of the address they do as they like.
+_IPV6_PREFIX = 64
+_MAX_LENGTH = 45
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the client's address, as the outermost of the trusted proxies saw it.
+
+    X-Forwarded-For is read from its end, where those proxies write: what stands before was sent
+    by the client, who may write anything. Of IPv6 addresses only the network counts.
+    """
+    passed = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+    proxies: int = settings.TRUSTED_PROXIES
+    seen = passed[-proxies] if 0 < proxies <= len(passed) else ""
+    return _network(seen.strip() or request.META.get("REMOTE_ADDR", ""))
+
+
+def _network(text: str) -> str:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text[:_MAX_LENGTH]
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ip_network((address.packed, _IPV6_PREFIX), strict=False))
