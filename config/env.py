@@ -15,7 +15,10 @@ from typing import Any, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from config.email import CONSOLE, Email, check_sender, parse_email_url
+
 BASE_DIR = Path(__file__).resolve().parent.parent
+LOCAL_SENDER = "mailroom@localhost"
 LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
 TRUE_WORDS = ("1", "true", "yes", "on")
@@ -43,6 +46,8 @@ class Env:
     listen_database_url: str
     require_rls: bool
     trusted_proxies: int
+    email: Email
+    default_from_email: str
     var_dir: Path
     log_format: str
     log_level: str
@@ -70,6 +75,9 @@ def read_env() -> Env:
     environ.Env.read_env(str(BASE_DIR / ".env"))
     var_dir = Path(_read("VAR_DIR", lambda name: source.str(name, default=str(BASE_DIR / "var"))))
     var_dir.mkdir(parents=True, exist_ok=True)
+    email = _read(
+        "EMAIL_URL", lambda name: parse_email_url(source.str(name, default="") or CONSOLE)
+    )
     allowed_hosts = _read("ALLOWED_HOSTS", lambda name: source.list(name, default=LOOPBACK_HOSTS))
     return Env(
         debug=_truth(source, "DEBUG"),
@@ -79,6 +87,8 @@ def read_env() -> Env:
         listen_database_url=_read("LISTEN_DATABASE_URL", lambda name: source.str(name, default="")),
         require_rls=_read("REQUIRE_RLS", lambda name: source.bool(name, default=False)),
         trusted_proxies=_count(source, "TRUSTED_PROXIES", 0, least=0),
+        email=email,
+        default_from_email=_sender(source, email),
         var_dir=var_dir,
         log_format=_choice(source, "LOG_FORMAT", ("console", "json"), "console"),
         log_level=_choice(
@@ -136,6 +146,13 @@ def _truth(source: environ.Env, name: str) -> bool:
     if raw.lower() not in words:
         raise EnvironmentInvalid(name, f"must be one of {', '.join(words)}; it is {raw!r}")
     return words[raw.lower()]
+
+
+def _sender(source: environ.Env, email: Email) -> str:
+    raw: str = _read("DEFAULT_FROM_EMAIL", lambda name: source.str(name, default=""))
+    if not raw and email.leaves:
+        raise EnvironmentInvalid("DEFAULT_FROM_EMAIL", "must be set when EMAIL_URL names a server")
+    return _read("DEFAULT_FROM_EMAIL", lambda _: check_sender(raw or LOCAL_SENDER))
 
 
 def _database(source: environ.Env, var_dir: Path) -> dict[str, Any]:

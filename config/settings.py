@@ -111,6 +111,17 @@ WHITENOISE_USE_FINDERS = True
 LOGIN_REDIRECT_URL = "admin:index"
 LOGIN_URL = "admin:login"
 
+EMAIL_BACKEND = ENV.email.backend
+EMAIL_HOST = ENV.email.host
+EMAIL_PORT = ENV.email.port
+EMAIL_HOST_USER = ENV.email.user
+EMAIL_HOST_PASSWORD = ENV.email.password
+EMAIL_USE_TLS = ENV.email.use_tls
+EMAIL_USE_SSL = ENV.email.use_ssl
+# A server that never answers would hold a worker's thread until the job's timeout.
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = ENV.default_from_email
+
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -6,17 +6,21 @@ from uuid import UUID
 
 from django.core.mail import EmailMessage
 
-from jobs.errors import Fatal
+from jobs.addressees import addresses_to_tell
+from jobs.errors import Fatal, NobodyToTell
 from jobs.models import DeadLetterQueue
-from tenants.models import Firm, Membership, Role
+from tenants.models import Firm
 from tenants.scope import firm_scope
+
+# Below the web process's address. Asking the URLs for it would load every page into the worker.
+PAGE = "/admin/jobs/deadletterqueue/{}/change/"
 
 
 def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
     """Write to the assignee, or to the firm's admins when there is none; return how many.
 
     Raises:
-        Fatal: the dead letter is gone.
+        Fatal: the dead letter is gone, or since it was escalated whoever had an address.
     """
     with firm_scope(firm):
         letter = (
@@ -26,21 +30,15 @@ def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
         )
         if letter is None:
             raise Fatal(f"dead letter {dead_letter_id} is gone")
-        recipients = _recipients(firm, letter)
-    if recipients:
-        EmailMessage(
-            subject=f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})",
-            body=_body(firm, letter),
-            to=recipients,
-        ).send()
+        recipients = addresses_to_tell(firm.pk, letter.assigned_to)
+    if not recipients:
+        raise Fatal(str(NobodyToTell()))
+    EmailMessage(
+        subject=f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})",
+        body=_body(firm, letter),
+        to=recipients,
+    ).send()
     return len(recipients)
-
-
-def _recipients(firm: Firm, letter: DeadLetterQueue) -> list[str]:
-    if letter.assigned_to is not None:
-        return [letter.assigned_to.email] if letter.assigned_to.email else []
-    admins = Membership.objects.filter(firm=firm, role=Role.ADMIN, user__is_active=True)
-    return list(admins.exclude(user__email="").values_list("user__email", flat=True))
 
 
 def _body(firm: Firm, letter: DeadLetterQueue) -> str:
@@ -51,6 +49,7 @@ def _body(firm: Firm, letter: DeadLetterQueue) -> str:
         f"Reason:     {letter.reason}\n"
         f"Error:      {letter.error_class}\n"
         f"Moved at:   {letter.moved_at:%Y-%m-%d %H:%M} UTC\n"
-        f"Note:       {letter.resolution_note}\n\n"
+        f"Note:       {letter.resolution_note}\n"
+        f"Its page:   {PAGE.format(letter.pk)}\n\n"
         f"It stays open until somebody reprocesses or discards it (dead letter {letter.pk}).\n"
     )

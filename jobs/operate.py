@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import registry
+from jobs.addressees import addresses_to_tell
 from jobs.engine import cancel as canceling
 from jobs.engine import overrides, userlocks
 from jobs.engine import reprocess as reprocessing
@@ -20,7 +21,7 @@ from jobs.engine import retry as retrying
 from jobs.engine.limits import Holds
 from jobs.engine.lookup import read_job
 from jobs.enqueue import enqueue
-from jobs.errors import Fault, LimitInvalid, UnknownJob
+from jobs.errors import Fault, LimitInvalid, NobodyToTell, UnknownJob
 from jobs.models import CircuitBreaker, ConcurrencyLock, DeadLetterQueue, JobQueue
 from tenants.audit import Actor, as_actor
 from tenants.models import Firm
@@ -106,10 +107,13 @@ def escalate(
         ReasonMissing: no reason given.
         UnknownJob: no such dead letter in sight.
         WrongState: somebody decided or escalated before.
+        NobodyToTell: neither `to` nor any admin of the firm has an address.
     """
     letter_id = _id(dead_letter)
     with transaction.atomic():
         firm_id = reprocessing.escalate(letter_id, reason, to=to, by=as_actor(by))
+        if not addresses_to_tell(firm_id, to):
+            raise NobodyToTell
         enqueue("escalation_notice", {"dead_letter_id": letter_id}, firm=firm_id)
 
 

@@ -68,7 +68,7 @@ def url_name(row: Any) -> str:
 
 def _fill(firm: Firm, username: str) -> FirmRows:
     now = timezone.now()
-    user = get_user_model().objects.create_user(username, is_staff=True)
+    user = get_user_model().objects.create_user(username, email=username, is_staff=True)
     waiting = make_job(firm, idempotency_key=f"welcome:{firm.slug}")
     dead = make_job(
         firm,

@@ -87,6 +87,16 @@ def test_a_dead_letter_is_escalated_to_a_member_or_to_the_admins(
     assert now(acme.dead_letter).resolution == "discarded"
 
 
+@pytest.mark.req("D-02")
+def test_an_escalation_that_tells_nobody_is_refused_with_the_cure(
+    operator: Client, acme: FirmRows
+) -> None:
+    answer = submit(operator, acme.dead_letter, "escalate", reason="look")
+    assert answer.status_code == 409
+    assert "name a member who has one" in answer.content.decode()
+    assert now(acme.dead_letter).resolution == ""
+
+
 @pytest.mark.req("T-03")
 def test_nobody_outside_the_firm_is_offered_or_accepted_as_assignee(
     operator: Client, acme: FirmRows, globex: FirmRows

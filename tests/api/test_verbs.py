@@ -165,6 +165,13 @@ def test_escalate_asks_a_member(operator: Api, acme: FirmRows) -> None:
     assert operator.post(path.replace("escalate", "discard"), {"reason": "no"}).status_code == 200
 
 
+@pytest.mark.req("D-02")
+def test_an_escalation_that_tells_nobody_is_refused(operator: Api, acme: FirmRows) -> None:
+    answer = operator.post(f"dlq/{acme.dead_letter.pk}/escalate/", {"reason": "look"})
+    assert problem(answer, 409)["code"] == "nobody_to_tell"
+    assert resolution(acme.dead_letter) == ""
+
+
 @pytest.mark.req("T-03")
 @pytest.mark.parametrize(
     "address", ["nobody@acme.example", "bob@globex.example", "off@acme.example"]

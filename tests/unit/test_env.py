@@ -34,6 +34,8 @@ def test_nothing_needs_to_be_configured(environment, tmp_path):
     assert env.worker_concurrency == 3
     assert env.gmail_backend == "simulator"
     assert env.log_format == "console"
+    assert env.email.backend == "django.core.mail.backends.console.EmailBackend"
+    assert env.default_from_email == "mailroom@localhost"
     assert env.trusted_proxies == 0
     assert set(env.allowed_hosts) <= {"localhost", "127.0.0.1", "[::1]"}
 
@@ -69,7 +71,48 @@ def test_each_variable_is_read(environment, tmp_path):
     assert (env.job_lease_seconds, env.job_retention_days, env.worker_concurrency) == (1.5, 30, 8)
 
 
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize(
+    ("url", "port", "tls", "ssl"),
+    [
+        ("smtp://a%40b:p%3Aw%2F@mail.example.org", 25, False, False),
+        ("smtp+tls://a%40b:p%3Aw%2F@mail.example.org", 587, True, False),
+        ("smtp+ssl://a%40b:p%3Aw%2F@mail.example.org/", 465, False, True),
+        ("smtp+tls://a%40b:p%3Aw%2F@mail.example.org:2525", 2525, True, False),
+    ],
+)
+def test_mail_leaves_through_the_server_that_is_named(environment, url, port, tls, ssl):
+    environment.setenv("EMAIL_URL", url)
+    environment.setenv("DEFAULT_FROM_EMAIL", "Mailroom <mailroom@example.org>")
+    env = read_env()
+    email = env.email
+    assert email.backend == "django.core.mail.backends.smtp.EmailBackend"
+    assert (email.host, email.user, email.password) == ("mail.example.org", "a@b", "p:w/")
+    assert (email.port, email.use_tls, email.use_ssl) == (port, tls, ssl)
+    assert env.default_from_email == "Mailroom <mailroom@example.org>"
+    assert "p:w/" not in repr(email)
+
+
+@pytest.mark.req("E-01")
+def test_a_server_wants_a_sender(environment):
+    environment.setenv("EMAIL_URL", "smtp://mail.example.org")
+    with pytest.raises(EnvironmentInvalid, match="DEFAULT_FROM_EMAIL: must be set"):
+        read_env()
+
+
 WRONG = [
+    ("EMAIL_URL", "mail.example.org"),
+    ("EMAIL_URL", "console://x"),
+    ("EMAIL_URL", "smtp://"),
+    ("EMAIL_URL", "smtps://user:hunter2@mail.example.org"),
+    ("EMAIL_URL", "smtp://user:hunter2@mail.example.org:hunter2"),
+    ("EMAIL_URL", "smtp://user:hunter2@mail.example.org:99999"),
+    ("EMAIL_URL", "smtp://hunter2@mail.example.org"),
+    ("EMAIL_URL", "smtp://user:hun/ter2@mail.example.org"),
+    ("EMAIL_URL", "smtp://user:hun[ter2@mail.example.org"),
+    ("EMAIL_URL", "smtp://mail.example.org/?timeout=3"),
+    ("DEFAULT_FROM_EMAIL", "nobody"),
+    ("DEFAULT_FROM_EMAIL", "A <a@b.example>\nBcc: c@d.example"),
     ("TRUSTED_PROXIES", "-1"),
     ("TRUSTED_PROXIES", "many"),
     ("DATABASE_URL", "mysql://localhost/app"),
@@ -100,6 +143,7 @@ def test_a_wrong_value_stops_the_process_with_the_variables_name(environment, na
     with pytest.raises(EnvironmentInvalid, match=f"environment variable {name}:") as caught:
         read_env()
     assert caught.value.name == name
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.req("E-01")

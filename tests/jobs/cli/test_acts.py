@@ -102,11 +102,19 @@ def test_escalate_assigns_a_member_of_the_firm_alone(
     users = get_user_model().objects
     with all_firms("test"):
         for name, owner in (("ann", firm), ("bob", other_firm)):
-            Membership.objects.create(firm=owner, user=users.create_user(name), role=Role.OPERATOR)
+            user = users.create_user(name, email=f"{name}@example.org")
+            Membership.objects.create(firm=owner, user=user, role=Role.OPERATOR)
     stranger = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "bob")
     assert stranger.code == 3
     done = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "ann", "--json")
     assert (done.json["resolution"], done.json["assigned_to"]) == ("escalated", "ann")
+
+
+@pytest.mark.req("D-02")
+def test_an_escalation_that_tells_nobody_is_exit_1(run: Runner, letter: DeadLetterQueue) -> None:
+    refused = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--json")
+    assert (refused.code, refused.json["code"]) == (1, "nobody_to_tell")
+    assert run("dlq", "show", str(letter.pk), "--json").json["resolution"] is None
 
 
 def test_acts_on_what_is_not_there_are_exit_3(

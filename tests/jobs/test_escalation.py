@@ -1,0 +1,101 @@
+"""Who is told of an escalated dead letter, what the mail says, and what when nobody would be told."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core import mail
+from django.urls import reverse
+
+from jobs import operate
+from jobs.errors import Fatal, NobodyToTell
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.notices import send_escalation_notice
+from tenants.models import AuditEntry, Firm, Membership, Role
+from tenants.scope import all_firms, firm_scope
+from tests.job_rows import make_job
+
+pytestmark = [pytest.mark.req("D-02"), pytest.mark.django_db]
+
+
+def member(firm: Firm, name: str, role: Role = Role.ADMIN, **columns: Any) -> Any:
+    """Return a new member, who has an address unless `columns` say otherwise."""
+    columns = {"email": f"{name}@example.org", **columns}
+    user = get_user_model().objects.create_user(name, **columns)
+    with firm_scope(firm):
+        Membership.objects.create(firm=firm, user=user, role=role)
+    return user
+
+
+@pytest.fixture
+def letter(firm: Firm) -> DeadLetterQueue:
+    """Return an open dead letter whose job carries what no mail may tell."""
+    dead = make_job(firm, status="dlq", payload={"body": "canary of the mail"}, last_error="canary")
+    with all_firms("test"):
+        found: DeadLetterQueue = DeadLetterQueue.objects.create(
+            firm=firm,
+            original_job=dead,
+            job_series=1,
+            reason="fatal",
+            error_class="ValueError",
+            error="canary of the error",
+        )
+        return found
+
+
+def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(
+    firm: Firm, other_firm: Firm, letter: DeadLetterQueue
+) -> None:
+    member(firm, "ann")
+    member(firm, "ben")
+    member(firm, "off", is_active=False)
+    member(firm, "dev", Role.DEVELOPER)
+    member(other_firm, "eve")
+    operate.escalate(letter, "a customer waits")
+    assert send_escalation_notice(firm, letter.pk) == 2
+    (sent,) = mail.outbox
+    assert sorted(sent.to) == ["ann@example.org", "ben@example.org"]
+    page = reverse("admin:jobs_deadletterqueue_change", args=[letter.pk])
+    for said in (page, str(letter.pk), str(letter.original_job_id), "a customer waits", firm.name):
+        assert said in sent.body
+    assert "canary" not in sent.body + sent.subject
+
+
+def test_an_assignee_alone_is_told(firm: Firm, letter: DeadLetterQueue) -> None:
+    member(firm, "ann")
+    operate.escalate(letter, "look", to=member(firm, "ben", Role.VIEWER))
+    send_escalation_notice(firm, letter.pk)
+    assert [sent.to for sent in mail.outbox] == [["ben@example.org"]]
+
+
+@pytest.mark.parametrize("assigned", [False, True], ids=["admins", "assignee"])
+def test_an_escalation_that_would_tell_nobody_is_refused_and_leaves_no_trace(
+    firm: Firm, other_firm: Firm, letter: DeadLetterQueue, *, assigned: bool
+) -> None:
+    member(other_firm, "eve")
+    member(firm, "off", is_active=False)
+    mute = member(firm, "mute", email="")
+    with pytest.raises(NobodyToTell, match="name a member who has one"):
+        operate.escalate(letter, "look", to=mute if assigned else None)
+    with all_firms("test"):
+        letter.refresh_from_db()
+        assert (letter.resolution, letter.assigned_to_id) == ("", None)
+        assert not JobQueue.objects.filter(job_type="escalation_notice").exists()
+        assert not AuditEntry.objects.filter(target_id=str(letter.pk)).exists()
+
+
+def test_a_notice_that_finds_nobody_any_more_ends_as_a_dead_letter(
+    firm: Firm, letter: DeadLetterQueue
+) -> None:
+    ann = member(firm, "ann")
+    operate.escalate(letter, "look")
+    ann.is_active = False
+    ann.save()
+    with pytest.raises(Fatal, match="nobody would be told"):
+        send_escalation_notice(firm, letter.pk)
+    with pytest.raises(Fatal, match="is gone"):
+        send_escalation_notice(firm, uuid4())
+    assert mail.outbox == []
