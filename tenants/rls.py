@@ -117,12 +117,17 @@ def check_at_start() -> None:
     """Warn of every hole; where REQUIRE_RLS is set, refuse to start.
 
     Raises:
-        ImproperlyConfigured: there is a hole and REQUIRE_RLS is set.
+        ImproperlyConfigured: REQUIRE_RLS is set, and there is a hole or no such wall at all.
     """
+    required = settings.REQUIRE_RLS
+    if required and connection.vendor != "postgresql":
+        raise ImproperlyConfigured(
+            "REQUIRE_RLS is set, but only PostgreSQL has row level security: see DATABASE_URL"
+        )
     found = list(holes())
     for hole in found:
         _log.warning("tenants.wall_has_a_hole", hole=str(hole))
-    if found and getattr(settings, "REQUIRE_RLS", False):
+    if found and required:
         raise ImproperlyConfigured(f"REQUIRE_RLS is set, but {found[0]}")
 
 

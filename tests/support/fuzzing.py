@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 import schemathesis
 from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from schemathesis.checks import CHECKS, load_all_checks
 
-from config.wsgi import application
 from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tests.api.conftest import FirmRows
 
@@ -22,7 +22,7 @@ load_all_checks()
 # does not fit its job's type.
 NOT_HELD: Any = CHECKS.get_by_names(["positive_data_acceptance"])
 
-schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", application)
+schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", get_wsgi_application())
 
 
 def aim(case: schemathesis.Case[Any], rows: FirmRows) -> None:
