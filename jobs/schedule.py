@@ -20,6 +20,7 @@ from jobs.engine.transactions import in_transaction
 from jobs.enqueue import firm_in_scope
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, UnknownJob, WrongState
 from jobs.firing import enqueue_run
+from jobs.masks import mask_secrets
 from jobs.models import Schedule
 from jobs.schedule_checks import check_schedule
 from jobs.states import MissedRuns, Priority, ScheduleTarget
@@ -221,13 +222,23 @@ def _save(row: Schedule) -> None:
         raise ScheduleInvalid([Fault("name", "taken", message)]) from error
 
 
-def _record(row: Schedule, act: str, by: By, **details: Any) -> None:
+def _record(
+    row: Schedule,
+    act: str,
+    by: By,
+    *,
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
     record_act(
         as_actor(by),
         f"schedule.{act}",
         firm_id=row.firm_id,
         target=("schedule", row.pk),
-        **details,
+        reason=reason,
+        before=mask_secrets(before or {}),
+        after=mask_secrets(after or {}),
     )
 
 

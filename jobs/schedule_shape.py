@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypedDict
 
+from jobs.masks import Mask
 from jobs.models import Schedule
-from jobs.shapes import Mask, iso
+from jobs.shapes import iso
 from jobs.timetable import TimetableInvalid
 
 SHOWN_RUNS = 5

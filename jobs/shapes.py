@@ -5,18 +5,15 @@ Times are ISO 8601 with Z, ids are strings, what is unknown is None, secrets are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
 from jobs.details import JobDetails
+from jobs.masks import Mask, mask_secrets
 from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobQueue, JobStep, Worker
-from jobs.payload_validator import SECRET_KEYS
 from jobs.waiting import WaitReason
-
-MASK = "••••••"
-Mask = Callable[[object], object]
 
 
 class JobRow(TypedDict):
@@ -139,27 +136,6 @@ def iso(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def mask_secrets(value: object) -> object:
-    """Return JSON data with the values of secret keys replaced, at any depth."""
-    if isinstance(value, Mapping):
-        return {
-            key: MASK if str(key).casefold() in SECRET_KEYS else mask_secrets(item)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [mask_secrets(item) for item in value]
-    return value
-
-
-def mask_values(value: object) -> object:
-    """Return JSON data with its form alone to be seen: every value in it is replaced."""
-    if isinstance(value, Mapping):
-        return {key: mask_values(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [mask_values(item) for item in value]
-    return None if value is None else MASK
 
 
 def job_row(job: JobQueue) -> JobRow:

@@ -16,7 +16,8 @@ from django.utils.safestring import SafeString
 
 from jobs import registry
 from jobs.ages import since_in_words
-from jobs.shapes import Mask, iso, mask_secrets, mask_values
+from jobs.masks import Mask, mask_secrets, mask_values
+from jobs.shapes import iso
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
 from tenants.admin.base import ReadOnlyAdmin, access_in
 from tenants.models import Role

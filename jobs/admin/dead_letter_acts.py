@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib.auth import get_user_model
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs import operate
-from jobs.admin.base import pretty_json
+from jobs.admin.payload_field import PayloadField
 from jobs.admin.refusals import refusals
 from jobs.filters import OPEN_RESOLUTIONS
 from jobs.models import DeadLetterQueue
@@ -20,36 +19,6 @@ from tenants.admin.acts import Act, Answers, ReasonForm, TextAnswer
 from tenants.audit import Actor
 
 KEEP = ""
-EDITOR_ROWS = 16
-
-
-class PayloadField(forms.CharField):
-    """A JSON object in an editor; None when it is what the editor showed."""
-
-    def __init__(self) -> None:
-        attrs = {"rows": EDITOR_ROWS, "spellcheck": "false", "class": "queue-code queue-editor"}
-        super().__init__(
-            strip=False,
-            widget=UnfoldAdminTextareaWidget(attrs=attrs),
-            help_text="Checked against the schema of its type. What changes is kept in the audit log.",
-        )
-
-    def clean(self, value: Any) -> dict[str, Any] | None:
-        """Return the object, read.
-
-        Raises:
-            ValidationError: not JSON, or no object.
-        """
-        try:
-            payload = json.loads(super().clean(value))
-        except json.JSONDecodeError as error:
-            place = f"line {error.lineno}, column {error.colno}"
-            raise forms.ValidationError(f"This is not JSON ({place}: {error.msg}).") from error
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError("This JSON is too deep or too large.") from error
-        if not isinstance(payload, dict):
-            raise forms.ValidationError("The payload must be an object: { … }.")
-        return None if payload == json.loads(self.initial or "null") else payload
 
 
 class ReprocessForm(forms.Form):
@@ -64,7 +33,7 @@ class ReprocessForm(forms.Form):
     def __init__(self, row: DeadLetterQueue, data: Mapping[str, Any] | None) -> None:
         super().__init__(data)
         job = row.original_job
-        self.fields["payload"].initial = pretty_json(job.payload)
+        self.fields["payload"].show(job.payload)  # type: ignore[attr-defined]  # a payload field
         levels = [(str(level.value), level.name.lower()) for level in Priority]
         now = Priority(job.priority).name.lower()
         self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field

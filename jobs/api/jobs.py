@@ -18,8 +18,9 @@ from jobs.api.views import QueueView
 from jobs.details import details_of
 from jobs.filters import JobFilter
 from jobs.lists import list_jobs
+from jobs.masks import mask_secrets, mask_values
 from jobs.models import JobQueue
-from jobs.shapes import JobDetail, job_detail, job_row, mask_secrets, mask_values
+from jobs.shapes import JobDetail, job_detail, job_row
 from jobs.states import Category, Status
 from tenants.api.schema import operation, page_of
 from tenants.models import Role

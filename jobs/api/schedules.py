@@ -16,9 +16,9 @@ from jobs.api.answers import ScheduleDetailSerializer, ScheduleRowSerializer
 from jobs.api.requests import OptionalReason, ScheduleQuery
 from jobs.api.views import QueueView
 from jobs.lists import list_schedules
+from jobs.masks import mask_secrets, mask_values
 from jobs.models import Schedule
 from jobs.schedule_shape import ScheduleDetail, schedule_detail, schedule_row
-from jobs.shapes import mask_secrets, mask_values
 from tenants.api.schema import operation, page_of
 from tenants.models import Role
 

@@ -14,8 +14,9 @@ from jobs.cli.job_table import error_column, first_line, print_jobs
 from jobs.cli.verbs import Options, Verb
 from jobs.clock import database_now
 from jobs.details import JobDetails, details_of
+from jobs.masks import mask_secrets
 from jobs.models import JobQueue
-from jobs.shapes import iso, job_detail, mask_secrets
+from jobs.shapes import iso, job_detail
 from jobs.states import Priority
 from tenants.cli import JsonCommand, command_scope, printable
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -17,8 +19,9 @@ from jobs.engine.restart import Restart, restart
 from jobs.engine.retry import set_off
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import Fault, PayloadInvalid, ReasonMissing
+from jobs.masks import mask_faults, mask_secrets, spelled
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.payload_validator import encode_payload, parse_payload
+from jobs.payload_validator import MAX_FAULTS, encode_payload, parse_payload
 from jobs.states import Priority, Resolution
 from tenants.audit import SERVICE, Actor, record_act
 
@@ -59,7 +62,7 @@ def _reprocess(
     change = _change(job, payload, priority)
     resolve(letter.pk, Resolution.REPROCESSED, by, note)
     restarted = restart(job.job_id, change)
-    before, after = _difference(job, payload)
+    before, after = _difference(job, change)
     record_act(
         by,
         "dead_letter.reprocess",
@@ -82,22 +85,26 @@ def _change(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | No
         return Restart(priority=priority)
     declared = registry.get(job.job_type)
     text = encode_payload(declared, payload)
+    if faults := list(islice(mask_faults(payload), MAX_FAULTS)):
+        raise PayloadInvalid(job.job_type, faults)
     parse_payload(declared, text, job.firm_id)
     return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
 
 
-def _difference(
-    job: JobQueue, payload: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the top-level fields an edit changed, as they were and as they are."""
-    if payload is None:
+def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the top-level fields an edit changed, as they were and as they are, without secrets."""
+    if change.payload is None:
         return {}, {}
-    old = dict(job.payload)
-    changed = {key for key in old.keys() | payload.keys() if old.get(key) != payload.get(key)}
+    old, new = job.payload, json.loads(change.payload)
+    fields = sorted(name for name in old.keys() | new.keys() if _differs(name, old, new))
     return (
-        {"payload": {key: old[key] for key in sorted(changed) if key in old}},
-        {"payload": {key: payload[key] for key in sorted(changed) if key in payload}},
+        {"payload": mask_secrets({name: old[name] for name in fields if name in old})},
+        {"payload": mask_secrets({name: new[name] for name in fields if name in new})},
     )
+
+
+def _differs(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return (name in old) != (name in new) or spelled(old.get(name)) != spelled(new.get(name))
 
 
 def discard(dead_letter_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:

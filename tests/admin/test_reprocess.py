@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from jobs.masks import MASK
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.registry import JobPayload, JobType, job
-from jobs.shapes import MASK
 from tenants.scope import all_firms
 from tests.admin.conftest import FirmRows
 from tests.admin.pages import act_url, acts_on, now, submit
@@ -93,15 +93,117 @@ def test_a_payload_left_as_it_is_counts_as_no_edit(
     assert "payload" not in acts_on(letter.pk)[0].after
 
 
-def test_masked_secrets_are_not_written_back(operator: Client, letter: DeadLetterQueue) -> None:
-    payload = {**job_of(letter).payload, "token": "hunter2"}
+def call(letter: DeadLetterQueue, **payload: Any) -> None:
+    """Let the letter be that of a task's call: a type whose arguments may hold secrets."""
+    envelope = {"tenant_id": letter.firm_id, "version": "1.0", "correlation_id": "c-1"}
+    task = {
+        "module_path": "tests.tasks_backend.tasks.noop",
+        "args": [],
+        "kwargs": {},
+        "backend": "default",
+        "queue_name": "default",
+        "priority": 0,
+        "run_after": None,
+    }
     with all_firms("test"):
-        JobQueue.objects.filter(pk=letter.original_job_id).update(payload=payload)
+        JobQueue.objects.filter(pk=letter.original_job_id).update(
+            job_type="django_task", payload={**envelope, **task, **payload}
+        )
+
+
+def shown_payload(operator: Client, letter: DeadLetterQueue) -> dict[str, Any]:
+    """Return what the editor shows, read; secrets are not in it."""
     page = operator.get(act_url(letter, "reprocess"))
-    assert "hunter2" not in page.content.decode()
-    assert MASK in page.context["form"]["payload"].value()
+    assert "hunter" not in page.content.decode()
+    shown: dict[str, Any] = json.loads(page.context["form"]["payload"].value())
+    return shown
+
+
+SIGN_IN = {"host": "old.example", "password": "hunter2", "nested": [{"token": "hunter3"}]}
+
+
+def test_masked_secrets_are_not_written_back(operator: Client, letter: DeadLetterQueue) -> None:
+    call(letter, kwargs=SIGN_IN)
+    shown = shown_payload(operator, letter)
+    assert shown["kwargs"] == {
+        "host": "old.example",
+        "password": MASK,
+        "nested": [{"token": MASK}],
+    }
     submit(operator, letter, "reprocess")
-    assert job_of(letter).payload["token"] == "hunter2"
+    assert job_of(letter).payload["kwargs"] == SIGN_IN
+
+
+@pytest.mark.req("T-05")
+def test_an_edit_beside_secrets_keeps_them_and_logs_none(
+    operator: Client, letter: DeadLetterQueue
+) -> None:
+    call(letter, kwargs=SIGN_IN)
+    shown = shown_payload(operator, letter)
+    shown["kwargs"]["host"] = "new.example"
+    assert submit(operator, letter, "reprocess", payload=json.dumps(shown)).status_code == 302
+    assert job_of(letter).payload["kwargs"] == {**SIGN_IN, "host": "new.example"}
+    (entry,) = acts_on(letter.pk)
+    assert entry.before["payload"]["kwargs"]["host"] == "old.example"
+    assert entry.after["payload"] == {"kwargs": shown["kwargs"]}
+    assert "hunter" not in json.dumps([entry.before, entry.after])
+
+
+@pytest.mark.req("T-05")
+def test_a_new_secret_is_stored_and_the_log_says_only_where(
+    operator: Client, letter: DeadLetterQueue
+) -> None:
+    call(letter, kwargs=SIGN_IN)
+    shown = shown_payload(operator, letter)
+    shown["kwargs"]["password"] = "hunter4"
+    submit(operator, letter, "reprocess", payload=json.dumps(shown))
+    assert job_of(letter).payload["kwargs"] == {**SIGN_IN, "password": "hunter4"}
+    (entry,) = acts_on(letter.pk)
+    assert "hunter" not in json.dumps([entry.before, entry.after])
+    assert entry.after["payload"]["kwargs"]["password"] == MASK
+
+
+@pytest.mark.parametrize(
+    ("args", "edited", "field"),
+    [
+        ([], {"kwargs": {"password": MASK}}, "kwargs.password"),
+        ([], {"args": [MASK]}, "args[0]"),
+        # One entry less: which secret belongs to which is anybody's guess.
+        (
+            [{"token": "hunter2"}, {"token": "hunter3"}],
+            {"args": [{"token": MASK}]},
+            "args[0].token",
+        ),
+        # Two that changed places must not change their secrets.
+        (
+            [{"to": "a", "token": "hunter2"}, {"to": "b", "token": "hunter3"}],
+            {"args": [{"to": "b", "token": MASK}, {"to": "a", "token": MASK}]},
+            "args[0].token",
+        ),
+    ],
+)
+def test_a_mask_that_stands_for_no_secret_is_refused(
+    operator: Client, letter: DeadLetterQueue, args: list[Any], edited: Any, field: str
+) -> None:
+    call(letter, args=args)
+    before = job_of(letter).payload
+    shown = shown_payload(operator, letter)
+    answer = submit(operator, letter, "reprocess", payload=json.dumps({**shown, **edited}))
+    assert answer.status_code == 400
+    assert answer.context["form"].errors["payload"][0].startswith(f"{field}: is the mask")
+    assert (job_of(letter).payload, job_of(letter).status) == (before, "dlq")
+    assert acts_on(letter.pk) == []
+
+
+def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQueue) -> None:
+    call(letter, args=[1], kwargs={"deep": {"flag": 0}})
+    shown = shown_payload(operator, letter)
+    changed = {**shown, "args": [True], "kwargs": {"deep": {"flag": False}}}
+    submit(operator, letter, "reprocess", payload=json.dumps(changed))
+    stored = job_of(letter).payload
+    assert stored["args"][0] is True
+    assert stored["kwargs"]["deep"]["flag"] is False
+    assert acts_on(letter.pk)[0].after["payload"].keys() == {"args", "kwargs"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from jobs.masks import MASK
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
 from jobs.states import Status
 from tenants.models import AuditEntry, Membership, Role
@@ -112,6 +113,8 @@ def test_reprocess_needs_no_body(operator: Api, acme: FirmRows) -> None:
         ({"tenant_id": 999_999}, {"tenant_id": "foreign_tenant"}),
         ({"password": "x"}, {"password": "secret_key"}),
         ({"version": "9.9"}, {"version": "unknown_version"}),
+        ({"correlation_id": MASK}, {"correlation_id": "masked"}),
+        ({"tenant_id": [{"id": MASK}]}, {"tenant_id[0].id": "masked"}),
     ],
 )
 def test_an_edited_payload_is_checked(

@@ -40,6 +40,26 @@ def test_what_is_made_is_checked_planned_and_audited(firm: Firm) -> None:
     )
 
 
+@pytest.mark.req("T-05")
+def test_the_log_holds_no_secret_of_a_tasks_call(firm: Firm) -> None:
+    task = {
+        "module_path": "tests.tasks_backend.tasks.noop",
+        "args": [],
+        "backend": "default",
+        "queue_name": "default",
+        "priority": 0,
+        "run_after": None,
+    }
+    signed_in = {**task, "kwargs": {"host": "a", "password": "hunter2"}}
+    row = schedule(firm, job_type="django_task", payload=signed_in)
+    changed = {**task, "kwargs": {"host": "b", "password": "hunter3"}}
+    change_schedule(row, payload=changed)
+    assert now(row).payload == {"version": "1.0", **changed}
+    entries = audited(row)
+    assert [entry.after["payload"]["kwargs"]["host"] for entry in entries] == ["a", "b"]
+    assert "hunter" not in str([(entry.before, entry.after) for entry in entries])
+
+
 @pytest.mark.parametrize(
     ("columns", "faults"),
     [
