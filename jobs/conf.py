@@ -8,6 +8,9 @@ from django.conf import settings
 
 PAYLOAD_MAX_BYTES = 256 * 1024
 PAYLOAD_MAX_DEPTH = 32
+# Of a job, and of each of its steps.
+RESULT_MAX_BYTES = 1024 * 1024
+RESULT_MAX_DEPTH = 32
 
 _DEFAULTS: dict[str, Any] = {
     "JOB_ISOLATED_MEMORY_MB": 2048,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.filters import CLOCK_MARGIN, id_at
+from jobs.lists import job_rows
 from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
 from jobs.states import Status
 from jobs.waiting import WaitReason, why_waiting
@@ -50,9 +51,7 @@ def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
     """
     if job.status == Status.PENDING and not attempts:
         return []
-    children = JobQueue.objects.select_related("firm").filter(
-        firm_id=job.firm_id, parent_id=job.job_id, job_id__gt=job.job_id
-    )
+    children = job_rows().filter(firm_id=job.firm_id, parent_id=job.job_id, job_id__gt=job.job_id)
     if job.completed_at is not None:
         children = children.filter(job_id__lt=id_at(job.completed_at + CLOCK_MARGIN))
     return list(children.order_by("job_id")[:CHILDREN_SHOWN])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -13,6 +13,7 @@ from jobs import registry
 from jobs.engine.schedule import anything_due, move_on, take_due
 from jobs.engine.transactions import goes_on_after, in_transaction
 from jobs.enqueue import EnqueueSpec, enqueue_for_firms
+from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
 from jobs.redact import redact
 from jobs.states import MissedRuns, ScheduleTarget
@@ -66,6 +67,9 @@ def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> 
         PayloadInvalid: the type refuses the payload of a member.
         ValueError: the group is unknown here, or names another firm's members.
     """
+    if not isinstance(schedule.payload, Mapping):
+        fault = Fault("payload", "wrong_type", "must be an object")
+        raise PayloadInvalid(schedule.job_type, [fault])
     made = 0
     with all_firms("a schedule of the system firm reaches every firm"):
         members = _members(schedule)

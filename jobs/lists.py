@@ -41,6 +41,10 @@ T = TypeVar(
     Worker,
 )
 
+# A job's large columns: no list shows them, so none reads them.
+CARRIED = ("payload", "result")
+CARRIED_BY_JOB = tuple(f"original_job__{column}" for column in CARRIED)
+
 
 class CursorInvalid(ValueError):
     """The cursor is not one this list gave out; start again without it."""
@@ -60,7 +64,7 @@ def list_jobs(wanted: JobFilter, *, limit: int, cursor: str | None = None) -> Pa
     Raises:
         CursorInvalid: `cursor` is not one of this list.
     """
-    return _page(wanted.apply(JobQueue.objects.select_related("firm")), limit, cursor)
+    return _page(wanted.apply(job_rows()), limit, cursor)
 
 
 def list_dead_letters(
@@ -159,11 +163,18 @@ def held_locks() -> QuerySet[ConcurrencyLock]:
     return ConcurrencyLock.objects.filter(held_at(database_now())).select_related("firm")
 
 
+def job_rows() -> QuerySet[JobQueue]:
+    """Return the jobs in scope, with all that their shape needs; what they carry stays behind."""
+    rows: QuerySet[JobQueue] = JobQueue.objects.select_related("firm")
+    return rows.defer(*CARRIED)
+
+
 def dead_letters() -> QuerySet[DeadLetterQueue]:
     """Return the dead letters in scope, with all that their shape needs."""
-    return DeadLetterQueue.objects.select_related(
+    rows: QuerySet[DeadLetterQueue] = DeadLetterQueue.objects.select_related(
         "firm", "original_job", "reviewed_by", "assigned_to"
     )
+    return rows.defer(*CARRIED_BY_JOB)
 
 
 def _page(rows: QuerySet[T], limit: int, cursor: str | None) -> Page[T]:

@@ -122,7 +122,7 @@ def change_schedule(
         if changed & TIMING:
             row.next_run_at = row.timetable().first_after(now)
         row.last_error, row.updated_at = "", now
-        _save(row)
+        _save(row, *columns, "payload", "next_run_at", "last_error", "updated_at")
         _record(
             row,
             "change",
@@ -191,7 +191,7 @@ def _set_enabled(schedule: Schedule | UUID | str, enabled: bool, by: By, reason:
             # Only forward: a slot that ran once lies before the one it stopped at.
             row.next_run_at = _first_after(row, now)
         row.enabled, row.updated_at = enabled, now
-        _save(row)
+        _save(row, "enabled", "next_run_at", "updated_at")
         _record(row, "resume" if enabled else "pause", by, reason=reason)
         return row
 
@@ -205,15 +205,15 @@ def _first_after(row: Schedule, now: datetime) -> datetime:
         raise WrongState(f"schedule {row.name} cannot be planned: {error}") from error
 
 
-def _save(row: Schedule) -> None:
-    """Store the row, in its firm's scope.
+def _save(row: Schedule, *columns: str) -> None:
+    """Store the row, or these columns of it, in its firm's scope.
 
     Raises:
         ScheduleInvalid: the firm has another schedule of this name.
     """
     try:
         with transaction.atomic(), firm_scope(row.firm_id):
-            row.save()
+            row.save(update_fields=columns or None)
     except IntegrityError as error:
         # PostgreSQL names the constraint, SQLite its columns.
         if not any(word in str(error) for word in ("schedule_name_once", "jobs_schedule.name")):

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 
 from jobs import registry
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid
+from jobs.masks import mask_faults
 from jobs.models import Schedule
 from jobs.payload_validator import validate_payload
 from jobs.targets import find_group, group_names
@@ -25,7 +26,9 @@ def check_schedule(row: Schedule) -> None:
     faults: list[Fault] = []
     try:
         row.full_clean(
-            exclude=["firm", "next_run_at"], validate_unique=False, validate_constraints=False
+            exclude=["firm", "next_run_at", "payload"],
+            validate_unique=False,
+            validate_constraints=False,
         )
     except ValidationError as error:
         faults = [
@@ -46,6 +49,10 @@ def _payload_faults(row: Schedule) -> list[Fault]:
         Fault(f"payload.{name}", "reserved", "each run fills it in")
         for name in ENVELOPE
         if name in row.payload
+    ]
+    faults += [
+        Fault(f"payload.{fault.field}", fault.code, fault.message)
+        for fault in mask_faults(row.payload)
     ]
     group = find_group(row.group_name)
     if row.group_name and group is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tenants.context import current_correlation_id
 from tenants.models import AuditEntry
 from tenants.scope import firm_scope
+from tenants.stored_json import presentable
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -62,7 +63,7 @@ def record_act(
 ) -> None:
     """Append one entry, in the transaction of the act itself; `target` is (type, id).
 
-    `before` and `after` hold what changed, JSON-ready and without secrets.
+    `before` and `after` hold what changed, without secrets; what no page could show is cut off.
     """
     with firm_scope(firm_id):
         AuditEntry.objects.create(
@@ -74,7 +75,7 @@ def record_act(
             target_type=target[0],
             target_id=str(target[1]),
             reason=reason,
-            before=dict(before or {}),
-            after=dict(after or {}),
+            before=presentable(before or {}),
+            after=presentable(after or {}),
             correlation_id=current_correlation_id() or "",
         )

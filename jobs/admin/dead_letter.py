@@ -33,6 +33,7 @@ from jobs.admin.filters import (
     ResolutionFilter,
 )
 from jobs.filters import search_dead_letters
+from jobs.lists import CARRIED_BY_JOB
 from jobs.models import DeadLetterQueue
 
 SAME_FAILURE_SHOWN = 10
@@ -58,6 +59,11 @@ class DeadLetterAdmin(BulkActingAdmin):
     search_fields = ("fingerprint",)
     search_help_text = "Job or dead letter id (or its beginning), fingerprint, error class"
     ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:
+        """Leave what their jobs carry in the database: a row's own page asks for it."""
+        rows: QuerySet[DeadLetterQueue] = super().get_queryset(request)
+        return rows.defer(*CARRIED_BY_JOB)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -135,7 +141,7 @@ def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:
     if not row.fingerprint:
         return []
     others = DeadLetterQueue.objects.filter(firm_id=row.firm_id, fingerprint=row.fingerprint)
-    others = others.exclude(pk=row.pk).select_related("original_job")
+    others = others.exclude(pk=row.pk).select_related("original_job").defer(*CARRIED_BY_JOB)
     return list(others.order_by("-id")[:SAME_FAILURE_SHOWN])
 
 

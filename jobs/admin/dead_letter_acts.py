@@ -24,7 +24,10 @@ KEEP = ""
 class ReprocessForm(forms.Form):
     """What may be changed on the way."""
 
-    payload = PayloadField()
+    payload = PayloadField(
+        help_text="Checked against the schema of its type. What changes is kept in the audit log. "
+        "Hidden secrets stay as they are where you leave them in their place."
+    )
     priority = forms.TypedChoiceField(
         required=False, coerce=int, empty_value=None, widget=UnfoldAdminSelectWidget()
     )

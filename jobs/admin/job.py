@@ -37,6 +37,7 @@ from jobs.ages import in_words
 from jobs.clock import database_now
 from jobs.details import details_of
 from jobs.filters import search_jobs
+from jobs.lists import CARRIED
 from jobs.models import JobQueue
 from jobs.states import Priority
 
@@ -63,7 +64,7 @@ class JobAdmin(BulkActingAdmin):
         jobs: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
-            return jobs.defer("payload", "result")
+            return jobs.defer(*CARRIED)
         return jobs.select_related("firm", "user")
 
     def get_search_results(

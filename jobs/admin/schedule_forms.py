@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -11,14 +12,15 @@ from django import forms
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
 )
 
 from jobs import schedule
 from jobs.admin.base import type_choices
+from jobs.admin.payload_field import PayloadField
 from jobs.admin.refusals import refusals
 from jobs.errors import ScheduleInvalid
+from jobs.masks import spelled
 from jobs.models import Schedule
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from jobs.targets import group_names
@@ -51,10 +53,9 @@ class TimetableFields(forms.Form):
         widget=UnfoldAdminTextInputWidget(),
         help_text="The zone whose clock the cron expression names, such as Europe/Vienna.",
     )
-    payload = forms.JSONField(
+    payload = PayloadField(
         required=False,
-        initial=dict,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
+        rows=4,
         help_text="What each run's jobs carry, as a JSON object; the envelope is filled in.",
     )
     priority = forms.TypedChoiceField(
@@ -135,8 +136,11 @@ class ChangeSchedule(Act):
 
     def form(self, row: Schedule, data: Mapping[str, Any] | None = None) -> forms.Form:
         """Start from what is there."""
-        columns = {name: getattr(row, name) for name in TimetableFields.base_fields}
-        return ChangeScheduleForm(data, initial=columns)
+        columns = _shown(row)
+        payload = columns.pop("payload")
+        form = ChangeScheduleForm(data, initial=columns)
+        form.fields["payload"].show(payload)  # type: ignore[attr-defined]  # a payload field
+        return form
 
     def consequence(self, row: Schedule | None) -> str:
         """Say when a new timetable begins."""
@@ -144,19 +148,24 @@ class ChangeSchedule(Act):
 
     def seen(self, row: Schedule) -> str:
         """Rest on what the form shows: the row itself is written with every run."""
-        return str({name: getattr(row, name) for name in TimetableFields.base_fields})
+        return hashlib.blake2b(spelled(_shown(row)).encode(), digest_size=16).hexdigest()
 
     def perform(self, row: Schedule, answers: Answers, by: Actor) -> None:
         """Store the changes."""
         columns = dict(answers)
         reason = columns.pop("reason")
-        columns["payload"] = columns["payload"] or {}
+        if columns["payload"] is None:
+            del columns["payload"]
         with _faults_at_their_fields(ChangeScheduleForm):
             schedule.change_schedule(row, by=by, reason=reason, **columns)
 
     def told(self, row: Schedule) -> str:
         """Say that it was changed."""
         return f"{row.name} is changed."
+
+
+def _shown(row: Schedule) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in TimetableFields.base_fields}
 
 
 def _target(group_name: str, *, everywhere: bool) -> ScheduleTarget:

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from jobs.context.facts import JobFacts
 from jobs.context.fan_out import Then, fan_out
 from jobs.context.transaction import JobTransaction, completing
+from jobs.engine.jsontext import NotStorable
 from jobs.engine.lease import still_held
 from jobs.engine.steps import find_step, save_progress, save_step
 from jobs.enqueue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
-from jobs.errors import LeaseLost
+from jobs.errors import Fatal, LeaseLost
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class JobCalls(JobFacts):
 
         Raises:
             LeaseLost: the job is no longer this worker's; the result was not stored.
+            Fatal: the result cannot be stored, and running the step again would not help.
         """
         stored = self._find_step(name)
         if stored is not None:
@@ -87,7 +89,11 @@ class JobCalls(JobFacts):
         return find_step(self._claim, name)
 
     def _save_step(self, name: str, result: object) -> None:
-        if not save_step(self._claim, name, result):
+        try:
+            kept = save_step(self._claim, name, result)
+        except NotStorable as error:
+            raise Fatal(f"step {name!r} returned a result that {error}") from error
+        if not kept:
             raise self._lost()
 
     def enqueue(
@@ -139,7 +145,7 @@ class JobCalls(JobFacts):
         Raises:
             LeaseLost: the job is no longer this worker's, or was asked to stop; all is undone.
             WrongPlace: another transaction is open; this one must be the outermost.
-            Fatal: `tx.result` is not plain JSON.
+            Fatal: `tx.result` cannot be stored.
         """
         self._checkpoint("run_in_transaction")
         with self._completing(Event()) as tx:

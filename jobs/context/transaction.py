@@ -60,14 +60,14 @@ def storable_result(claim: Claim, result: Any) -> Any:
     """Return what is stored for what a handler gave as its result.
 
     Raises:
-        Fatal: it is not plain JSON.
+        Fatal: it cannot be stored.
     """
     if result is None:
         return {}
     try:
         to_json(result)
     except NotStorable as error:
-        raise Fatal(f"the handler of {claim.job_type} returned a result that is {error}") from error
+        raise Fatal(f"the handler of {claim.job_type} returned a result that {error}") from error
     return result
 
 

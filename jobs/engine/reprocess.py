@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from jobs.engine.transactions import in_transaction, run
 from jobs.errors import Fault, PayloadInvalid, ReasonMissing
 from jobs.masks import mask_faults, mask_secrets, spelled
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.payload_validator import MAX_FAULTS, encode_payload, parse_payload
+from jobs.payload_validator import encode_payload, parse_payload
 from jobs.states import Priority, Resolution
 from tenants.audit import SERVICE, Actor, record_act
 
@@ -85,7 +84,7 @@ def _change(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | No
         return Restart(priority=priority)
     declared = registry.get(job.job_type)
     text = encode_payload(declared, payload)
-    if faults := list(islice(mask_faults(payload), MAX_FAULTS)):
+    if faults := mask_faults(payload):
         raise PayloadInvalid(job.job_type, faults)
     parse_payload(declared, text, job.firm_id)
     return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
@@ -96,6 +95,8 @@ def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[st
     if change.payload is None:
         return {}, {}
     old, new = job.payload, json.loads(change.payload)
+    if not isinstance(old, dict):
+        return {"payload": mask_secrets(old)}, {"payload": mask_secrets(new)}
     fields = sorted(name for name in old.keys() | new.keys() if _differs(name, old, new))
     return (
         {"payload": mask_secrets({name: old[name] for name in fields if name in old})},

@@ -34,7 +34,7 @@ def save_step(claim: Claim, name: str, result: Any) -> bool:
     the step.
 
     Raises:
-        NotStorable: the result is not plain JSON.
+        NotStorable: the result cannot be stored.
     """
     dialect = dialects.current()
     text = to_json(result)

@@ -18,6 +18,7 @@ from uuid_utils.compat import uuid7
 from jobs.states import Category, Priority, Status
 from tenants.context import MAX_CORRELATION_ID_LENGTH
 from tenants.models import FirmOwned, TenantManager
+from tenants.stored_json import StoredJSONField
 
 
 def _choices(words: type[Status] | type[Category]) -> list[tuple[str, str]]:
@@ -58,7 +59,7 @@ class JobQueue(FirmOwned):
     category = models.CharField(max_length=20, choices=_choices(Category))
     job_type = models.CharField(max_length=100)
     payload_version = models.CharField(max_length=20)
-    payload = models.JSONField()
+    payload = StoredJSONField()
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
     status = models.CharField(
         max_length=10, choices=_choices(Status), default=Status.PENDING, db_default=Status.PENDING
@@ -73,7 +74,7 @@ class JobQueue(FirmOwned):
     )
     max_attempts = models.SmallIntegerField(default=3, db_default=3)
     last_error = models.TextField(default="", db_default="", blank=True)
-    result = models.JSONField(null=True, blank=True)
+    result = StoredJSONField(null=True, blank=True)
     scheduled_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(
         null=True, blank=True, help_text="A job not started by then becomes failed (expired)."

@@ -13,6 +13,7 @@ from django.utils import timezone
 from jobs.models.base import QueueModel
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from jobs.timetable import MAX_CRON_LENGTH, Timetable, TimetableInvalid
+from tenants.stored_json import StoredJSONField
 
 
 class Schedule(QueueModel):
@@ -41,7 +42,7 @@ class Schedule(QueueModel):
         max_length=50, default="UTC", help_text="The zone whose clock the cron expression names."
     )
     job_type = models.CharField(max_length=100)
-    payload = models.JSONField(
+    payload = StoredJSONField(
         default=dict,
         blank=True,
         help_text="The payload of every run, but for the envelope and what a group's member adds.",

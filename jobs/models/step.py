@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from jobs.models.base import QueueModel
 from jobs.models.job import JobQueue
+from tenants.stored_json import StoredJSONField
 
 
 class JobStep(QueueModel):
@@ -16,7 +17,7 @@ class JobStep(QueueModel):
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="steps"
     )
     name = models.CharField(max_length=200)
-    result = models.JSONField(null=True)
+    result = StoredJSONField(null=True)
     finished_at = models.DateTimeField(db_default=Now())
 
     class Meta:

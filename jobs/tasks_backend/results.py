@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from pydantic import ValidationError
+
 from jobs.engine.lookup import read_with_attempts
 from jobs.engine.rescue import ALONE, NOT_STARTED, STALE
 from jobs.models import Attempt, JobQueue
@@ -48,7 +50,8 @@ def find_result(result_id: str | UUID) -> TaskResult[Any]:
     """Return the state of the task whose job has this id, within the scope in force.
 
     Raises:
-        TaskResultDoesNotExist: there is none in sight, or its function is gone from this code.
+        TaskResultDoesNotExist: there is none in sight, its payload is not that of a call, or its
+            function is gone from this code.
     """
     try:
         job, attempts = read_with_attempts(UUID(str(result_id)))
@@ -57,10 +60,9 @@ def find_result(result_id: str | UUID) -> TaskResult[Any]:
     scope = current_scope()
     if job.job_type != TASK_JOB_TYPE or (scope is not None and not scope.allows(job.firm_id)):
         raise TaskResultDoesNotExist(result_id)
-    payload = TaskPayload.model_validate_json(json.dumps(job.payload))
     try:
-        task = task_of(payload)
-    except UNUSABLE as error:
+        task = task_of(TaskPayload.model_validate_json(json.dumps(job.payload)))
+    except (*UNUSABLE, ValidationError, TypeError, RecursionError) as error:
         raise TaskResultDoesNotExist(result_id) from error
     return result_of(task, job, attempts)
 

@@ -17,6 +17,7 @@ from tenants.admin.base import ReadOnlyAdmin, access_in, may_somewhere
 from tenants.admin.filters import SPANS, Choices, FieldFilter, FirmFilter, SpanFilter
 from tenants.audit import Door
 from tenants.models import AuditEntry, Role
+from tenants.stored_json import presentable
 
 
 class DoorFilter(FieldFilter):
@@ -118,6 +119,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return _json_block(entry.after)
 
 
-def _json_block(value: dict[str, Any]) -> SafeString:
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+def _json_block(value: object) -> SafeString:
+    text = json.dumps(presentable(value), ensure_ascii=False, indent=2)
     return format_html('<pre class="queue-code">{}</pre>', text)

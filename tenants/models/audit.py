@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 
 from tenants.errors import AppendOnly
 from tenants.models.base import TenantModel
+from tenants.stored_json import StoredJSONField
 
 
 class AuditEntry(TenantModel):
@@ -30,8 +31,8 @@ class AuditEntry(TenantModel):
     target_type = models.CharField(max_length=50)
     target_id = models.CharField(max_length=64)
     reason = models.TextField(default="", blank=True)
-    before = models.JSONField(default=dict)
-    after = models.JSONField(default=dict)
+    before = StoredJSONField(default=dict)
+    after = StoredJSONField(default=dict)
     correlation_id = models.CharField(max_length=64, default="", blank=True)
 
     class Meta:

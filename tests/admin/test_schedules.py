@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs import schedule
+from jobs.masks import MASK
 from jobs.models import JobQueue, Schedule
 from jobs.states import ScheduleTarget
 from tenants.models import Role
@@ -115,6 +117,28 @@ def test_a_run_meanwhile_does_not_hinder_a_change_but_another_change_does(
     assert developer.post(act_url(row, "edit"), answers).status_code == 302
     assert now(row).cron == "0 5 * * *"
     assert developer.post(act_url(row, "edit"), answers).status_code == 409
+
+
+@pytest.mark.req("T-05")
+def test_the_editor_hides_secrets_and_keeps_them(developer: Client, acme: FirmRows) -> None:
+    row, secret = acme.schedule, {"host": "a", "password": "hunter2"}
+    task = {"module_path": "tests.tasks_backend.tasks.noop", "args": [], "backend": "default"}
+    task |= {"queue_name": "default", "priority": 0, "run_after": None, "version": "1.0"}
+    with all_firms("test"):
+        changes = {"job_type": "django_task", "payload": {**task, "kwargs": secret}}
+        Schedule.objects.filter(pk=row.pk).update(**changes)
+    page = developer.get(act_url(row, "edit"))
+    assert "hunter" not in page.content.decode()
+    shown = json.loads(page.context["form"]["payload"].value())
+    shown["kwargs"]["host"] = "b"
+    assert submit(developer, row, "edit", payload=json.dumps(shown)).status_code == 302
+    assert now(row).payload == {**task, "kwargs": {**secret, "host": "b"}}
+    assert submit(developer, row, "edit", cron="0 4 * * *").status_code == 302
+    assert now(row).payload["kwargs"] == {**secret, "host": "b"}
+    shown["kwargs"]["token"] = MASK
+    refused = submit(developer, row, "edit", payload=json.dumps(shown))
+    assert "is the mask" in str(refused.context["form"].errors["payload"])
+    assert "hunter" not in str([(entry.before, entry.after) for entry in acts_on(row.pk)])
 
 
 def new_schedule(client: Client, **answers: str) -> Any:

@@ -78,6 +78,14 @@ def raising(error: BaseException) -> Any:
     return handle
 
 
+def nested(levels: int) -> Any:
+    """Return lists in lists."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 def returning(result: Any) -> Any:
     def handle(payload: NamePayload, ctx: Any) -> Any:
         return result
@@ -189,12 +197,53 @@ def test_a_type_may_opt_out_of_dead_letters(run, error):
 
 
 @pytest.mark.req("J-05", "J-12")
-@pytest.mark.parametrize("result", [object(), {1}, float("nan"), "a\x00", {"a": "\ud800"}, b"x"])
-def test_a_result_that_is_no_json_is_the_handlers_fault(run, result):
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (object(), "is not plain JSON"),
+        ({1}, "is not plain JSON"),
+        (float("nan"), "is not plain JSON"),
+        ({"a": "\ud800"}, "is not plain JSON"),
+        (b"x", "is not plain JSON"),
+        (10**5_000, "is not plain JSON"),
+        ("a\x00", "holds the NUL character"),
+        (nested(33), "is nested over 32 levels"),
+        ({"a": nested(32)}, "is nested over 32 levels"),
+        (nested(600), "is nested over 32 levels"),
+        (nested(50_000), "is nested over 32 levels"),
+        ("x" * 2**20, "has 1,048,578 bytes; at most 1,048,576 are stored"),
+        (["é"] * 300_000, "has 1,500,001 bytes; at most 1,048,576 are stored"),
+    ],
+    ids=[
+        "an object",
+        "a set",
+        "not a number",
+        "half a character",
+        "bytes",
+        "5,000 digits",
+        "a null character",
+        "33 levels",
+        "32 levels in one",
+        "600 levels",
+        "50,000 levels",
+        "a long text",
+        "a long list",
+    ],
+)
+def test_a_result_that_cannot_be_stored_is_the_handlers_fault(run, result, why):
     outcome = run(returning(result))
     assert isinstance(outcome, DeadLettered)
     assert outcome.reason is DeadReason.FATAL
-    assert "test.run" in outcome.failure.message
+    assert f"the handler of test.run returned a result that {why}" in outcome.failure.message
+
+
+@pytest.mark.parametrize(
+    "result",
+    [nested(32), [nested(31)] * 100, "[" * 100, "x" * (2**20 - 2)],
+    ids=["deep", "wide", "brackets", "long"],
+)
+def test_a_result_within_the_bounds_is_stored(run, result):
+    assert run(returning(result)) == Completed(result)
 
 
 @pytest.mark.req("J-13")

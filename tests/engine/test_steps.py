@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from jobs.context import JobContext, Signals
-from jobs.engine.jsontext import NotStorable
-from jobs.errors import Cancel, LeaseLost
+from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.models import JobStep
 from jobs.outcomes import Released
 from jobs.queue import EnqueueSpec
@@ -70,10 +71,30 @@ def test_a_step_that_fails_is_not_stored(late_and_current):
     assert ctx.step("a", lambda: "second try") == "second try"
 
 
-@pytest.mark.parametrize("result", [object(), float("nan"), "a\x00b", "\ud800", {1, 2}])
-def test_a_result_that_is_no_json_is_refused(late_and_current, result):
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (object(), "is not plain JSON: TypeError"),
+        (float("nan"), "is not plain JSON: ValueError"),
+        ("\ud800", "is not plain JSON: UnicodeEncodeError"),
+        ({1, 2}, "is not plain JSON: TypeError"),
+        ("a\x00b", "holds the NUL character"),
+        (json.loads("[" * 33 + "]" * 33), "is nested over 32 levels"),
+        ({"a": "x" * 2**20}, "has 1,048,584 bytes; at most 1,048,576 are stored"),
+    ],
+    ids=[
+        "an object",
+        "not a number",
+        "half a character",
+        "a set",
+        "a null character",
+        "deep",
+        "long",
+    ],
+)
+def test_a_result_that_cannot_be_stored_ends_the_job_for_good(late_and_current, result, why):
     _, ctx = late_and_current
-    with pytest.raises(NotStorable):
+    with pytest.raises(Fatal, match=f"^step 'a' returned a result that {why}$"):
         ctx.step("a", lambda: result)
     assert rows(JobStep) == []
 

@@ -95,6 +95,14 @@ def test_another_firms_id(firm: Firm, other_firm: Firm):
         default_task_backend.get_result(result.id)
 
 
+@pytest.mark.parametrize("payload", [[1], "x", {}, {"args": json.loads("[" * 900 + "]" * 900)}])
+def test_a_job_whose_payload_is_no_call(payload: Any):
+    result = tasks.noop.enqueue()
+    change(result.id, payload=payload)
+    with pytest.raises(TaskResultDoesNotExist):
+        default_task_backend.get_result(result.id)
+
+
 @pytest.mark.parametrize(
     "broken",
     [

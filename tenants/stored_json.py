@@ -1,0 +1,92 @@
+"""JSON as the database gives it back: read without fail, and made fit to be shown.
+
+What we store ourselves is checked before. But a restored dump, another program or an earlier
+version may have left what Python cannot read, or what no answer can carry.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+if TYPE_CHECKING:
+    _JSONField = models.JSONField[Any, Any]
+else:
+    _JSONField = models.JSONField
+
+# What is shown of a tree; deeper parts of it are cut off. What we store is less deep by far.
+SHOWN_DEPTH = 64
+TOO_DEEP = "(nested too deeply to be shown)"
+# Half of a character, which no answer can be encoded with, and the one that no text may hold.
+_NO_CHARACTER = re.compile("[\ud800-\udfff\x00]")
+
+
+@dataclass(frozen=True)
+class UnreadableJSON:
+    """Stands for JSON that cannot be read. It is no JSON itself: nobody stores it by mistake."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"(cannot be read: {self.length:,} characters of JSON, nested too deeply)"
+
+
+class StoredJSONField(_JSONField):
+    """A JSON column that can be read whatever stands in it."""
+
+    def deconstruct(self) -> Any:
+        """Name a plain JSONField to migrations: the column is the same."""
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.JSONField", args, kwargs
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Return the value; in place of what cannot be read, what says so."""
+        try:
+            return super().from_db_value(value, expression, connection)
+        except (ValueError, RecursionError):
+            return _read_closely(value)
+
+
+def presentable(value: object, depth: int = SHOWN_DEPTH) -> Any:
+    """Return JSON data that every answer, page, log and database can carry.
+
+    Text stands in place of what is too deep, unreadable, or no finite number.
+    """
+    match value:
+        case str():
+            return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", value)
+        case float() if not math.isfinite(value):
+            return f"({'-' if value < 0 else ''}beyond every number)"
+        case UnreadableJSON():
+            return str(value)
+        case Mapping() | list() | tuple() if not depth:
+            return TOO_DEEP
+        case Mapping():
+            return {
+                presentable(str(key)): presentable(item, depth - 1) for key, item in value.items()
+            }
+        case list() | tuple():
+            return [presentable(item, depth - 1) for item in value]
+    return value
+
+
+def _read_closely(text: str) -> Any:
+    """Read what Python refuses at first, where that is for the length of its numbers."""
+    try:
+        return json.loads(text, parse_int=_whole_number)
+    except (ValueError, RecursionError):
+        return UnreadableJSON(len(text))
+
+
+def _whole_number(digits: str) -> int | float:
+    """Read a whole number; one too long for Python is infinite, as 1e999 is to it."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
