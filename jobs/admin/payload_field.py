@@ -10,6 +10,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from jobs.admin.base import pretty_json
 from jobs.masks import mask_secrets, spelled, unmask
+from tenants.strict_json import RepeatedKey, without_repeats
 
 EDITOR_ROWS = 16
 
@@ -31,7 +32,7 @@ class PayloadField(forms.CharField):
         """Return the object, read, with the secrets that the editor hid; {} for an empty editor.
 
         Raises:
-            ValidationError: not JSON, or no object.
+            ValidationError: not JSON, a key given twice, or no object.
         """
         payload = _read(super().clean(value) or "{}")
         if spelled(payload) == spelled(mask_secrets(self._stored)):
@@ -44,9 +45,11 @@ class PayloadField(forms.CharField):
 
 def _read(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise forms.ValidationError(f"This is not JSON ({place}: {error.msg}).") from error
+    except RepeatedKey as error:
+        raise forms.ValidationError(f"{error.key}: this key is given twice.") from error
     except (ValueError, RecursionError) as error:
         raise forms.ValidationError("This JSON is too deep or too large.") from error

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.dateparse import parse_datetime
 
 from jobs.lists import CursorInvalid
+from tenants.strict_json import without_repeats
 
 EXIT_USAGE = 2
 DEFAULT_LIMIT = 50
@@ -78,7 +79,7 @@ def since(text: str) -> datetime:
 def json_object(text: str) -> dict[str, Any]:
     """Read a JSON object."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -10,6 +10,7 @@ from typing import IO, Any
 from rest_framework.parsers import BaseParser
 
 from tenants.api.problems import Fault, Refusal
+from tenants.strict_json import RepeatedKey, without_repeats
 
 MAX_BODY_BYTES = 1_000_000
 
@@ -40,27 +41,20 @@ class StrictJSONParser(BaseParser):
         try:
             return json.loads(
                 body.decode("utf-8"),
-                object_pairs_hook=_without_repeats,
+                object_pairs_hook=without_repeats,
                 parse_constant=_no_constant,
             )
-        except ValueError as error:
-            raise _malformed(str(error)) from error
-        except RecursionError as error:
-            raise _malformed("It is nested too deeply.") from error
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
+        except RepeatedKey as error:
             raise Refusal(
                 HTTPStatus.BAD_REQUEST,
                 "malformed",
                 "The body names a key twice.",
-                [Fault(key, "repeated", "This key is given twice.")],
-            )
-        found[key] = value
-    return found
+                [Fault(error.key, "repeated", "This key is given twice.")],
+            ) from error
+        except ValueError as error:
+            raise _malformed(str(error)) from error
+        except RecursionError as error:
+            raise _malformed("It is nested too deeply.") from error
 
 
 def _no_constant(word: str) -> None:

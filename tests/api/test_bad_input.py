@@ -104,6 +104,7 @@ def deep(levels: int) -> bytes:
         (b'{"priority": -Infinity}', set()),
         (b'{"note": "a", "note": "b"}', {"note"}),
         (b'{"payload": {"a": 1, "a": 2}}', {"a"}),
+        (rb'{"\ud800": 1, "\ud800": 2}', {"\N{REPLACEMENT CHARACTER}"}),
         (b'{"priority": ' + b"9" * 5000 + b"}", set()),
         (deep(100_000), set()),
         (b"{} {}", set()),

@@ -74,6 +74,9 @@ def test_a_wrong_status_is_exit_1_and_changes_nothing(
 def test_reprocess_takes_an_edited_payload(
     run: Runner, firm: Firm, letter: DeadLetterQueue
 ) -> None:
+    twice = run("dlq", "reprocess", str(letter.pk), "--payload", '{"name": "a", "name": "b"}')
+    assert twice.code == 2
+    assert "the key 'name' is given twice" in twice.err
     refused = run("dlq", "reprocess", str(letter.pk), "--payload", '{"surprise": 1}', "--json")
     assert (refused.code, refused.json["code"]) == (1, "payload_invalid")
     assert job_now(letter.original_job_id).status == "dlq"
