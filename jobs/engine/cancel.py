@@ -13,6 +13,7 @@ from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue
+from jobs.states import IN_FLIGHT
 from tenants.audit import SERVICE, Actor, record_act
 
 CANCELED_MESSAGE = "canceled by request"
@@ -39,9 +40,10 @@ def _cancel(job_id: UUID, by: Actor, reason: str) -> bool:
         count([Counted(firm_id=job.firm_id, category=job.category, word="canceled")])
         _record(job, by, reason, {"status": "canceled"})
         return True
-    if not _request(job_id):
+    if job.status not in IN_FLIGHT:
         raise WrongState(f"job {job_id} is over: {job.status}")
-    _record(job, by, reason, {"cancel_requested": True})
+    if _request(job_id):
+        _record(job, by, reason, {"cancel_requested": True})
     return False
 
 
@@ -63,14 +65,15 @@ def _cancel_pending(job_id: UUID) -> bool:
 
 
 def _request(job_id: UUID) -> bool:
+    """Ask the running job to stop. False: it was asked before."""
     dialect = dialects.current()
     now = dialect.now_sql()
     return (
         run(
             f"""
             UPDATE jobs_jobqueue
-            SET cancel_requested_at = COALESCE(cancel_requested_at, {now}), updated_at = {now}
-            WHERE job_id = %s AND status IN ('claimed', 'processing')
+            SET cancel_requested_at = {now}, updated_at = {now}
+            WHERE job_id = %s AND cancel_requested_at IS NULL
             """,
             [dialect.value(Column.UUID, job_id)],
         )

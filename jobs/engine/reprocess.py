@@ -91,16 +91,25 @@ def _change(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | No
 
 
 def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the top-level fields an edit changed, as they were and as they are, without secrets."""
-    if change.payload is None:
-        return {}, {}
-    old, new = job.payload, json.loads(change.payload)
+    """Return what was changed on the way, as it was and as it is, without secrets."""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    if change.priority not in (None, job.priority):
+        before["priority"], after["priority"] = job.priority, change.priority
+    if change.payload is not None:
+        new = json.loads(change.payload)
+        before["payload"], after["payload"] = map(mask_secrets, _changed_fields(job.payload, new))
+    return before, after
+
+
+def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str, Any]]:
+    """Return the payload's top-level fields that differ; all of it, where it was no object."""
     if not isinstance(old, dict):
-        return {"payload": mask_secrets(old)}, {"payload": mask_secrets(new)}
+        return old, new
     fields = sorted(name for name in old.keys() | new.keys() if _differs(name, old, new))
     return (
-        {"payload": mask_secrets({name: old[name] for name in fields if name in old})},
-        {"payload": mask_secrets({name: new[name] for name in fields if name in new})},
+        {name: old[name] for name in fields if name in old},
+        {name: new[name] for name in fields if name in new},
     )
 
 

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import run
+from jobs.engine.restart import Restarted
+from jobs.engine.transactions import fetch, run
 from jobs.errors import WrongState
 from jobs.states import Resolution
-from tenants.audit import Actor
+from tenants.audit import Actor, record_act
 
 OPEN = ("", Resolution.ESCALATED.value)
 
@@ -51,15 +52,29 @@ def resolve(
         raise WrongState(f"dead letter {dead_letter_id} was decided already")
 
 
-def close_as_reprocessed(job_id: UUID, firm_id: int, by: Actor, note: str) -> None:
-    """Close the open dead letter of a job that is retried, when it has one."""
+def close_as_reprocessed(restarted: Restarted, by: Actor, note: str) -> None:
+    """Close the open dead letter of a job that was retried, when it has one, and log that.
+
+    Must join the transaction of the act, which holds the job's row.
+    """
     dialect = dialects.current()
-    run(
+    found = fetch(
         f"""
-        UPDATE jobs_deadletterqueue
-        SET resolution = 'reprocessed', resolution_note = %s, reviewed_by_id = %s,
-            reviewed_at = {dialect.now_sql()}
+        SELECT id, resolution FROM jobs_deadletterqueue
         WHERE firm_id = %s AND original_job_id = %s AND resolution IN ('', 'escalated')
+        {dialect.for_update}
         """,
-        [note, by.user_id, firm_id, dialect.value(Column.UUID, job_id)],
+        [restarted.firm_id, dialect.value(Column.UUID, restarted.job_id)],
     )
+    for row_id, resolution in found:
+        letter_id = dialect.read_uuid(row_id)
+        resolve(letter_id, Resolution.REPROCESSED, by, note)
+        record_act(
+            by,
+            "dead_letter.reprocess",
+            firm_id=restarted.firm_id,
+            target=("dead_letter", letter_id),
+            reason=note,
+            before={"resolution": resolution, "series": restarted.series - 1},
+            after={"resolution": "reprocessed", "series": restarted.series},
+        )

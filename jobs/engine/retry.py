@@ -31,7 +31,7 @@ def retry(job_id: UUID, *, by: Actor = SERVICE, reason: str = "") -> None:
 def _retry(job_id: UUID, by: Actor, reason: str) -> None:
     job = in_sight(JobQueue, job_id)
     restarted = restart(job_id, Restart())
-    close_as_reprocessed(job_id, job.firm_id, by, reason)
+    close_as_reprocessed(restarted, by, reason)
     record_act(
         by,
         "job.retry",

@@ -39,16 +39,24 @@ def test_retry_starts_over_and_is_written_down(operator: Api, acme: FirmRows) ->
     assert answer.status_code == 200
     assert answer.json()["status"] == "pending"
     assert answer.json()["attempts"] == 0
-    entry = only_entry()
-    assert (entry.act, entry.actor_name, entry.reason) == (
-        "job.retry",
-        "operator@acme.example",
-        "fixed",
+    of_letter, of_job = audit_log()
+    assert (of_letter.act, of_letter.target_id) == (
+        "dead_letter.reprocess",
+        str(acme.dead_letter.pk),
     )
-    assert entry.correlation_id == "c-42"
+    assert of_letter.before == {"resolution": "", "series": 1}
+    assert of_letter.after == {"resolution": "reprocessed", "series": 2}
+    assert (of_job.act, of_job.target_id) == ("job.retry", str(acme.dead.pk))
+    for entry in (of_letter, of_job):
+        assert (entry.door, entry.actor_name, entry.reason, entry.correlation_id) == (
+            "api",
+            "operator@acme.example",
+            "fixed",
+            "c-42",
+        )
     assert resolution(acme.dead_letter) == "reprocessed"
     assert problem(operator.post(path), 409)["code"] == "wrong_state"
-    assert len(audit_log()) == 1
+    assert len(audit_log()) == 2
 
 
 @pytest.mark.parametrize("status", sorted({*Status} - {Status.DLQ, Status.FAILED, Status.CANCELED}))
@@ -70,7 +78,14 @@ def test_cancel_ends_a_pending_job(operator: Api, acme: FirmRows) -> None:
     problem(operator.post(path), 409)
 
 
-@pytest.mark.req("J-16")
+@pytest.mark.req("J-17", "T-05")
+def test_retry_of_what_no_letter_waits_for_is_one_act(operator: Api, acme: FirmRows) -> None:
+    job = make_job(acme.firm, status="canceled")
+    assert operator.post(f"jobs/{job.pk}/retry/").status_code == 200
+    assert only_entry().act == "job.retry"
+
+
+@pytest.mark.req("J-16", "T-05")
 def test_cancel_asks_a_running_job(operator: Api, acme: FirmRows) -> None:
     job = make_job(acme.firm, status="processing", attempts=1, started_at=timezone.now())
     path = f"jobs/{job.pk}/cancel/"
@@ -79,8 +94,10 @@ def test_cancel_asks_a_running_job(operator: Api, acme: FirmRows) -> None:
     assert answer.json()["status"] == "processing"
     first = row(job.pk).cancel_requested_at
     assert first is not None
-    assert operator.post(path).status_code == 202
-    assert row(job.pk).cancel_requested_at == first
+    changed = row(job.pk).updated_at
+    assert operator.post(path, {"reason": "again"}).status_code == 202
+    assert (row(job.pk).cancel_requested_at, row(job.pk).updated_at) == (first, changed)
+    assert only_entry().after == {"cancel_requested": True}
 
 
 @pytest.mark.req("D-02", "T-05")
@@ -94,8 +111,24 @@ def test_reprocess_takes_an_edited_payload(operator: Api, acme: FirmRows) -> Non
     assert shown["reviewed_by"] == "operator@acme.example"
     job = row(acme.dead.pk)
     assert (job.status, job.priority, job.payload) == ("pending", 0, payload)
-    assert only_entry().after["payload"] == {"correlation_id": "edited"}
+    assert only_entry().before == {
+        "resolution": "",
+        "series": 1,
+        "priority": 2,
+        "payload": {"correlation_id": "canary-acme"},
+    }
+    assert only_entry().after == {
+        "resolution": "reprocessed",
+        "series": 2,
+        "priority": 0,
+        "payload": {"correlation_id": "edited"},
+    }
     problem(operator.post(path), 409)
+
+
+def test_a_priority_as_it_was_is_no_change(operator: Api, acme: FirmRows) -> None:
+    operator.post(f"dlq/{acme.dead_letter.pk}/reprocess/", {"priority": 2})
+    assert only_entry().after == {"resolution": "reprocessed", "series": 2}
 
 
 def test_reprocess_needs_no_body(operator: Api, acme: FirmRows) -> None:
