@@ -21,7 +21,6 @@ JobError
     KeyHeld              a live job holds the same idempotency key
   UnknownJob             no such job, dead letter, lock or limit among those in sight
   ReasonMissing          the act needs a reason and got none
-  NobodyToTell           nobody who should look at a dead letter has an e-mail address
   DatabaseInUse          a benchmark would be in the way of other work
   BenchmarkFailed        a benchmark came to no result
 """
@@ -221,18 +220,6 @@ class UnknownJob(JobError):
     """There is no such job, dead letter or lock among those in sight."""
 
     code = "not_found"
-
-
-class NobodyToTell(JobError):
-    """Nobody would be told: name a member who has an e-mail address, or give an admin one."""
-
-    code = "nobody_to_tell"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "nobody would be told: neither an assignee nor an admin of the firm has an e-mail "
-            "address; name a member who has one"
-        )
 
 
 class ReasonMissing(JobError):

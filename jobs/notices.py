@@ -7,7 +7,7 @@ from uuid import UUID
 from django.core.mail import EmailMessage
 
 from jobs.addressees import addresses_to_tell
-from jobs.errors import Fatal, NobodyToTell
+from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
 from tenants.models import Firm
 from tenants.scope import firm_scope
@@ -17,10 +17,10 @@ PAGE = "/admin/jobs/deadletterqueue/{}/change/"
 
 
 def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
-    """Write to the assignee, or to the firm's admins when there is none; return how many.
+    """Write to those who should look (`addressees`), and return how many they are: maybe none.
 
     Raises:
-        Fatal: the dead letter is gone, or since it was escalated whoever had an address.
+        Fatal: the dead letter is gone.
     """
     with firm_scope(firm):
         letter = (
@@ -32,7 +32,7 @@ def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
             raise Fatal(f"dead letter {dead_letter_id} is gone")
         recipients = addresses_to_tell(firm.pk, letter.assigned_to)
     if not recipients:
-        raise Fatal(str(NobodyToTell()))
+        return 0
     EmailMessage(
         subject=f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})",
         body=_body(firm, letter),

@@ -13,7 +13,6 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import registry
-from jobs.addressees import addresses_to_tell
 from jobs.engine import cancel as canceling
 from jobs.engine import overrides, userlocks
 from jobs.engine import reprocess as reprocessing
@@ -21,7 +20,7 @@ from jobs.engine import retry as retrying
 from jobs.engine.limits import Holds
 from jobs.engine.lookup import read_job
 from jobs.enqueue import enqueue
-from jobs.errors import Fault, LimitInvalid, NobodyToTell, UnknownJob
+from jobs.errors import Fault, LimitInvalid, UnknownJob
 from jobs.models import CircuitBreaker, ConcurrencyLock, DeadLetterQueue, JobQueue
 from tenants.audit import Actor, as_actor
 from tenants.models import Firm
@@ -101,19 +100,16 @@ def escalate(
     to: AbstractBaseUser | None = None,
     by: By = None,
 ) -> None:
-    """Ask `to`, or the firm's admins, by e-mail to look at a dead letter; it stays open.
+    """Ask somebody by e-mail to look at a dead letter (`addressees`); it stays open.
 
     Raises:
         ReasonMissing: no reason given.
         UnknownJob: no such dead letter in sight.
         WrongState: somebody decided or escalated before.
-        NobodyToTell: neither `to` nor any admin of the firm has an address.
     """
     letter_id = _id(dead_letter)
     with transaction.atomic():
         firm_id = reprocessing.escalate(letter_id, reason, to=to, by=as_actor(by))
-        if not addresses_to_tell(firm_id, to):
-            raise NobodyToTell
         enqueue("escalation_notice", {"dead_letter_id": letter_id}, firm=firm_id)
 
 

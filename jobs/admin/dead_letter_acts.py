@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs import operate
+from jobs.addressees import NOBODY_TOLD, addresses_to_tell
 from jobs.admin.payload_field import PayloadField
 from jobs.admin.refusals import refusals
 from jobs.filters import OPEN_RESOLUTIONS
@@ -175,4 +176,5 @@ class Escalate(Decision):
     def told(self, row: DeadLetterQueue) -> str:
         """Say who is asked."""
         asked = row.assigned_to.get_username() if row.assigned_to else "the firm's admins"
-        return f"Escalated to {asked}."
+        told = addresses_to_tell(row.firm_id, row.assigned_to)
+        return f"Escalated to {asked}." if told else f"Escalated to {asked}. {NOBODY_TOLD}"

@@ -138,8 +138,8 @@ class DeadLetterEscalate(DeadLetterView):
         tag=_TAG,
         summary="Escalate a dead letter",
         description="A colleague, or the firm's admins, are asked by e-mail to look; it stays "
-        "open for reprocess and discard. Refused with nobody_to_tell where none of them has an "
-        "address. Needs the role operator.",
+        "open for reprocess and discard. Where none of them has an address, platform staff is "
+        "asked. Needs the role operator.",
         body=EscalateBody,
         answers={HTTPStatus.OK: _DEAD_LETTER},
         examples=[examples.ESCALATE],

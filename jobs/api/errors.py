@@ -7,7 +7,6 @@ from http import HTTPStatus
 from jobs.errors import (
     JobError,
     LimitInvalid,
-    NobodyToTell,
     PayloadInvalid,
     ReasonMissing,
     UnknownJob,
@@ -17,7 +16,6 @@ from tenants.api.problems import Fault, Refusal
 
 _STATUS: dict[type[JobError], HTTPStatus] = {
     LimitInvalid: HTTPStatus.BAD_REQUEST,
-    NobodyToTell: HTTPStatus.CONFLICT,
     PayloadInvalid: HTTPStatus.BAD_REQUEST,
     ReasonMissing: HTTPStatus.BAD_REQUEST,
     UnknownJob: HTTPStatus.NOT_FOUND,

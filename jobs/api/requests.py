@@ -234,7 +234,9 @@ class ReprocessBody(StrictSerializer):
     """What to change on the way; without a field, what is there stays."""
 
     payload = serializers.DictField(
-        required=False, help_text="The whole edited payload; it is checked as at enqueue."
+        required=False,
+        help_text="The whole edited payload; it is checked as at enqueue. A mask is refused: give "
+        "the secret that it hides.",
     )
     priority = WholeNumberField(
         required=False,

@@ -8,6 +8,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandParser
 
 from jobs import operate
+from jobs.addressees import NOBODY_TOLD, addresses_to_tell
 from jobs.cli.arguments import json_object
 from jobs.cli.find import find_one
 from jobs.cli.refusals import refusals
@@ -34,11 +35,18 @@ class DeadLetterAct(Verb):
                 self.act(row, options)
             row = dead_letters().get(pk=row.pk)
             shape = dead_letter_row(row)
+            remark = self.remark(row)
+        if remark:
+            command.stderr.write(remark)
         if options["json"]:
             command.emit(shape)
         else:
             kind = row.original_job.job_type
             command.stdout.write(f"Dead letter {row.pk} ({kind}) is {row.resolution}.")
+
+    def remark(self, row: DeadLetterQueue) -> str:
+        """Return what else there is to say about it afterwards."""
+        return ""
 
     @abstractmethod
     def act(self, row: DeadLetterQueue, options: Options) -> None:
@@ -121,3 +129,7 @@ class Escalate(DeadLetterAct):
         if options["to"] and to is None:
             raise NotFound(f"{row.firm.slug} has no member named {options['to']!r}")
         operate.escalate(row, options["reason"], to=to, by=operator())
+
+    def remark(self, row: DeadLetterQueue) -> str:
+        """Say so when nobody has an address."""
+        return "" if addresses_to_tell(row.firm_id, row.assigned_to) else NOBODY_TOLD

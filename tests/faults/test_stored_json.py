@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -170,6 +171,19 @@ def test_every_door_shows_it(doors: Doors, what: str) -> None:
     for command in ("jobs list", f"jobs show {job_id}", "dlq list", f"dlq show {letter.pk}"):
         assert doors.command(*command.split())
     assert doors.cli("check_jobs").code in (0, 1)
+
+
+def test_no_list_reads_what_jobs_carry(doors: Doors) -> None:
+    dead_letter(doors.firm, "a list")
+    with CaptureQueriesContext(connection) as asked:
+        for path in ("jobs/", "dlq/"):
+            assert doors.rest_get(path)["results"]
+        for model in ("jobqueue", "deadletterqueue"):
+            assert "test.label" in doors.page(reverse(f"admin:jobs_{model}_changelist"))
+        for command in ("jobs", "dlq"):
+            assert doors.command(command, "list")
+    read = [query["sql"] for query in asked if '."payload"' in query["sql"]]
+    assert read == []
 
 
 @pytest.mark.parametrize("what", STORED)

@@ -114,10 +114,12 @@ def test_escalate_assigns_a_member_of_the_firm_alone(
 
 
 @pytest.mark.req("D-02")
-def test_an_escalation_that_tells_nobody_is_exit_1(run: Runner, letter: DeadLetterQueue) -> None:
-    refused = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--json")
-    assert (refused.code, refused.json["code"]) == (1, "nobody_to_tell")
-    assert run("dlq", "show", str(letter.pk), "--json").json["resolution"] is None
+def test_an_escalation_that_tells_nobody_stands_and_says_so(
+    run: Runner, letter: DeadLetterQueue
+) -> None:
+    done = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--json")
+    assert (done.code, done.json["resolution"]) == (0, "escalated")
+    assert "Nobody could be told" in done.err
 
 
 def test_acts_on_what_is_not_there_are_exit_3(
