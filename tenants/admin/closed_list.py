@@ -65,6 +65,17 @@ class ClosedList(ModelAdmin):
             raise ParameterRefused(PAGE_VAR, "There is no such page.") from error
         return found
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search; what holds the NUL character is in no row, and PostgreSQL fails on it."""
+        if "\0" in search_term:
+            return queryset.none(), False
+        found: tuple[QuerySet[Any], bool] = super().get_search_results(
+            request, queryset, search_term
+        )
+        return found
+
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Act on the rows that are selected.
 

@@ -127,6 +127,13 @@ def test_what_no_list_can_answer_is_refused(member: Client, acme: FirmRows) -> N
         assert "<code><script>" not in refused(member, JOBS, query, next(iter(query)))
 
 
+@pytest.mark.parametrize("term", ["\0", "no-such-name"])
+def test_a_choice_that_no_row_can_have_is_offered_none(staff: Client, term: str) -> None:
+    asked = {"app_label": "tenants", "model_name": "membership", "field_name": "user"}
+    answer = staff.get(reverse("admin:autocomplete"), {**asked, "term": term})
+    assert (answer.status_code, answer.json()["results"]) == (200, [])
+
+
 def test_a_page_past_the_end_of_a_counted_list_is_refused(
     staff: Client, member: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
