@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
@@ -22,8 +23,12 @@ else:
 
 # What is shown of a tree; deeper parts of it are cut off. What we store is less deep by far.
 SHOWN_DEPTH = 64
+# JSON that is deeper is not read at all: how deep Python can read depends on who calls it.
+READ_DEPTH = 200
 TOO_DEEP = "(nested too deeply to be shown)"
 # Half of a character, which no answer can be encoded with, and the one that no text may hold.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKET = re.compile(r"[][{}]")
 _NO_CHARACTER = re.compile("[\ud800-\udfff\x00]")
 
 
@@ -47,6 +52,8 @@ class StoredJSONField(_JSONField):
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         """Return the value; in place of what cannot be read, what says so."""
+        if isinstance(value, str) and _is_too_deep(value):
+            return UnreadableJSON(len(value))
         try:
             return super().from_db_value(value, expression, connection)
         except (ValueError, RecursionError):
@@ -74,6 +81,14 @@ def presentable(value: object, depth: int = SHOWN_DEPTH) -> Any:
         case list() | tuple():
             return [presentable(item, depth - 1) for item in value]
     return value
+
+
+def _is_too_deep(text: str) -> bool:
+    # With so few brackets in all, none can be too deep.
+    if text.count("[") + text.count("{") <= READ_DEPTH:
+        return False
+    steps = (1 if mark in "[{" else -1 for mark in _BRACKET.findall(_STRING.sub("", text)))
+    return max(accumulate(steps), default=0) > READ_DEPTH
 
 
 def _read_closely(text: str) -> Any:
