@@ -165,7 +165,8 @@ def _update(settlements: Sequence[Settlement], endings: dict[int, Ending]) -> di
             last_error = COALESCE(r.error, j.last_error),
             attempts = j.attempts - r.refund, deaths = j.deaths + r.died,
             scheduled_at = CASE WHEN {again} THEN {due} ELSE j.scheduled_at END,
-            started_at = {started_sql(now)},
+            started_at = CASE WHEN {again} AND r.begun_ago IS NULL THEN NULL
+                ELSE {started_sql(now)} END,
             completed_at = CASE WHEN {again} THEN NULL ELSE {now} END,
             worker_id = CASE WHEN {again} THEN NULL ELSE j.worker_id END,
             ready = ({again} AND NOT {waits}), waiting = ({again} AND {waits}),

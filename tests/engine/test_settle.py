@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from jobs.engine import settle as settle_module
+from jobs.engine.claim import claim
 from jobs.engine.lease import mark_processing
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement
+from jobs.engine.turns import Turns
 from jobs.models import JobMinute
 from jobs.outcomes import (
     Canceled,
@@ -33,6 +35,7 @@ from tests.queue_kit import (
     finish,
     later,
     locks,
+    new_worker,
     row,
     rows,
     take,
@@ -388,6 +391,15 @@ def test_a_start_is_told_from_when_it_was_not_from_when_it_was_written(add, outc
     with later(60) as now:
         settle([Settlement(held, outcome, 2.0, time.monotonic() - 5)])
     assert abs(row(job_id).started_at - (now - timedelta(seconds=7))) < timedelta(seconds=0.5)
+
+
+@pytest.mark.req("J-11")
+def test_what_is_given_back_has_not_started(add):
+    job_id = add()
+    (held,) = claim(new_worker(), 1, Turns(), starts=True)
+    assert row(job_id).started_at is not None
+    finish(held, Released("unknown type"), None)
+    assert (row(job_id).status, row(job_id).started_at) == ("pending", None)
 
 
 @pytest.mark.req("J-09")
