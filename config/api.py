@@ -30,7 +30,7 @@ narrows a list to one of them. What belongs to another firm answers 404.
 
 **Pages** carry `next`, the `cursor` of the page that follows. New rows shift nothing.
 
-**Bounds**: 600 requests a minute for each key or user, 3,000 for each firm, and 60 a minute from
+**Bounds**: 600 requests a minute for each key or user, 3,000 for each firm, and 600 a minute from
 one address that come without a valid key or session. One more answers 429 with `Retry-After`.
 
 **Correlation**: send `X-Correlation-ID` (at most 64 characters), or take the one that comes back.

@@ -13,7 +13,7 @@ from tenants.addresses import address_of
 from tenants.api.keys import Credential
 from tenants.request_counts import Count, count_request
 
-REFUSALS_PER_MINUTE = 60
+REFUSALS_PER_MINUTE = 600
 
 
 class MinuteThrottle(BaseThrottle):
