@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ from jobs.doctor import (
     wall,
 )
 from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import TIME_LIMIT_SECONDS, lacks_right, looking, own_role, timed_out
+from jobs.doctor.safely import lacks_right, looking, own_role, timed_out
 
 Look = Callable[[], Iterable[Finding]]
 
@@ -39,10 +39,12 @@ CHECKS: dict[str, dict[str, Look]] = {
     },
     "sqlite": {
         "file": sqlite_file.look,
+        "soundness": sqlite_file.soundness,
         "claim_plan": claim_plan.look,
         "indexes": indexes.look,
     },
 }
+NO_LIMITS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -58,20 +60,23 @@ class Examination:
         return [finding for finding in self.findings if finding.severity is severity]
 
 
-def examine() -> Examination:
-    """Look at everything. A check that fails is a finding too; none can hold the caller up long."""
+def examine(limits: Mapping[str, float] = NO_LIMITS) -> Examination:
+    """Look at everything. A check that fails is a finding too; none can hold the caller up long.
+
+    `limits` are seconds for some checks, by name; the others have TIME_LIMIT_SECONDS.
+    """
     found = [
         finding
         for name, look in CHECKS[connection.vendor].items()
-        for finding in _looked(name, look)
+        for finding in _looked(name, look, limits.get(name))
     ]
     worst_first = sorted(found, key=lambda finding: list(Severity).index(finding.severity))
     return Examination(datetime.now(UTC), connection.vendor, worst_first)
 
 
-def _looked(name: str, look: Look) -> list[Finding]:
+def _looked(name: str, look: Look, limit_seconds: float | None) -> list[Finding]:
     try:
-        with looking():
+        with looking(limit_seconds):
             return list(look())
     except DatabaseError as error:
         return [_not_looked(name, error)]
@@ -85,7 +90,7 @@ def _not_looked(name: str, error: DatabaseError) -> Finding:
         mend = f"GRANT pg_monitor TO {own_role()};  -- as a superuser"
         return Finding(f"{name}.unseen", Severity.NOTICE, what, why, mend)
     if timed_out(error):
-        what = f"{subject}: the database did not answer within {TIME_LIMIT_SECONDS:g} seconds."
+        what = f"{subject}: the database did not answer in time."
     else:
         what = f"{subject}: the database answered with {type(error).__name__}."
     return Finding(f"{name}.unseen", Severity.PROBLEM, what, why)

@@ -19,18 +19,19 @@ _TIMED_OUT = ("57014", "55P03")
 
 
 @contextmanager
-def looking() -> Iterator[None]:
-    """Refuse writes and give up in time, inside the block.
+def looking(limit_seconds: float | None = None) -> Iterator[None]:
+    """Refuse writes inside the block, and give up after so long, or TIME_LIMIT_SECONDS.
 
     All of it is a transaction, or a savepoint of the one that is open, and is rolled back: what
     was set for it goes with it.
     """
+    limit = TIME_LIMIT_SECONDS if limit_seconds is None else limit_seconds
     with transaction.atomic():
         if connection.vendor == "postgresql":
-            _guard_session()
+            _guard_session(limit)
             yield
         else:
-            with _guarded_file():
+            with _guarded_file(limit):
                 yield
         transaction.set_rollback(True)
 
@@ -62,8 +63,8 @@ def _state(error: DatabaseError) -> str:
     return str(getattr(error.__cause__, "sqlstate", None) or "")
 
 
-def _guard_session() -> None:
-    milliseconds = f"{int(TIME_LIMIT_SECONDS * 1000)}ms"
+def _guard_session(limit_seconds: float) -> None:
+    milliseconds = f"{int(limit_seconds * 1000)}ms"
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         for setting in ("statement_timeout", "lock_timeout"):
@@ -71,8 +72,8 @@ def _guard_session() -> None:
 
 
 @contextmanager
-def _guarded_file() -> Iterator[None]:
-    deadline = time.monotonic() + TIME_LIMIT_SECONDS
+def _guarded_file(limit_seconds: float) -> Iterator[None]:
+    deadline = time.monotonic() + limit_seconds
 
     def give_up() -> int:
         return int(time.monotonic() > deadline)

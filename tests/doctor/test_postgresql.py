@@ -294,7 +294,7 @@ def test_a_check_that_takes_long_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(examination.CHECKS, "postgresql", {"slow_check": look})
     found = only_ill("")
     assert (found.id, found.severity) == ("slow_check.unseen", Severity.PROBLEM)
-    assert "did not answer within" in found.what
+    assert "did not answer in time" in found.what
     assert table_rows("SELECT current_setting('statement_timeout')") == [("0",)]
 
 

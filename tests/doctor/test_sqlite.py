@@ -97,13 +97,11 @@ def test_a_file_too_large_to_check_is_given_up_and_the_rest_is_told(
 ) -> None:
     fill({firm.pk: 500})
     monkeypatch.setattr(safely, "STEPS_BETWEEN_LOOKS", 1_000)
-    monkeypatch.setattr(safely, "TIME_LIMIT_SECONDS", 0.0)
-    monkeypatch.setitem(
-        examination.CHECKS, "sqlite", {"soundness": lambda: [sqlite_file._soundness()]}
-    )
-    found = only_ill("")
-    assert (found.id, found.severity) == ("file.sound", Severity.NOTICE)
-    assert "too large to check" in found.what
+    told = {one.id: one for one in examination.examine({"soundness": 0.0}).findings}
+    assert told["file.sound"].severity is Severity.NOTICE
+    assert "too large to be checked" in told["file.sound"].what
+    assert told["file.journal"].severity is Severity.OK
+    assert findings("file.sound")[0].severity is Severity.OK
 
 
 def test_the_claims_plan_is_that_of_the_real_statements_and_takes_nothing(firm: Firm) -> None:
