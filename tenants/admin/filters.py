@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.admin import SimpleListFilter
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter, TextFilter
@@ -24,8 +25,10 @@ SPANS = {
 }
 
 
-class ChoiceFilter(DropdownFilter):
-    """A dropdown; a value it does not offer is refused."""
+class _Checked(SimpleListFilter):
+    """A filter that looks at its value before it narrows anything."""
+
+    parameter_name: str
 
     def __init__(
         self,
@@ -35,6 +38,22 @@ class ChoiceFilter(DropdownFilter):
         model_admin: Any,
     ) -> None:
         super().__init__(request, params, model, model_admin)
+        self.check()
+
+    def check(self) -> None:
+        """Look at the value.
+
+        Raises:
+            ParameterRefused: the filter does not know it.
+        """
+        raise NotImplementedError
+
+
+class ChoiceFilter(_Checked, DropdownFilter):
+    """A dropdown; a value it does not offer is refused."""
+
+    def check(self) -> None:
+        """Refuse what is not offered."""
         offered = [value for value, _ in self.offered()]
         if self.value() and self.value() not in offered:
             raise ParameterRefused(self.parameter_name, f"It is one of {', '.join(offered)}.")
@@ -114,23 +133,16 @@ class SpanFilter(ChoiceFilter):
         ]
 
 
-class FirmFilter(TextFilter):
+class FirmFilter(_Checked, TextFilter):
     """Rows of one firm, by its slug; offered where there can be several."""
 
     title = "firm (slug)"
     parameter_name = "firm"
 
-    def __init__(
-        self,
-        request: HttpRequest,
-        params: dict[str, Any],
-        model: type[Model],
-        model_admin: Any,
-    ) -> None:
-        super().__init__(request, params, model, model_admin)
+    def check(self) -> None:
+        """Refuse a firm out of sight like one that is not there."""
         slug = self.value()
         self._firm = Firm.objects.filter(slug=slug.strip()).first() if slug else None
-        # A firm out of sight is refused like one that is not there.
         if slug and (self._firm is None or not require_scope("Firm").allows(self._firm.pk)):
             raise ParameterRefused(self.parameter_name, "No firm that you see has this slug.")
 
