@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
@@ -27,6 +28,7 @@ from jobs.models import (
     Schedule,
     Worker,
 )
+from tenants import request_counts
 from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import AuditEntry, Firm, Membership, Role
@@ -250,3 +252,9 @@ def staff(db: None) -> Api:
     client = Client(raise_request_exception=False)
     client.force_login(get_user_model().objects.create_superuser("root"))
     return Api(client=client)
+
+
+def at(monkeypatch: pytest.MonkeyPatch, second: int) -> None:
+    """Stop the clock that counts requests so many seconds after the beginning of a minute."""
+    now = {connection.vendor: str(1_800_000_000 + second)}
+    monkeypatch.setattr(request_counts, "_NOW", now)

@@ -26,7 +26,7 @@ from jobs.shapes import (
 from jobs.stats import CategoryStats, QueueStats
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.api.conftest import Api, FirmRows, fields
+from tests.api.conftest import Api, FirmRows, at, fields
 from tests.job_rows import make_job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -253,8 +253,10 @@ def test_a_cursor_of_another_list_or_of_none_is_refused(
 
 @pytest.mark.parametrize("path", ["jobs/", "dlq/", "locks/", "pauses/", "workers/"])
 def test_a_longer_list_costs_no_more_queries(
-    path: str, viewer: Api, acme: FirmRows, other_firm: Firm
+    path: str, viewer: Api, acme: FirmRows, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The first request of a minute forgets old callers, which is a statement more.
+    at(monkeypatch, 30)
     viewer.get(path)
     expires = timezone.now() + timedelta(hours=1)
     Worker.objects.create(host="h", pid=99, version="1", concurrency=1, lease_expires_at=expires)

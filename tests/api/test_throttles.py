@@ -6,26 +6,18 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
 from django.test import Client, RequestFactory
 
 from jobs import operate
-from tenants import request_counts
 from tenants.addresses import address_of
 from tenants.admin import login
 from tenants.api import throttles
 from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tenants.models import RequestCount, Role
 from tenants.request_counts import count_request
-from tests.api.conftest import Api, FirmRows, key_for, problem
+from tests.api.conftest import Api, FirmRows, at, key_for, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
-
-
-def at(monkeypatch: pytest.MonkeyPatch, second: int) -> None:
-    """Stop the counters' clock so many seconds after the beginning of a minute."""
-    now = {connection.vendor: str(1_800_000_000 + second)}
-    monkeypatch.setattr(request_counts, "_NOW", now)
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -49,8 +49,8 @@ def letter(firm: Firm, resolution: str, status: str = Status.FAILED) -> DeadLett
         return found
 
 
-def minute(firm: Firm, number: int) -> None:
-    moment = timezone.now().replace(second=0, microsecond=0) - timedelta(minutes=number)
+def minute(firm: Firm, number: int, now: datetime) -> None:
+    moment = now.replace(second=0, microsecond=0) - timedelta(minutes=number)
     with all_firms("test"):
         JobMinute.objects.create(firm=firm, category="sync", minute=moment, completed=1)
 
@@ -130,10 +130,11 @@ def test_everything_goes_in_chunks(
         whole.append(len(found))
         return found
 
+    now = timezone.now()
     for number in range(5):
         ended(firm)
         letter(firm, Resolution.DISCARDED)
-        minute(firm, number)
+        minute(firm, number, now)
         acquire_lock(f"lock {number}", 60, firm=firm)
     # One that is kept in the middle of the chunks.
     kept = letter(firm, "", Status.DLQ)
@@ -149,7 +150,7 @@ def test_everything_goes_in_chunks(
 
 
 def test_counters_go_with_the_jobs_they_counted(run: Runner, firm: Firm) -> None:
-    minute(firm, 0)
+    minute(firm, 0, timezone.now())
     with later(6 * DAY):
         assert run("purge_jobs", "--json").json["minutes"] == 0
     with later(8 * DAY):
