@@ -12,6 +12,7 @@ import orjson
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
+from config.console import render_console
 from jobs.telemetry import Lines
 from tenants.context import current_correlation_id
 
@@ -83,12 +84,7 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
     renderer: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_spell)]
         if log_format == "json"
-        else [
-            # The default formatter prints local variables: payloads and mail text among them.
-            structlog.dev.ConsoleRenderer(
-                colors=False, exception_formatter=structlog.dev.plain_traceback
-            )
-        ]
+        else [render_console]
     )
     return {
         "version": 1,

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.dev import ConsoleRenderer, plain_traceback
 
+from config.console import render_console
 from config.logging import FORBIDDEN_KEYS, configure_structlog, logging_config
 from jobs.events import PROBLEMS, Event, emit
 from jobs.telemetry import Lines as Many
@@ -70,6 +74,21 @@ def test_one_record_of_many_lines_is_written_line_by_line(log_format: str):
             "event": "job.done", "job_type": "noop", "attempt": 2, "level": "info",
             "logger": "jobs", "timestamp": "",
         }  # fmt: skip
+
+
+@pytest.mark.req("W-07")
+@given(
+    st.dictionaries(
+        st.text("abcdefgh_", min_size=1),
+        st.text() | st.integers() | st.floats() | st.none() | st.sampled_from(Event),
+    ),
+    st.booleans(),
+)
+def test_the_console_shows_what_structlog_would(fields: dict[str, Any], failed: bool):
+    named = {"timestamp": "2026-01-02T03:04:05Z", "level": "info", "logger": "jobs"}
+    event = {**fields, **named, "event": "job.done"} | ({"exception": "Oh"} if failed else {})
+    structlogs = ConsoleRenderer(colors=False, exception_formatter=plain_traceback)
+    assert render_console(None, "info", {**event}) == structlogs(None, "info", {**event})
 
 
 @pytest.mark.req("O-05")
