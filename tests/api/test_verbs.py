@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core import mail
 from django.utils import timezone
 
 from jobs.masks import MASK
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
 from jobs.states import Status
+from jobs.testing.run import run_job
 from tenants.models import AuditEntry, Membership, Role
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, audit_log, fields, key_for, problem
@@ -206,6 +208,10 @@ def test_an_escalation_that_tells_nobody_stands(operator: Api, acme: FirmRows) -
     answer = operator.post(f"dlq/{acme.dead_letter.pk}/escalate/", {"reason": "look"})
     assert answer.status_code == 200
     assert resolution(acme.dead_letter) == "escalated"
+    with all_firms("test"):
+        notice = JobQueue.objects.get(job_type="escalation_notice")
+    assert run_job(notice).status == Status.COMPLETED
+    assert mail.outbox == []
 
 
 @pytest.mark.req("T-03")
