@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from random import Random
+from uuid import UUID
 
 import pytest
 
-from jobs.models import Worker
 from jobs.poison import DEADLY
 from jobs.states import IN_FLIGHT, AttemptEnd, Status
 from tests.support.invariants import NOT_STARTED
@@ -68,16 +68,17 @@ def test_a_kill_costs_an_attempt_only_to_jobs_whose_turn_had_begun(
     ahead = claim_ahead(queue, fleet, lease_seconds=SHORT_LEASE_SECONDS)
     ahead.worker.kill()
     claimed = [job for job in map(queue.row, ahead.jobs) if job.status in IN_FLIGHT]
-    begun = {*Worker.objects.get().running}
-    begun |= {str(job.job_id) for job in claimed if job.started_at is not None}
-    innocent = [job.job_id for job in claimed if str(job.job_id) not in begun]
+    # What the handlers noted themselves; the queue's own word is what is under test.
+    noted = {UUID(start.job_id) for start in queue.journal.starts(session=ahead.worker.session)}
+    begun = [job.job_id for job in claimed if job.job_id in noted]
+    innocent = [job.job_id for job in claimed if job.job_id not in noted]
 
     ahead.gate.open()
     fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
     queue.wait_until_settled()
     fleet.stop()
 
-    assert str(ahead.blocking) in begun
+    assert begun == [ahead.blocking]
     blocking = queue.row(ahead.blocking)
     assert (blocking.attempts, blocking.deaths) == (2, 1)
     assert innocent

@@ -13,7 +13,7 @@ from tests.support.workers import Fleet, WorkerProcess
 
 # So many quick jobs teach a worker to claim ahead.
 LESSONS = 20
-# Enough for a thread's chunk and a line behind it.
+# Enough for a line behind the one that is running.
 QUICK_JOBS = 150
 
 
@@ -39,7 +39,8 @@ def claim_ahead(queue: Scenario, fleet: Fleet, *arguments: str, **options: Any) 
     queue.wait_until_settled()
     gate = queue.gate()
     (blocking,) = queue.add(gate=gate, priority=0)
-    behind = queue.add(QUICK_JOBS, priority=0)
+    # Started alone: behind it in one chunk, others would count as started too.
     queue.wait_until_started(blocking)
+    behind = queue.add(QUICK_JOBS, priority=0)
     wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")
     return Prefetch(worker, blocking, behind, gate)
