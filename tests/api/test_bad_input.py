@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,11 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs import operate
+from jobs.api.urls import urlpatterns
 from tenants.api.parsers import MAX_BODY_BYTES
 from tests.api.conftest import ROOT, Api, FirmRows, audit_log, fields, problem
 from tests.queue_kit import row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "O-02")]
+
+ID_IN_ROUTE = re.compile(r"<uuid:\w+>")
+# The addresses of all acts on a row, as they are declared.
+ACTS = [
+    str(pattern.pattern)
+    for pattern in urlpatterns
+    if ID_IN_ROUTE.search(str(pattern.pattern)) and hasattr(pattern.callback.view_class, "post")
+]
 
 
 @pytest.mark.parametrize(
@@ -177,13 +187,11 @@ def test_what_does_not_exist_is_not_found(path: str, viewer: Api) -> None:
     assert problem(viewer.get(path), 404)["code"] == "not_found"
 
 
-@pytest.mark.parametrize(
-    "path", ["jobs/{}/retry/", "dlq/{}/discard/", "locks/{}/release/", "pauses/{}/resume/"]
-)
-def test_acts_on_what_does_not_exist_are_not_found(path: str, admin: Api) -> None:
-    missing = "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"
-    problem(admin.post(path.format(missing), {"reason": "x"}), 404)
-    problem(admin.post(path.format("x"), {"reason": "x"}), 404)
+@pytest.mark.parametrize("route", ACTS)
+def test_acts_on_what_does_not_exist_are_not_found(route: str, admin: Api) -> None:
+    for missing in ("0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27", "x"):
+        path = ID_IN_ROUTE.sub(missing, route)
+        assert problem(admin.post(path, {"reason": "x"}), 404)["code"] == "not_found"
 
 
 def test_too_many_parameters_are_a_bad_request(viewer: Api) -> None:
@@ -219,3 +227,4 @@ def test_pages_outside_the_api_keep_their_own_errors(viewer: Api) -> None:
 @given(body=st.binary(max_size=200) | st.text(max_size=80).map(lambda text: text.encode()))
 def test_no_body_at_all_breaks_anything(operator: Api, acme: FirmRows, body: bytes) -> None:
     problem(operator.post_raw(f"dlq/{acme.dead_letter.pk}/discard/", body), 400)
+    assert row(acme.dead.pk).status == "dlq"
