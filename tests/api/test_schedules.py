@@ -59,3 +59,4 @@ def test_another_firms_schedule_is_not_there(operator: Api, globex: FirmRows) ->
     for verb in ("run", "pause", "resume"):
         problem(operator.post(f"schedules/{globex.schedule.pk}/{verb}/", {}), 404)
     problem(operator.get(f"schedules/{globex.schedule.pk}/"), 404)
+    assert audit_log() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -121,10 +122,12 @@ def test_a_renewed_lock_is_held_from_then_on(firm: Firm) -> None:
 def test_of_many_who_come_for_an_expired_lock_one_gets_it(firm: Firm) -> None:
     first = acquire_lock("report", 60, firm=firm)
     assert first is not None
+    line = Barrier(RACERS)
 
     def come(_: int) -> int | None:
         try:
             with later(61):
+                line.wait(30)
                 lock = acquire_lock("report", 60, firm=firm.pk)
                 return lock and lock.fencing_token
         finally:
