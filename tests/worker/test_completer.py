@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import pytest
+from django.db.models import Max
 
 from jobs.context import JobContext
 from jobs.engine import claim as claim_module
 from jobs.engine import rounds, turns
 from jobs.engine.settlement import Settlement
+from jobs.models import JobQueue
 from jobs.outcomes import Completed
 from jobs.queue import EnqueueSpec, enqueue_many
-from jobs.registry import JobPayload, job
+from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
 from jobs.worker import completer, loop
 from jobs.worker.state import WorkerState
 from tenants.models import Firm
+from tenants.scope import all_firms
 from tests.queue_kit import row, take_one
 from tests.support.worker_loop import worker_loop
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("job_types"),
     pytest.mark.req("W-02", "J-20"),
 ]
 
@@ -34,22 +36,21 @@ class KeyPayload(JobPayload):
     key: str
 
 
+@pytest.fixture(autouse=True)
+def keyed_type(job_types: dict[str, JobType]) -> None:
+    """Declare `test.keyed`, whose jobs need the lock of their key."""
+
+    @job("test.keyed", category="sync", payload=KeyPayload, lock_key=lambda p: f"key:{p.key}")
+    def handle(payload: KeyPayload, ctx: JobContext) -> None:
+        pass
+
+
 @pytest.mark.timeout(120)
 def test_a_lock_is_handed_on_however_many_outcomes_gather(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(completer, "MANY", 1)
     monkeypatch.setattr(completer, "GATHER_SECONDS", FOR_EVER)
-
-    def handle(payload: KeyPayload, ctx: JobContext) -> None:
-        pass
-
-    job(
-        "test.keyed",
-        category="sync",
-        payload=KeyPayload,
-        lock_key=lambda payload: f"key:{payload.key}",
-    )(handle)
     added = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 5, firm=firm)
     worker_loop().run()
     assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
@@ -69,12 +70,6 @@ def test_enough_outcomes_are_written_without_waiting_for_more(
 
 @pytest.mark.req("J-20", "J-23")
 def test_the_next_claim_hears_of_jobs_that_were_let_through(firm: Firm) -> None:
-    def handle(payload: KeyPayload, ctx: JobContext) -> None:
-        pass
-
-    job("test.keyed", category="sync", payload=KeyPayload, lock_key=lambda p: f"key:{p.key}")(
-        handle
-    )
     enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 2, firm=firm)
     state = WorkerState()
     writer = completer.Completer(state, lambda claims: None)
@@ -97,15 +92,9 @@ def test_a_strand_goes_on_in_the_midst_of_a_round(
     monkeypatch.setattr(claim_module, "LEAST_BATCH", 1)
     monkeypatch.setattr(turns, "LEAST_BATCH", 1)
     monkeypatch.setattr(loop, "LARGEST_CLAIM", 10)
-
-    def handle(payload: KeyPayload, ctx: JobContext) -> None:
-        pass
-
-    job("test.keyed", category="sync", payload=KeyPayload, lock_key=lambda p: f"key:{p.key}")(
-        handle
-    )
-    keyed = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 3, firm=firm)
-    plain = enqueue_many([EnqueueSpec("noop")] * 1_500, firm=firm)
+    enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 3, firm=firm)
+    enqueue_many([EnqueueSpec("noop")] * 1_500, firm=firm)
     worker_loop().run()
-    last_of_strand = max(row(one.job_id).claimed_at for one in keyed)
-    assert last_of_strand < max(row(one.job_id).claimed_at for one in plain)
+    with all_firms("test"):
+        last = dict(JobQueue.objects.values_list("job_type").annotate(Max("claimed_at")))
+    assert last["test.keyed"] < last["noop"]
