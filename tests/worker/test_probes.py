@@ -46,11 +46,12 @@ class Probe:
 
 
 @pytest.fixture
-def port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        number: int = listening.getsockname()[1]
-        return number
+def port() -> Iterator[int]:
+    """Return a port that nobody else is given: it is held here, and left to the worker to serve."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @pytest.fixture
