@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -22,6 +23,8 @@ def old(acme: FirmRows) -> DeadLetterQueue:
     """Return a dead letter of two days ago, beside the one of now."""
     with all_firms("test"):
         row: DeadLetterQueue = DeadLetterQueue.objects.create(
+            # Ids of one moment begin alike.
+            id=UUID(int=acme.dead_letter.pk.int ^ 1),
             firm=acme.firm,
             original_job=make_job(acme.firm, status="dlq"),
             job_series=1,
@@ -110,7 +113,7 @@ def test_a_lock_whose_time_is_up_cannot_be_released(admin: Api, locks: dict[str,
 
 @pytest.fixture
 def workers(firm: Firm) -> None:
-    """Start one worker of each state, by their hosts."""
+    """Store one worker of each state, by their hosts."""
     now = timezone.now()
     soon, past = now + timedelta(hours=1), now - timedelta(seconds=1)
     for host, lease, dead_at, categories in (
