@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tenants.models import Role
 from tests.api.conftest import FirmRows, key_for
-from tests.support.fuzzing import NOT_HELD, aim, one_connection, schema, unbounded
+from tests.support.bounds import unbounded
+from tests.support.fuzzing import NOT_HELD, aim, one_connection, schema
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 

@@ -63,7 +63,8 @@ def main() -> int:
     from django.test.utils import setup_databases, setup_test_environment, teardown_databases
 
     from tenants.models import Role
-    from tests.support.fuzzing import one_connection, unbounded
+    from tests.support.bounds import unbounded
+    from tests.support.fuzzing import one_connection
 
     setup_test_environment()
     databases = setup_databases(verbosity=0, interactive=False)

@@ -7,14 +7,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
-import pytest
 import schemathesis
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from schemathesis.checks import CHECKS, load_all_checks
 
-from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tests.api.conftest import FirmRows
 
 load_all_checks()
@@ -40,15 +38,6 @@ def aim(case: schemathesis.Case[Any], rows: FirmRows) -> None:
         with suppress(ValueError):
             if target is not None and UUID(str(made_up)).int % 2:
                 case.path_parameters[name] = target
-
-
-@contextmanager
-def unbounded() -> Iterator[None]:
-    """Let the fuzzer ask as often as it likes."""
-    with pytest.MonkeyPatch.context() as patch:
-        for throttle in (CallerThrottle, FirmThrottle):
-            patch.setattr(throttle, "per_minute", 1_000_000)
-        yield
 
 
 @contextmanager

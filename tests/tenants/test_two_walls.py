@@ -7,7 +7,7 @@ of another: with both walls up, then with either taken down.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
@@ -19,11 +19,11 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tenants.models import Firm, Role, TenantManager
 from tenants.rls import firm_owned_tables
 from tests.admin.conftest import browser_of
 from tests.api.conftest import key_for
+from tests.support.bounds import unbounded
 from tests.tenants.canaries import FIRM_OWNED, TELLING_COUNT, Canaries, fill
 from tests.tenants.doors import (
     MODEL_ADMINS,
@@ -78,13 +78,12 @@ def no_walls(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> Canaries:
+def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
     """Return the rows of the firm that asks, as often as it likes."""
     # Each refusal would be logged with its traceback.
     monkeypatch.setattr(logging.getLogger("django.request"), "disabled", True)
-    for throttle in (CallerThrottle, FirmThrottle):
-        monkeypatch.setattr(throttle, "per_minute", 1_000_000)
-    return fill(firm)
+    with unbounded():
+        yield fill(firm)
 
 
 @pytest.fixture
