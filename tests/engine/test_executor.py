@@ -24,6 +24,7 @@ from tests.queue_kit import (
     attempts,
     change,
     dead_letters,
+    finish,
     later,
     perform,
     row,
@@ -32,6 +33,7 @@ from tests.queue_kit import (
     take_one,
     work_off,
 )
+from tests.support.nesting import nested
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,14 +78,6 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return handle
-
-
-def nested(levels: int) -> Any:
-    """Return lists in lists."""
-    value: Any = []
-    for _ in range(levels - 1):
-        value = [value]
-    return value
 
 
 def returning(result: Any) -> Any:
@@ -244,6 +238,9 @@ def test_a_result_that_cannot_be_stored_is_the_handlers_fault(run, result, why):
 )
 def test_a_result_within_the_bounds_is_stored(run, result):
     assert run(returning(result)) == Completed(result)
+    again = take_again()
+    finish(again, perform(again))
+    assert row(again.job_id).result == result
 
 
 @pytest.mark.req("J-13")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from jobs.context import JobContext, Signals
@@ -13,6 +11,7 @@ from jobs.outcomes import Released
 from jobs.queue import EnqueueSpec
 from jobs.running import RunningJob, running_as
 from tests.queue_kit import context, finish, row, rows, take_one
+from tests.support.nesting import nested
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]
 
@@ -79,7 +78,7 @@ def test_a_step_that_fails_is_not_stored(late_and_current):
         ("\ud800", "is not plain JSON: UnicodeEncodeError"),
         ({1, 2}, "is not plain JSON: TypeError"),
         ("a\x00b", "holds the NUL character"),
-        (json.loads("[" * 33 + "]" * 33), "is nested over 32 levels"),
+        (nested(33), "is nested over 32 levels"),
         ({"a": "x" * 2**20}, "has 1,048,584 bytes; at most 1,048,576 are stored"),
     ],
     ids=[

@@ -12,6 +12,7 @@ from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import PayloadInvalid, UnknownJobType
 from jobs.payload_validator import SECRET_KEYS, JobPayload, parse_payload, validate_payload
 from jobs.registry import JobType, job
+from tests.support.nesting import nested
 
 FIRM = 7
 ENVELOPE = {"tenant_id": FIRM, "version": "3.0", "correlation_id": "abc"}
@@ -52,13 +53,6 @@ def faults(payload: Any, firm: int = FIRM) -> set[tuple[str, str]]:
 
 def with_extra(value: Any) -> dict[Any, Any]:
     return {**ENVELOPE, "extra": value}
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 def without(name: str) -> dict[str, Any]:
