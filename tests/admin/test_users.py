@@ -13,6 +13,7 @@ from django.urls import reverse
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms
 from tests.admin.conftest import FirmRows
+from tests.admin.pages import act_url
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("T-05")]
 
@@ -31,10 +32,6 @@ def log() -> list[tuple[Any, ...]]:
         entries = AuditEntry.objects.filter(target_type="user").order_by("id")
         assert {entry.firm.slug for entry in entries} <= {"system"}
         return [(e.actor_name, e.act, e.target_id, e.before, e.after) for e in entries]
-
-
-def page(user: User, name: str = "change") -> str:
-    return reverse(f"admin:auth_user_{name}", args=[user.pk])
 
 
 def test_a_new_user_is_written_down(staff: Client, system_firm: Firm) -> None:
@@ -57,7 +54,7 @@ def test_a_new_user_is_written_down(staff: Client, system_firm: Firm) -> None:
 def test_making_somebody_platform_staff_is_written_down(staff: Client, bob: User) -> None:
     form = {"username": "bob", "email": bob.email, "is_active": "on"}
     for extra in ({"is_superuser": "on"}, {"is_superuser": "on"}):
-        assert staff.post(page(bob), {**form, **extra}).status_code == 302
+        assert staff.post(act_url(bob, "change"), {**form, **extra}).status_code == 302
     assert log() == [
         ("root", "user.change", str(bob.pk), {"is_superuser": False}, {"is_superuser": True})
     ]
@@ -66,10 +63,7 @@ def test_making_somebody_platform_staff_is_written_down(staff: Client, bob: User
 def test_setting_somebodys_password_is_written_down(staff: Client, bob: User) -> None:
     for password in ("x", PASSWORD):
         form = {"usable_password": "true", "password1": password, "password2": password}
-        staff.post(
-            reverse("admin:auth_user_password_change", args=[bob.pk]),
-            {**form, "set-password": "1"},
-        )
+        staff.post(act_url(bob, "password_change"), {**form, "set-password": "1"})
     bob.refresh_from_db()
     assert bob.check_password(PASSWORD)
     assert log() == [("root", "user.password", str(bob.pk), {}, {})]
@@ -81,7 +75,7 @@ def test_deleting_a_user_is_written_down(staff: Client, bob: User, from_list: bo
         chosen = {"action": "delete_selected", "_selected_action": str(bob.pk), "post": "yes"}
         staff.post(reverse(LISTING), chosen)
     else:
-        staff.post(page(bob, "delete"), {"post": "yes"})
+        staff.post(act_url(bob, "delete"), {"post": "yes"})
     assert not get_user_model().objects.filter(pk=bob.pk).exists()
     ((who, act, target, before, after),) = log()
     assert (who, act, target, after) == ("root", "user.delete", str(bob.pk), {})
@@ -90,7 +84,7 @@ def test_deleting_a_user_is_written_down(staff: Client, bob: User, from_list: bo
 
 def test_a_member_of_a_firm_cannot_be_deleted(staff: Client, acme: FirmRows) -> None:
     member = acme.membership.user
-    assert staff.post(page(member, "delete"), {"post": "yes"}).status_code == 403
+    assert staff.post(act_url(member, "delete"), {"post": "yes"}).status_code == 403
     chosen = {"action": "delete_selected", "_selected_action": str(member.pk), "post": "yes"}
     staff.post(reverse(LISTING), chosen)
     assert get_user_model().objects.filter(pk=member.pk).exists()

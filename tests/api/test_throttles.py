@@ -83,7 +83,7 @@ def test_a_new_minute_counts_anew(viewer: Api, monkeypatch: pytest.MonkeyPatch) 
     assert answers == [200, 429, 200, 429, 429, 200, 200]
 
 
-def test_callers_who_are_gone_are_forgotten(viewer: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_who_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     for minute, kept in ((0, {"0"}), (60, {"0", "60"}), (61, {"60", "61"})):
         at(monkeypatch, minute * 60)
         count_request(str(minute))

@@ -35,7 +35,7 @@ def database_url() -> str:
 
 @contextmanager
 def default_database(url: str) -> Iterator[None]:
-    """Make the PostgreSQL at `url` the default database of this thread, inside the block."""
+    """Make the database at `url` the default database of this thread, inside the block."""
     settings, connection_before = (
         connections.settings[DEFAULT_DB_ALIAS],
         connections[DEFAULT_DB_ALIAS],
