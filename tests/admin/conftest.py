@@ -30,7 +30,7 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import envelope, make_job, make_letter
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,7 @@ def _fill(firm: Firm, username: str) -> FirmRows:
         category="export",
         attempts=1,
         last_error=f"secret of {firm.slug}",
-        payload={
-            "tenant_id": firm.pk,
-            "version": "1.0",
-            "correlation_id": f"import of {firm.slug}",
-        },
+        payload={**envelope(firm.pk), "correlation_id": f"import of {firm.slug}"},
         result={"of": firm.slug},
         completed_at=now,
     )
@@ -112,11 +108,8 @@ def _fill(firm: Firm, username: str) -> FirmRows:
             firm=firm,
             waiting=waiting,
             dead=dead,
-            dead_letter=DeadLetterQueue.objects.create(
-                firm=firm,
-                original_job=dead,
-                job_series=1,
-                reason="fatal",
+            dead_letter=make_letter(
+                dead,
                 error_class="ValueError",
                 error=f"secret of {firm.slug}",
                 fingerprint="abc123",

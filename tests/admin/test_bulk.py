@@ -16,7 +16,7 @@ from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.admin.conftest import FirmRows, browser_of
 from tests.admin.pages import acts_on, now, told
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = pytest.mark.req("O-03")
 
@@ -38,16 +38,10 @@ def confirm(client: Client, page: Any, **answers: str) -> Any:
 
 def dead_letters(firm: Firm, count: int) -> list[DeadLetterQueue]:
     """Return open dead letters with their jobs."""
-    letters = []
-    for _ in range(count):
-        dead = make_job(firm, status="dlq", attempts=1)
-        with all_firms("test"):
-            letters.append(
-                DeadLetterQueue.objects.create(
-                    firm=firm, original_job=dead, job_series=1, reason="fatal", error_class="Boom"
-                )
-            )
-    return letters
+    return [
+        make_letter(make_job(firm, status="dlq", attempts=1), error_class="Boom")
+        for _ in range(count)
+    ]
 
 
 def test_selected_jobs_are_retried_after_a_page_that_lists_them(

@@ -14,7 +14,7 @@ from jobs.registry import JobPayload, JobType, job
 from tenants.scope import all_firms
 from tests.admin.conftest import FirmRows
 from tests.admin.pages import act_url, acts_on, now, submit
-from tests.job_rows import make_job
+from tests.job_rows import envelope, make_job, make_letter, task_call
 
 pytestmark = pytest.mark.req("D-02", "O-03")
 
@@ -30,19 +30,15 @@ class ExportPayload(JobPayload):
 def letter(acme: FirmRows, job_types: dict[str, JobType]) -> DeadLetterQueue:
     """Return an open dead letter whose payload can be mended."""
     job("test.export", category="export", payload=ExportPayload)(lambda payload, ctx: None)
-    envelope = {"tenant_id": acme.firm.pk, "version": "1.0", "correlation_id": "c-1"}
     dead = make_job(
         acme.firm,
         status="dlq",
         job_type="test.export",
         category="export",
         attempts=3,
-        payload={**envelope, "report": "Grüße", "copies": 0},
+        payload={**envelope(acme.firm.pk), "report": "Grüße", "copies": 0},
     )
-    with all_firms("test"):
-        return DeadLetterQueue.objects.create(
-            firm=acme.firm, original_job=dead, job_series=1, reason="exhausted"
-        )
+    return make_letter(dead, reason="exhausted")
 
 
 def job_of(letter: DeadLetterQueue) -> JobQueue:
@@ -93,21 +89,11 @@ def test_a_payload_left_as_it_is_counts_as_no_edit(
     assert "payload" not in acts_on(letter.pk)[0].after
 
 
-def call(letter: DeadLetterQueue, **payload: Any) -> None:
+def make_task_call(letter: DeadLetterQueue, **changes: Any) -> None:
     """Let the letter be that of a task's call: a type whose arguments may hold secrets."""
-    envelope = {"tenant_id": letter.firm_id, "version": "1.0", "correlation_id": "c-1"}
-    task = {
-        "module_path": "tests.tasks_backend.tasks.noop",
-        "args": [],
-        "kwargs": {},
-        "backend": "default",
-        "queue_name": "default",
-        "priority": 0,
-        "run_after": None,
-    }
     with all_firms("test"):
         JobQueue.objects.filter(pk=letter.original_job_id).update(
-            job_type="django_task", payload={**envelope, **task, **payload}
+            job_type="django_task", payload={**envelope(letter.firm_id), **task_call(**changes)}
         )
 
 
@@ -123,7 +109,7 @@ SIGN_IN = {"host": "old.example", "password": "hunter2", "nested": [{"token": "h
 
 
 def test_masked_secrets_are_not_written_back(operator: Client, letter: DeadLetterQueue) -> None:
-    call(letter, kwargs=SIGN_IN)
+    make_task_call(letter, kwargs=SIGN_IN)
     shown = shown_payload(operator, letter)
     assert shown["kwargs"] == {
         "host": "old.example",
@@ -138,7 +124,7 @@ def test_masked_secrets_are_not_written_back(operator: Client, letter: DeadLette
 def test_an_edit_beside_secrets_keeps_them_and_logs_none(
     operator: Client, letter: DeadLetterQueue
 ) -> None:
-    call(letter, kwargs=SIGN_IN)
+    make_task_call(letter, kwargs=SIGN_IN)
     shown = shown_payload(operator, letter)
     shown["kwargs"]["host"] = "new.example"
     assert submit(operator, letter, "reprocess", payload=json.dumps(shown)).status_code == 302
@@ -153,7 +139,7 @@ def test_an_edit_beside_secrets_keeps_them_and_logs_none(
 def test_a_new_secret_is_stored_and_the_log_says_only_where(
     operator: Client, letter: DeadLetterQueue
 ) -> None:
-    call(letter, kwargs=SIGN_IN)
+    make_task_call(letter, kwargs=SIGN_IN)
     shown = shown_payload(operator, letter)
     shown["kwargs"]["password"] = "hunter4"
     submit(operator, letter, "reprocess", payload=json.dumps(shown))
@@ -185,7 +171,7 @@ def test_a_new_secret_is_stored_and_the_log_says_only_where(
 def test_a_mask_that_stands_for_no_secret_is_refused(
     operator: Client, letter: DeadLetterQueue, args: list[Any], edited: Any, field: str
 ) -> None:
-    call(letter, args=args)
+    make_task_call(letter, args=args)
     before = job_of(letter).payload
     shown = shown_payload(operator, letter)
     answer = submit(operator, letter, "reprocess", payload=json.dumps({**shown, **edited}))
@@ -196,7 +182,7 @@ def test_a_mask_that_stands_for_no_secret_is_refused(
 
 
 def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQueue) -> None:
-    call(letter, args=[1], kwargs={"deep": {"flag": 0}})
+    make_task_call(letter, args=[1], kwargs={"deep": {"flag": 0}})
     shown = shown_payload(operator, letter)
     changed = {**shown, "args": [True], "kwargs": {"deep": {"flag": False}}}
     submit(operator, letter, "reprocess", payload=json.dumps(changed))

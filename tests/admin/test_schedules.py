@@ -18,6 +18,7 @@ from tenants.models import Role
 from tenants.scope import all_firms
 from tests.admin.conftest import FirmRows, browser_of
 from tests.admin.pages import act_url, acts_on, now, submit, told
+from tests.job_rows import task_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-02", "O-03")]
 
@@ -122,17 +123,15 @@ def test_a_run_meanwhile_does_not_hinder_a_change_but_another_change_does(
 @pytest.mark.req("T-05")
 def test_the_editor_hides_secrets_and_keeps_them(developer: Client, acme: FirmRows) -> None:
     row, secret = acme.schedule, {"host": "a", "password": "hunter2"}
-    task = {"module_path": "tests.tasks_backend.tasks.noop", "args": [], "backend": "default"}
-    task |= {"queue_name": "default", "priority": 0, "run_after": None, "version": "1.0"}
+    call = {**task_call(kwargs=secret), "version": "1.0"}
     with all_firms("test"):
-        changes = {"job_type": "django_task", "payload": {**task, "kwargs": secret}}
-        Schedule.objects.filter(pk=row.pk).update(**changes)
+        Schedule.objects.filter(pk=row.pk).update(job_type="django_task", payload=call)
     page = developer.get(act_url(row, "edit"))
     assert "hunter" not in page.content.decode()
     shown = json.loads(page.context["form"]["payload"].value())
     shown["kwargs"]["host"] = "b"
     assert submit(developer, row, "edit", payload=json.dumps(shown)).status_code == 302
-    assert now(row).payload == {**task, "kwargs": {**secret, "host": "b"}}
+    assert now(row).payload == {**call, "kwargs": {**secret, "host": "b"}}
     assert submit(developer, row, "edit", cron="0 4 * * *").status_code == 302
     assert now(row).payload["kwargs"] == {**secret, "host": "b"}
     shown["kwargs"]["token"] = MASK

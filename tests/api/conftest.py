@@ -33,7 +33,7 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import envelope, make_job, make_letter
 
 ROOT = "/api/v1/jobs/admin/"
 
@@ -129,7 +129,7 @@ def fill(firm: Firm) -> FirmRows:
     """Give the firm a row in every table, its canary in every text."""
     now = timezone.now()
     canary = f"canary-{firm.slug}"
-    payload = {"tenant_id": firm.pk, "version": "1.0", "correlation_id": canary}
+    payload = {**envelope(firm.pk), "correlation_id": canary}
     texts = {"correlation_id": canary, "payload": payload}
     waiting = make_job(firm, idempotency_key=f"{canary}:welcome", **texts)
     dead = make_job(
@@ -167,11 +167,8 @@ def fill(firm: Firm) -> FirmRows:
             canary=canary,
             waiting=waiting,
             dead=dead,
-            dead_letter=DeadLetterQueue.objects.create(
-                firm=firm,
-                original_job=dead,
-                job_series=1,
-                reason="fatal",
+            dead_letter=make_letter(
+                dead,
                 error_class="ValueError",
                 error=f"{canary}: it broke",
                 fingerprint="abc123",

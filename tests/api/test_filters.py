@@ -13,7 +13,7 @@ from jobs.shapes import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 
@@ -21,19 +21,15 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 @pytest.fixture
 def old(acme: FirmRows) -> DeadLetterQueue:
     """Return a dead letter of two days ago, beside the one of now."""
-    with all_firms("test"):
-        row: DeadLetterQueue = DeadLetterQueue.objects.create(
-            # Ids of one moment begin alike.
-            id=UUID(int=acme.dead_letter.pk.int ^ 1),
-            firm=acme.firm,
-            original_job=make_job(acme.firm, status="dlq"),
-            job_series=1,
-            reason="stale",
-            error_class="KeyError",
-            fingerprint="0123abcd",
-            moved_at=timezone.now() - timedelta(days=2),
-        )
-        return row
+    return make_letter(
+        make_job(acme.firm, status="dlq"),
+        # Ids of one moment begin alike.
+        id=UUID(int=acme.dead_letter.pk.int ^ 1),
+        reason="stale",
+        error_class="KeyError",
+        fingerprint="0123abcd",
+        moved_at=timezone.now() - timedelta(days=2),
+    )
 
 
 def ids(api: Api, path: str, **query: str) -> set[str]:

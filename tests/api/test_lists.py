@@ -27,7 +27,7 @@ from jobs.stats import CategoryStats, QueueStats
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.api.conftest import Api, FirmRows, at, fields
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 
@@ -190,14 +190,7 @@ def test_filters_of_dead_letters(
             (make_job(acme.firm, status="failed", category="export"), "stale", "discarded"),
             (make_job(acme.firm, status="dlq"), "poison", "escalated"),
         ):
-            DeadLetterQueue.objects.create(
-                firm=acme.firm,
-                original_job=job,
-                job_series=1,
-                reason=reason,
-                resolution=resolution,
-                fingerprint="other",
-            )
+            make_letter(job, reason=reason, resolution=resolution, fingerprint="other")
     assert len(viewer.results("dlq/", query)) == count
 
 
@@ -222,9 +215,7 @@ def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> No
         for number in range(3):
             job = make_job(acme.firm, status="dlq")
             # A batch of dead letters shares its time.
-            DeadLetterQueue.objects.create(
-                firm=acme.firm, original_job=job, job_series=1, reason="stale", moved_at=now
-            )
+            make_letter(job, reason="stale", moved_at=now)
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
             )
@@ -264,9 +255,7 @@ def test_a_longer_list_costs_no_more_queries(
     with all_firms("test"):
         for number in range(20):
             job = make_job(acme.firm, status="dlq")
-            DeadLetterQueue.objects.create(
-                firm=acme.firm, original_job=job, job_series=1, reason="stale"
-            )
+            make_letter(job, reason="stale")
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
             )

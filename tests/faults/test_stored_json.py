@@ -28,7 +28,7 @@ from tenants.scope import all_firms
 from tests.admin.conftest import browser_of
 from tests.admin.pages import act_url, acts_on, now, submit
 from tests.api.conftest import Api, key_for
-from tests.job_rows import make_job
+from tests.job_rows import envelope, make_job, make_letter
 from tests.jobs.cli.conftest import Run, run
 
 __all__ = ["run"]
@@ -138,10 +138,6 @@ def stored_in(row: Any, column: str, what: str) -> None:
         pytest.skip("the database refuses it")
 
 
-def envelope(firm: Firm) -> dict[str, Any]:
-    return {"tenant_id": firm.pk, "version": "1.0", "correlation_id": "c-1"}
-
-
 def dead_letter(firm: Firm, what: str) -> DeadLetterQueue:
     """Return the open letter of a job that carries it."""
     dead = make_job(
@@ -152,10 +148,7 @@ def dead_letter(firm: Firm, what: str) -> DeadLetterQueue:
     with all_firms("test"):
         step: Any = JobStep.objects.create(firm=firm, job_id=dead.pk, name="step", result={})
         stored_in(step, "result", what)
-        letter: DeadLetterQueue = DeadLetterQueue.objects.create(
-            firm=firm, original_job_id=dead.pk, job_series=1, reason="invalid_payload"
-        )
-        return letter
+    return make_letter(dead, reason="invalid_payload")
 
 
 def status_of(letter: DeadLetterQueue) -> str:
@@ -209,7 +202,7 @@ def test_no_list_reads_what_jobs_carry(doors: Doors) -> None:
 @pytest.mark.parametrize("what", STORED)
 @pytest.mark.req("T-05")
 def test_a_correct_payload_mends_it_at_every_door(doors: Doors, what: str) -> None:
-    good = {**envelope(doors.firm), "label": "mended"}
+    good = {**envelope(doors.firm.pk), "label": "mended"}
     letters = [dead_letter(doors.firm, what) for _ in range(3)]
     by_rest, by_page, by_command = letters
 

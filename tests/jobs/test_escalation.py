@@ -16,7 +16,7 @@ from jobs.models import DeadLetterQueue
 from jobs.notices import send_escalation_notice
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = [pytest.mark.req("D-02"), pytest.mark.django_db]
 
@@ -34,16 +34,7 @@ def member(firm: Firm, name: str, role: Role = Role.ADMIN, **columns: Any) -> An
 def letter(firm: Firm) -> DeadLetterQueue:
     """Return an open dead letter whose job carries what no mail may tell."""
     dead = make_job(firm, status="dlq", payload={"body": "canary of the mail"}, last_error="canary")
-    with all_firms("test"):
-        found: DeadLetterQueue = DeadLetterQueue.objects.create(
-            firm=firm,
-            original_job=dead,
-            job_series=1,
-            reason="fatal",
-            error_class="ValueError",
-            error="canary of the error",
-        )
-        return found
+    return make_letter(dead, error_class="ValueError", error="canary of the error")
 
 
 def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(

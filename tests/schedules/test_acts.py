@@ -18,6 +18,7 @@ from jobs.states import MissedRuns, ScheduleTarget
 from jobs.targets import Member, Reach
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
+from tests.job_rows import task_call
 from tests.schedules.kit import DAY, HOUR, MINUTE, START, jobs, now, schedule, slots, tick_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-01")]
@@ -42,17 +43,9 @@ def test_what_is_made_is_checked_planned_and_audited(firm: Firm) -> None:
 
 @pytest.mark.req("T-05")
 def test_the_log_holds_no_secret_of_a_tasks_call(firm: Firm) -> None:
-    task = {
-        "module_path": "tests.tasks_backend.tasks.noop",
-        "args": [],
-        "backend": "default",
-        "queue_name": "default",
-        "priority": 0,
-        "run_after": None,
-    }
-    signed_in = {**task, "kwargs": {"host": "a", "password": "hunter2"}}
+    signed_in = task_call(kwargs={"host": "a", "password": "hunter2"})
     row = schedule(firm, job_type="django_task", payload=signed_in)
-    changed = {**task, "kwargs": {"host": "b", "password": "hunter3"}}
+    changed = task_call(kwargs={"host": "b", "password": "hunter3"})
     change_schedule(row, payload=changed)
     assert now(row).payload == {"version": "1.0", **changed}
     entries = audited(row)

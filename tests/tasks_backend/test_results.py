@@ -17,6 +17,7 @@ from jobs.queue import cancel
 from jobs.testing import drain
 from tenants.models import Firm
 from tenants.scope import firm_scope
+from tests.job_rows import envelope, task_call
 from tests.queue_kit import change
 from tests.tasks_backend import tasks
 
@@ -115,10 +116,7 @@ def test_a_job_whose_payload_is_no_call(payload: Any):
 )
 def test_a_task_this_code_cannot_make_any_more(broken: dict[str, Any]):
     result = tasks.noop.enqueue()
-    payload = {"args": [], "kwargs": {}, "queue_name": "default", "run_after": None}
-    call = {"module_path": tasks.noop.module_path, "backend": "default", "priority": 0}
-    envelope = {"tenant_id": 1, "version": "1.0", "correlation_id": "x"}
-    change(result.id, payload={**payload, **call, **envelope, **broken})  # type: ignore[arg-type]
+    change(result.id, payload={**envelope(1), **task_call(**broken)})  # type: ignore[arg-type]
     with pytest.raises(TaskResultDoesNotExist):
         default_task_backend.get_result(result.id)
 

@@ -10,6 +10,7 @@ from jobs.outcomes import Released
 from jobs.queue import cancel, retry
 from jobs.states import DeadReason
 from jobs.testing import drain, enqueued, frozen_time, run_job
+from tests.job_rows import task_call
 from tests.queue_kit import (
     dead_letters,
     finish,
@@ -139,13 +140,7 @@ def test_a_snooze_is_no_attempt():
 
 @pytest.mark.parametrize("path", ["tests.nowhere.task", "tests.tasks_backend.tasks.not_a_task"])
 def test_a_task_this_code_does_not_have(firm, path):
-    call = {"args": [], "kwargs": {}, "backend": "default", "queue_name": "default"}
-    job = run_job(
-        "django_task",
-        {"module_path": path, **call, "priority": 0, "run_after": None},
-        firm=firm,
-        max_attempts=1,
-    )
+    job = run_job("django_task", task_call(module_path=path), firm=firm, max_attempts=1)
     assert job.status == "dlq"
     assert path.split(".")[1] in job.last_error
 

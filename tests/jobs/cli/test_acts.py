@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from jobs.models import DeadLetterQueue, JobQueue
 from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -22,12 +22,7 @@ Runner = Callable[..., Any]
 @pytest.fixture
 def letter(firm: Firm) -> DeadLetterQueue:
     """Return an open dead letter."""
-    job = make_job(firm, status="dlq", attempts=3)
-    with all_firms("test"):
-        row: DeadLetterQueue = DeadLetterQueue.objects.create(
-            firm=firm, original_job=job, job_series=1, reason="exhausted"
-        )
-        return row
+    return make_letter(make_job(firm, status="dlq", attempts=3), reason="exhausted")
 
 
 def job_now(pk: Any) -> JobQueue:

@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from jobs.models import DeadLetterQueue
 from tenants.models import Firm
-from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = pytest.mark.req("O-04", "D-01")
 
@@ -29,12 +28,7 @@ Runner = Callable[..., Any]
 def bury(firm: Firm, *, category: str = "export", **columns: Any) -> DeadLetterQueue:
     """Store a dead job and its dead letter."""
     job = make_job(firm, status="dlq", category=category)
-    values = {"reason": "exhausted", **columns}
-    with all_firms("test"):
-        row: DeadLetterQueue = DeadLetterQueue.objects.create(
-            firm=firm, original_job=job, job_series=1, **values
-        )
-        return row
+    return make_letter(job, **{"reason": "exhausted", **columns})
 
 
 def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:

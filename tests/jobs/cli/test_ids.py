@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from jobs.models import CircuitBreaker, DeadLetterQueue, Pause, RateLimit, Schedule
+from jobs.models import CircuitBreaker, Pause, RateLimit, Schedule
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-04")]
 
@@ -25,9 +25,7 @@ FIRST = UUID("01a2035c-ea59-7110-8abc-0123456789a0")
 
 def letter(firm: Firm, number: int, **columns: Any) -> None:
     job = make_job(firm, status="dlq")
-    DeadLetterQueue.objects.create(
-        firm=firm, original_job=job, job_series=1, reason="fatal", error="it broke" * 20, **columns
-    )
+    make_letter(job, error="it broke" * 20, **columns)
 
 
 def breaker(firm: Firm, number: int, **columns: Any) -> None:

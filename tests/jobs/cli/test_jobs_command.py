@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs.models import Attempt, DeadLetterQueue, JobMinute, JobQueue, JobStep, Worker
+from jobs.models import Attempt, JobMinute, JobQueue, JobStep, Worker
 from jobs.states import Category, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -100,9 +100,7 @@ def test_a_shown_job_has_the_documented_shape(run: Runner, firm: Firm) -> None:
     job = make_job(firm, status="dlq", payload={"token": "hunter2", "n": 1}, result={"done": 2})
     child = make_job(firm, parent=job)
     with all_firms("test"):
-        letter = DeadLetterQueue.objects.create(
-            firm=firm, original_job=job, job_series=1, reason="fatal"
-        )
+        letter = make_letter(job)
         Attempt.objects.create(firm=firm, job=job, series=1, number=1, end="retried", message="no")
         JobStep.objects.create(firm=firm, job=job, name="fetch", result={"pages": 3})
     shown = run("jobs", "show", str(job.pk), "--json").json
@@ -188,7 +186,7 @@ def test_stats_have_the_documented_shape_and_count(
         host="h", pid=2, version="1", concurrency=1, lease_expires_at=now - timedelta(minutes=1)
     )
     with all_firms("test"):
-        DeadLetterQueue.objects.create(firm=firm, original_job=dead, job_series=1, reason="fatal")
+        make_letter(dead)
         for minutes, completed in ((5, 90), (600, 1000)):
             JobMinute.objects.create(
                 firm=firm,

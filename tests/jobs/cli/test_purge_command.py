@@ -15,7 +15,7 @@ from jobs.queue import acquire_lock, enqueue
 from jobs.states import LIVE, Resolution, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.job_rows import make_job, make_letter
 from tests.queue_kit import later, locks, row, rows, work_off
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-22")]
@@ -37,16 +37,8 @@ def ended(firm: Firm, status: str = Status.COMPLETED, *, days: float = 0) -> Job
 
 def letter(firm: Firm, resolution: str, status: str = Status.FAILED) -> DeadLetterQueue:
     """Store a dead letter that was decided about just now, if at all."""
-    with all_firms("test"):
-        found: DeadLetterQueue = DeadLetterQueue.objects.create(
-            firm=firm,
-            original_job=ended(firm, status),
-            job_series=1,
-            reason="fatal",
-            resolution=resolution,
-            reviewed_at=timezone.now() if resolution else None,
-        )
-        return found
+    reviewed_at = timezone.now() if resolution else None
+    return make_letter(ended(firm, status), resolution=resolution, reviewed_at=reviewed_at)
 
 
 def minute(firm: Firm, number: int, now: datetime) -> None:
