@@ -15,7 +15,7 @@ from jobs.engine import dialects
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claiming import Claimable, Mark, Met, Share, Walk, named_sql
 from jobs.engine.gates import capped_firm_sql, claim_guard_sql, still_firm_sql
-from jobs.engine.rounds import LEAST_BATCH, Round
+from jobs.engine.rounds import Round
 from jobs.engine.transactions import fetch_in_one_trip, in_transaction, in_trips
 from jobs.engine.turns import DEFAULT_WEIGHT, LEAST_WEIGHT, Line, Place, Turns
 from jobs.states import Priority
@@ -92,7 +92,8 @@ def claim(
     """Take up to `limit` jobs, in the order they should run, and move `turns` on.
 
     All of one batch have the same priority; fewer than `limit` does not mean there are no more:
-    only an empty answer does. Each has its attempt counted. No transaction may be open. With
+    only an empty answer does: of many (LEAST_BATCH), not before the end of a round that began
+    with a costly look (`engine.rounds`). Each has its attempt counted. No transaction may be open. With
     `starts`, a job that is taken alone and is no suspect comes back as `started`: if the worker
     dies, that attempt counts, so the caller must start it now or release it.
     """
@@ -104,7 +105,7 @@ def claim(
             break
         turns.places[batch.priority] = batch.place
         turns.round = batch.round
-        if batch.claims:
+        if batch.claims or (batch.round is not None and batch.round.is_drained):
             return batch.claims
     return []
 
@@ -137,15 +138,18 @@ def _claim(request: Request, turns: Turns) -> Batch | None:
     known = turns.known_round(request.limit, begun)
     walks = _walks(turns, known, begun)
     met = dialects.current().firms_with_work(walks, wanted, request.limit) if walks else None
-    if known is not None and (met is None or met.priority == known.priority):
-        if walks:
-            known = known.joined_by(met, begun, time.monotonic())
-        return _serve_known(request, wanted, turns, known)
-    if met is None:
-        return None
-    served = _serve_met(request, wanted, turns, met, begun)
-    # Where the jobs of a known round are less urgent than these, it goes on after them.
-    return served if known is None else replace(served, round=known)
+    if known is None:
+        return None if met is None else _serve_met(request, wanted, turns, met, begun)
+    if met is not None and met.priority < known.priority:
+        # The known round, whose jobs are less urgent than these, goes on after them.
+        return replace(_serve_met(request, wanted, turns, met, begun), round=known)
+    less_urgent = met is not None and met.priority > known.priority
+    if walks:
+        known = known.joined_by(None if less_urgent else met, begun, time.monotonic())
+    served = _serve_known(request, wanted, turns, known)
+    if served.claims or met is None or not less_urgent:
+        return served
+    return _serve_met(request, wanted, turns, met, begun)
 
 
 def _walks(turns: Turns, known: Round | None, now: float) -> list[Walk]:
@@ -158,10 +162,14 @@ def _walks(turns: Turns, known: Round | None, now: float) -> list[Walk]:
     ]
     if known is None:
         return whole
-    return [*whole[: known.priority], replace(whole[known.priority], besides=known.firms)]
+    besides = replace(whole[known.priority], besides=known.known)
+    rest = whole[known.priority + 1 :] if known.is_drained else []
+    return [*whole[: known.priority], besides, *rest]
 
 
 def _serve_known(request: Request, wanted: Claimable, turns: Turns, known: Round) -> Batch:
+    if known.is_drained:
+        known = known.with_dry()
     line = Line(turns.place(known.priority), turns.weights, request.limit)
     line.visit(known.in_turn(turns.place(known.priority).start))
     line.go_round()
@@ -198,7 +206,7 @@ def _serve_met(request: Request, wanted: Claimable, turns: Turns, met: Met, begu
 
 
 def _take(request: Request, wanted: Claimable, line: Line, seen: Round) -> Batch:
-    """Take what was dealt out; the round goes on unless that came back far from full."""
+    """Take what was dealt out, and see whether the round goes on after that."""
     dialect = dialects.current()
     shares = [seen.share(firm_id, jobs) for firm_id, jobs in Counter(line.order).items()]
     by_firm: dict[int, list[Claim]] = {share.firm_id: [] for share in shares}
@@ -218,8 +226,8 @@ def _take(request: Request, wanted: Claimable, line: Line, seen: Round) -> Batch
         },
         dry={share.firm_id for share in shares if len(by_firm[share.firm_id]) < share.jobs},
     )
-    lasting = request.limit >= LEAST_BATCH and 2 * len(claims) >= request.limit
-    return Batch(seen.priority, claims, place, goes_on if lasting and goes_on.firms else None)
+    lasting = goes_on.goes_on_after(len(claims), request.limit)
+    return Batch(seen.priority, claims, place, goes_on if lasting else None)
 
 
 def _in_order(order: list[int], by_firm: Mapping[int, list[Claim]]) -> list[Claim]:

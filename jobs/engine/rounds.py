@@ -9,7 +9,10 @@ So what comes in meanwhile may wait for the round's end: a job due before one th
 (released, admitted, enqueued for a moment long past). A round lasts ROUND_SECONDS, or so much longer
 that looks take a small part of the time: one that comes upon many dead rows takes long. In a round
 that lasts longer, glances find firms that had no work, and higher priorities; they go past the lines
-that are known, and are as far apart by the same rule.
+that are known, and are as far apart by the same rule. After a costly look the round goes on to its
+end even where a claim comes back short or empty: firms whose lines have come to an end are asked
+again, behind their last job, with each glance, or at once where no other has work; then a glance
+looks at lower priorities too.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from jobs.engine.dialects.claiming import FIRST_MARK, Mark, Met, Share
 ROUND_SECONDS = 0.1
 ROUND_PER_LOOK = 10.0
 LONGEST_ROUND_SECONDS = 60.0
+# Rather than look again after this long a look, firms are kept that may have no more work.
+COSTLY_LOOK_SECONDS = 0.05
 # Who claims fewer at once runs long jobs: a look more costs nothing beside them, and is exact.
 LEAST_BATCH = 20
 
@@ -31,6 +36,7 @@ class Round:
     """The firms with work of one priority, by id, and how far the line of each was served.
 
     Both moments are of the monotonic clock: when to look for what is new, and when at everything.
+    `dry` are firms whose lines had come to an end; only a `costly` round remembers them.
     """
 
     priority: int
@@ -39,6 +45,8 @@ class Round:
     marks: Mapping[int, Mark] = field(default_factory=dict)
     glance_at: float = 0.0
     ends_at: float = 0.0
+    costly: bool = False
+    dry: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, met: Met) -> Round:
@@ -47,7 +55,26 @@ class Round:
 
     def timed(self, begun: float, ended: float) -> Round:
         """Return it as it lasts after a look at everything that took so long."""
-        return replace(self, glance_at=ended + ROUND_SECONDS, ends_at=_next_look(begun, ended))
+        return replace(
+            self,
+            glance_at=ended + ROUND_SECONDS,
+            ends_at=_next_look(begun, ended),
+            costly=ended - begun > COSTLY_LOOK_SECONDS,
+        )
+
+    @property
+    def known(self) -> list[int]:
+        """The firms whose lines it knows, whether they have work or not."""
+        return sorted({*self.firms, *self.dry})
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether none of its firms had work left."""
+        return not self.firms
+
+    def with_dry(self) -> Round:
+        """Return it with the dry firms among those that may have work."""
+        return replace(self, firms=self.known, dry=frozenset())
 
     def in_turn(self, start: int) -> list[int]:
         """Return the firms as a lap visits them that begins behind `start`."""
@@ -62,7 +89,8 @@ class Round:
         new = met.firms if met else ()
         return replace(
             self,
-            firms=sorted({*self.firms, *new}),
+            firms=sorted({*self.known, *new}),
+            dry=frozenset(),
             # One whose line had come to an end is as it was met, and its line begins anew.
             capped=self.capped.difference(new) | (met.capped if met else frozenset()),
             marks={one: mark for one, mark in self.marks.items() if one not in new},
@@ -72,7 +100,14 @@ class Round:
     def served(self, last: Mapping[int, Mark], dry: Collection[int]) -> Round:
         """Return it after a claim: its last job of each firm, and whose line came to an end."""
         firms = [firm_id for firm_id in self.firms if firm_id not in dry]
-        return replace(self, firms=firms, marks={**self.marks, **last})
+        ended = self.dry.union(dry) if self.costly else self.dry
+        return replace(self, firms=firms, dry=ended, marks={**self.marks, **last})
+
+    def goes_on_after(self, claimed: int, limit: int) -> bool:
+        """Say whether claims deal from it after one that got `claimed` of `limit` jobs."""
+        if limit < LEAST_BATCH:
+            return False
+        return self.costly or (bool(self.firms) and 2 * claimed >= limit)
 
 
 def _next_look(begun: float, ended: float) -> float:

@@ -30,17 +30,24 @@ class Lookout:
         Raises:
             DatabaseError: it could not be asked.
         """
-        begun = time.monotonic()
-        outlook = look(self._categories, self._job_types)
-        with self._lock:
-            self._seen = begun, outlook
-        return outlook
+        return self._look(claims=True)
 
-    def recent(self) -> Outlook:
-        """Return what was seen a moment ago; else as `look`."""
+    def for_chores(self) -> Outlook:
+        """Return what was seen a moment ago; else ask for all but what there is to claim.
+
+        Raises:
+            DatabaseError: it could not be asked.
+        """
         with self._lock:
             seen = self._seen
         recent = min(RECENT_SECONDS, RECENT_PER_LEASE * lease_seconds())
         if seen is not None and time.monotonic() - seen[0] < recent:
             return seen[1]
-        return self.look()
+        return self._look(claims=False)
+
+    def _look(self, *, claims: bool) -> Outlook:
+        begun = time.monotonic()
+        outlook = look(self._categories, self._job_types, claims=claims)
+        with self._lock:
+            self._seen = begun, outlook
+        return outlook

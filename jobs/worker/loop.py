@@ -138,8 +138,11 @@ class WorkerLoop:
         return True
 
     def _is_worth_a_claim(self) -> bool:
-        """Ask the database where nothing hints at work; a claim in doubt is put right by the next."""
-        if self._claim_in_doubt or not self._looks_first:
+        """Ask the database where nothing hints at work; a claim in doubt is put right by the next.
+
+        While a round is on, a claim costs it less than a look.
+        """
+        if self._claim_in_doubt or not self._looks_first or self._turns.round is not None:
             return True
         return self._lookout.look().claimable
 
@@ -176,6 +179,7 @@ class WorkerLoop:
             self._listener.wait(BURST_LOOK_SECONDS)
             return True
         self._maintenance.run_once()
+        # So few, that no round hides what there is.
         claims = self._claim(1)
         self._claimed += len(claims)
         self._pool.put(claims)

@@ -109,7 +109,7 @@ class Maintenance:
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.wait(SWEEP_SECONDS * self._state.rng.uniform(0.8, 1.2)):
-            outlook = self._attempt("look", self._lookout.recent, outage)
+            outlook = self._attempt("look", self._lookout.for_chores, outage)
             for chore in self._chores:
                 if outlook is not None and chore.is_due(outlook):
                     self._do(chore, outage)

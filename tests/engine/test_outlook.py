@@ -14,6 +14,7 @@ from jobs.engine.outlook import Outlook, look
 from jobs.models import CircuitBreaker, Schedule
 from jobs.queue import pause, set_rate_limit
 from jobs.states import BreakerState
+from jobs.worker.lookout import Lookout
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import later, new_worker, take_one
@@ -37,6 +38,16 @@ def test_a_job_that_may_run_now_is_seen_by_those_who_serve_it(add: Add) -> None:
     assert look(categories=["export"]) == NOTHING
     take_one()
     assert look() == NOTHING
+
+
+def test_chores_do_not_ask_what_there_is_to_claim(add: Add) -> None:
+    add(expires_at=database_now() + timedelta(seconds=30))
+    add("test.locked", "key")
+    add("test.locked", "key")
+    with later(31):
+        assert look().claimable
+        assert look(claims=False) == NOTHING._replace(expiring=True, waiting=True)
+        assert Lookout().for_chores() == look(claims=False)
 
 
 def test_a_job_for_later_is_seen_when_its_time_comes(add: Add) -> None:

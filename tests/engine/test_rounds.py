@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,18 @@ def looks(monkeypatch) -> list[list[Walk]]:
 
     monkeypatch.setattr(kind, "firms_with_work", noted)
     return seen
+
+
+@pytest.fixture(autouse=True)
+def cheap(monkeypatch) -> None:
+    """Let no look count as costly, however busy the machine is."""
+    monkeypatch.setattr(rounds, "COSTLY_LOOK_SECONDS", inf)
+
+
+@pytest.fixture
+def costly(cheap, monkeypatch) -> None:
+    """Let every look count as costly."""
+    monkeypatch.setattr(rounds, "COSTLY_LOOK_SECONDS", -1.0)
 
 
 @pytest.fixture
@@ -143,6 +157,53 @@ def test_a_firm_whose_line_came_to_an_end_leaves_the_round(looks):
     assert server.serve(BATCH) == [other] * BATCH
     assert server.serve(BATCH) == [other] * BATCH
     assert len(looks) == 1
+
+
+@pytest.mark.usefixtures("endless", "costly")
+def test_after_a_costly_look_short_and_empty_claims_do_not_end_the_round(looks):
+    (firm_id,) = make_firms(1)
+    fill({firm_id: 3})
+    server = Server()
+    for age_seconds in (60, 50):
+        assert server.serve(BATCH) == [firm_id] * 3
+        assert server.serve(BATCH) == []
+        fill({firm_id: 3}, age_seconds=age_seconds)
+    assert server.serve(BATCH) == [firm_id] * 3
+    assert len(looks) == 1
+
+
+@pytest.mark.usefixtures("glancing", "costly")
+def test_a_dry_firm_is_asked_again_at_a_glance_behind_its_last_job(looks):
+    poor, rich = make_firms(2)
+    fill({poor: 3, rich: 4 * BATCH})
+    server = Server()
+    assert server.serve(BATCH).count(poor) == 3
+    fill({poor: 1}, age_seconds=60)
+    assert server.serve(BATCH).count(poor) == 1
+    assert list(looks[-1][-1].besides) == [poor, rich]
+
+
+@pytest.mark.usefixtures("glancing", "costly")
+def test_when_a_costly_round_has_no_more_work_a_glance_finds_lower_priorities():
+    one, other = make_firms(2)
+    fill({one: 3})
+    server = Server()
+    assert server.serve(BATCH) == [one] * 3
+    fill({other: 2}, priority=3)
+    assert server.serve(BATCH) == [other] * 2
+    fill({one: 1}, priority=1)
+    assert server.serve(BATCH) == [one]
+
+
+@pytest.mark.usefixtures("endless", "costly")
+def test_who_claims_few_finds_what_a_costly_round_passed():
+    (firm_id,) = make_firms(1)
+    fill({firm_id: 1}, age_seconds=60)
+    server = Server()
+    server.serve(BATCH)
+    fill({firm_id: 1})
+    assert server.serve(BATCH) == []
+    assert server.serve(LEAST_BATCH - 1) == [firm_id]
 
 
 @pytest.mark.usefixtures("glancing")

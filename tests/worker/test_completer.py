@@ -6,7 +6,6 @@ import pytest
 from django.db.models import Max
 
 from jobs.context import JobContext
-from jobs.engine import claim as claim_module
 from jobs.engine import rounds, turns
 from jobs.engine.settlement import Settlement
 from jobs.models import JobQueue
@@ -89,7 +88,7 @@ def test_a_strand_goes_on_in_the_midst_of_a_round(
 ) -> None:
     monkeypatch.setattr(rounds, "ROUND_SECONDS", FOR_EVER)
     monkeypatch.setattr(rounds, "LONGEST_ROUND_SECONDS", FOR_EVER)
-    monkeypatch.setattr(claim_module, "LEAST_BATCH", 1)
+    monkeypatch.setattr(rounds, "LEAST_BATCH", 1)
     monkeypatch.setattr(turns, "LEAST_BATCH", 1)
     monkeypatch.setattr(loop, "LARGEST_CLAIM", 10)
     enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 3, firm=firm)
