@@ -92,10 +92,10 @@ def claim(
     """Take up to `limit` jobs, in the order they should run, and move `turns` on.
 
     All of one batch have the same priority; fewer than `limit` does not mean there are no more:
-    only an empty answer does: of many (LEAST_BATCH), not before the end of a round that began
-    with a costly look (`engine.rounds`). Each has its attempt counted. No transaction may be open. With
-    `starts`, a job that is taken alone and is no suspect comes back as `started`: if the worker
-    dies, that attempt counts, so the caller must start it now or release it.
+    only an empty answer does, and to a claim of many (LEAST_BATCH) not before the end of a round
+    that began with a costly look (`engine.rounds`). Each has its attempt counted. No transaction
+    may be open. With `starts`, a job that is taken alone and is no suspect comes back as `started`:
+    if the worker dies, that attempt counts, so the caller must start it now or release it.
     """
     request = Request(worker_id, limit, categories, job_types, starts)
     for _ in range(LOOKS):
