@@ -19,7 +19,7 @@ from jobs.engine.lookup import read_job
 from jobs.engine.new_jobs import NewJob
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
-from jobs.payload_validator import encode_payload, parse_payload
+from jobs.payload_validator import encode_payload, number_faults, parse_payload
 from jobs.registry import JobType
 from jobs.running import running_job
 from jobs.settled import wait_until_settled, wait_until_settled_async
@@ -262,8 +262,8 @@ def _argument_faults(job: NewJob) -> list[Fault]:
     if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
         message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"
         faults.append(Fault("correlation_id", "wrong_length", message))
-    faults += _number_faults("priority", job.priority, *PRIORITIES)
-    faults += _number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
+    faults += number_faults("priority", job.priority, *PRIORITIES)
+    faults += number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
     if not 0 <= job.delay <= LONGEST_WAIT_SECONDS:
         message = f"must be from 0 to {LONGEST_WAIT_SECONDS:,} seconds"
         faults.append(Fault("delay", "out_of_range", message))
@@ -277,12 +277,3 @@ def _argument_faults(job: NewJob) -> list[Fault]:
             message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
             faults.append(Fault(name, "wrong_length", message))
     return faults
-
-
-def _number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
-    """Check a whole number; a flag is none, and 2.0 fits no column of a bulk."""
-    if not isinstance(number, int) or isinstance(number, bool):
-        return [Fault(name, "wrong_type", "must be a whole number")]
-    if not least <= number <= most:
-        return [Fault(name, "out_of_range", f"must be from {least} to {most}")]
-    return []

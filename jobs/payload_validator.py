@@ -87,6 +87,15 @@ def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
     return model
 
 
+def number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
+    """Return what is wrong with a whole number; a flag is none, and 2.0 fits no column of a bulk."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        return [Fault(name, "wrong_type", "must be a whole number")]
+    if not least <= number <= most:
+        return [Fault(name, "out_of_range", f"must be from {least} to {most}")]
+    return []
+
+
 def _at_once(declared: JobType, text: str) -> JobPayload | None:
     """Read a payload of the current version, which nearly all are; None: look closer."""
     try:

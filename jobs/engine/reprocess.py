@@ -17,10 +17,10 @@ from jobs.engine.resolve import resolve
 from jobs.engine.restart import Restart, restart
 from jobs.engine.retry import set_off
 from jobs.engine.transactions import in_transaction, run
-from jobs.errors import Fault, PayloadInvalid, ReasonMissing
+from jobs.errors import PayloadInvalid, ReasonMissing
 from jobs.masks import mask_faults, mask_secrets, spelled
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.payload_validator import encode_payload, parse_payload
+from jobs.payload_validator import encode_payload, number_faults, parse_payload
 from jobs.states import Priority, Resolution
 from tenants.audit import SERVICE, Actor, record_act
 
@@ -76,10 +76,10 @@ def _reprocess(
 
 
 def _change(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None) -> Restart:
-    if priority is not None and priority not in tuple(Priority):
-        raise PayloadInvalid(
-            job.job_type, [Fault("priority", "out_of_range", "must be from 0 to 3")]
-        )
+    if priority is not None and (
+        faults := number_faults("priority", priority, min(Priority), max(Priority))
+    ):
+        raise PayloadInvalid(job.job_type, faults)
     if payload is None:
         return Restart(priority=priority)
     declared = registry.get(job.job_type)
