@@ -171,8 +171,7 @@ class WorkerLoop:
     def _rest(self) -> bool:
         """Wait for a hint or the next poll. False: a burst is done."""
         if not self.options.burst:
-            poll_seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
-            hinted = self._listener.wait(poll_seconds)
+            hinted = self._listener.wait(self._rest_seconds())
             self._looks_first = not hinted
             return True
         if not (self._pool.idle and self._completer.idle):
@@ -184,6 +183,13 @@ class WorkerLoop:
         self._claimed += len(claims)
         self._pool.put(claims)
         return bool(claims)
+
+    def _rest_seconds(self) -> float:
+        """Return when to look again without a hint: soon where a round could not see what one meant."""
+        seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
+        if self._turns.round is None or self._looks_first:
+            return seconds
+        return min(seconds, max(self._turns.round.glance_at - time.monotonic(), 0.0))
 
     def _shut_down(self) -> None:
         """Give unstarted jobs back, let running ones finish, release the rest, say goodbye."""

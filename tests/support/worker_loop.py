@@ -13,12 +13,19 @@ from jobs.worker.options import WorkerOptions
 
 
 def worker_loop(
-    *, concurrency: int = 2, burst: bool = True, grace_seconds: float = 0.3
+    *,
+    concurrency: int = 2,
+    burst: bool = True,
+    grace_seconds: float = 0.3,
+    poll_seconds: float = 0.05,
 ) -> WorkerLoop:
     """Return a worker that is still to be run."""
     return WorkerLoop(
         WorkerOptions(
-            concurrency=concurrency, poll_seconds=0.05, grace_seconds=grace_seconds, burst=burst
+            concurrency=concurrency,
+            poll_seconds=poll_seconds,
+            grace_seconds=grace_seconds,
+            burst=burst,
         )
     )
 
