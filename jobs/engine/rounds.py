@@ -100,14 +100,14 @@ class Round:
     def served(self, last: Mapping[int, Mark], dry: Collection[int]) -> Round:
         """Return it after a claim: its last job of each firm, and whose line came to an end."""
         firms = [firm_id for firm_id in self.firms if firm_id not in dry]
-        ended = self.dry.union(dry) if self.costly else self.dry
-        return replace(self, firms=firms, dry=ended, marks={**self.marks, **last})
+        kept = self.dry.union(dry) if self.costly else frozenset()
+        return replace(self, firms=firms, dry=kept, marks={**self.marks, **last})
 
     def goes_on_after(self, claimed: int, limit: int) -> bool:
         """Say whether claims deal from it after one that got `claimed` of `limit` jobs."""
         if limit < LEAST_BATCH:
             return False
-        return self.costly or (bool(self.firms) and 2 * claimed >= limit)
+        return self.costly or (not self.is_drained and 2 * claimed >= limit)
 
 
 def _next_look(begun: float, ended: float) -> float:
