@@ -8,8 +8,8 @@ NO_DATABASE := tests/unit tests/architecture tests/mail/gmail tests/mail/llm tes
 	tests/mail/sample tests/mail/text tests/mail/e2e/test_demo.py
 
 # Where tests have a long form for --chaos.
-CHAOS := tests/breakers tests/concurrency tests/context tests/fairness tests/faults tests/gates \
-	tests/plans tests/schedules tests/simulation tests/worker
+CHAOS := tests/concurrency tests/faults tests/jobs/breakers tests/jobs/execution tests/jobs/fair_share \
+	tests/jobs/limits tests/jobs/schedules tests/jobs/worker tests/plans tests/simulation
 
 .DEFAULT_GOAL := help
 .PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock

@@ -11,11 +11,11 @@ REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["tenants.api.permissions.DenyAll"],
-    "DEFAULT_PARSER_CLASSES": ["tenants.api.parsers.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["interfaces.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "tenants.api.exception_handler.answer_with_problem",
+    "EXCEPTION_HANDLER": "interfaces.api.exception_handler.answer_with_problem",
     "URL_FORMAT_OVERRIDE": None,
 }
 
@@ -60,7 +60,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "DeadReason": "jobs.states.DeadReason",
         "Resolution": "jobs.states.Resolution",
         "AttemptEnd": "jobs.states.AttemptEnd",
-        "WaitCode": "jobs.waiting.WaitCode",
+        "WaitCode": "jobs.queries.why_waiting.WaitCode",
         "ScheduleTarget": "jobs.states.ScheduleTarget",
         "MissedRuns": "jobs.states.MissedRuns",
     },

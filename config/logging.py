@@ -13,8 +13,8 @@ import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
 from config.console import render_console
-from jobs.telemetry import Lines
-from tenants.context import current_correlation_id
+from interfaces.correlation import current_correlation_id
+from jobs.execution.telemetry import Lines
 
 # Keys whose values never belong in a log line, whoever wrote it.
 FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})

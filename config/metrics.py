@@ -11,10 +11,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from jobs.clock import database_now
 from jobs.doctor.snapshots import oldest_snapshot
+from jobs.engine.database_time import database_now
+from jobs.queries.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from jobs.states import Status
-from jobs.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from tenants.scope import all_firms
 
 EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.models.signals import pre_save
 
 
 class JobsConfig(AppConfig):
@@ -14,10 +15,15 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
-        from jobs.forks import watch_forks
+        from jobs.engine.fork_safety import watch_forks
+        from jobs.models import DeadLetterQueue, Schedule
+        from jobs.operations import dead_letters
         from jobs.registry import autodiscover
+        from jobs.schedules.slots import set_first_slot
         from jobs.tasks_backend.run import announce_ends
 
+        DeadLetterQueue.operations = dead_letters
+        pre_save.connect(set_first_slot, sender=Schedule)
         autodiscover()
         announce_ends()
         watch_forks()

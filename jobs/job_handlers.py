@@ -7,12 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from jobs import conf
-from jobs.context import JobContext
 from jobs.engine.prune import prune
-from jobs.notices import send_escalation_notice
+from jobs.execution.context import JobContext
+from jobs.operations.escalation_notice import send_escalation_notice
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
-from jobs.shipped import ship
+from jobs.schedules.defaults import ship
 from jobs.states import Category
 from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload

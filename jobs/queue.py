@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.enqueue import (
+from jobs.engine.enqueue import (
     EnqueueResult,
     EnqueueSpec,
     aenqueue,
@@ -10,10 +10,12 @@ from jobs.enqueue import (
     enqueue,
     enqueue_many,
 )
-from jobs.limits import clear_rate_limit, pause, resume, set_rate_limit
-from jobs.operate import cancel, discard, escalate, force_release, reprocess, retry
-from jobs.userlocks import acquire_lock, release_lock, renew_lock
-from jobs.waiting import why_waiting
+from jobs.operations.dead_letters import discard, escalate, reprocess
+from jobs.operations.jobs import cancel, retry
+from jobs.operations.limits import clear_rate_limit, pause, resume, set_rate_limit
+from jobs.operations.locks import force_release
+from jobs.operations.user_locks import acquire_lock, release_lock, renew_lock
+from jobs.queries.why_waiting import why_waiting
 
 __all__ = [
     "EnqueueResult",

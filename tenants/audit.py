@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tenants.context import current_correlation_id
+from interfaces.correlation import current_correlation_id
+from interfaces.stored_json import presentable
 from tenants.models import AuditEntry
 from tenants.scope import firm_scope
-from tenants.stored_json import presentable
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

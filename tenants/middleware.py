@@ -7,9 +7,9 @@ from collections.abc import Callable
 from django.db import transaction
 from django.http import HttpRequest, HttpResponseBase
 
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH, correlation, new_correlation_id
 from tenants.access import access_of
 from tenants.api import API_PREFIX
-from tenants.context import MAX_CORRELATION_ID_LENGTH, correlation, new_correlation_id
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 

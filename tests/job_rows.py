@@ -21,7 +21,7 @@ def envelope(firm_id: int) -> dict[str, Any]:
 def task_call(**changes: Any) -> dict[str, Any]:
     """Return what a job of `django_task` carries beside the envelope: the call of a task."""
     return {
-        "module_path": "tests.tasks_backend.tasks.noop",
+        "module_path": "tests.jobs.tasks_backend.tasks.noop",
         "args": [],
         "kwargs": {},
         "backend": "default",

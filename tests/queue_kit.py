@@ -12,17 +12,17 @@ from uuid import UUID
 from django.db import connection
 from uuid_utils.compat import uuid7
 
-from jobs.clock import database_now
-from jobs.context import JobContext, Signals
 from jobs.engine.claim import Claim, claim
-from jobs.engine.clock import stopped_at
+from jobs.engine.database_time import database_now
+from jobs.engine.fair_share import Turns
+from jobs.engine.frozen_time import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
+from jobs.engine.outcomes import Failure, Outcome
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement, SettleReport
-from jobs.engine.turns import Turns
-from jobs.executor import execute
+from jobs.execution.context import JobContext, Signals
+from jobs.execution.executor import execute
 from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobMinute, JobQueue
-from jobs.outcomes import Failure, Outcome
 from tenants.scope import all_firms
 
 FAILURE = Failure("ValueError", "it broke", "Traceback …", "0123456789abcdef")

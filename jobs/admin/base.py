@@ -15,9 +15,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs import registry
-from jobs.ages import since_in_words
-from jobs.masks import Mask, mask_secrets, mask_values
-from jobs.shapes import iso
+from jobs.engine.masks import Mask, mask_secrets, mask_values
+from jobs.queries.durations import since_in_words
+from jobs.queries.serializers import iso
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
 from tenants.admin.base import ReadOnlyAdmin, access_in
 from tenants.models import Role

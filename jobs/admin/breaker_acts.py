@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobs import operate
 from jobs.admin.refusals import refusals
 from jobs.models import CircuitBreaker
+from jobs.operations import breakers
 from tenants.admin.acts import Act, Answers
 from tenants.audit import Actor
 
@@ -33,7 +33,7 @@ class CloseBreaker(_BreakerAct):
     def perform(self, row: CircuitBreaker, answers: Answers, by: Actor) -> None:
         """Close the breaker."""
         with refusals():
-            operate.close_breaker(row, answers["reason"], by=by)
+            breakers.close_breaker(row, answers["reason"], by=by)
 
     def told(self, row: CircuitBreaker) -> str:
         """Say that jobs run."""
@@ -59,7 +59,7 @@ class OpenBreaker(_BreakerAct):
     def perform(self, row: CircuitBreaker, answers: Answers, by: Actor) -> None:
         """Open the breaker."""
         with refusals():
-            operate.open_breaker(row.job_type, row.firm, answers["reason"], by=by)
+            breakers.open_breaker(row.job_type, row.firm, answers["reason"], by=by)
 
     def told(self, row: CircuitBreaker) -> str:
         """Say that jobs wait."""

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import Sum
 
-from jobs.ages import in_words
 from jobs.models import JobMinute
+from jobs.queries.durations import in_words
 
 HOURS = 6
 BAR_MINUTES = 10

@@ -11,11 +11,11 @@ from django.urls import reverse
 
 from jobs.admin.charts import HOURS, charts
 from jobs.admin.firm_lines import firm_lines
-from jobs.ages import in_words
-from jobs.clock import database_now
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
+from jobs.engine.database_time import database_now
+from jobs.queries.durations import in_words
+from jobs.queries.stats import CategoryStats, QueueStats, queue_stats
 from jobs.states import Status
-from jobs.stats import CategoryStats, QueueStats, queue_stats
 from tenants.admin.base import sees_all_firms, sees_several_firms
 
 STATUS_HEADINGS: dict[Status, str] = {

@@ -32,9 +32,9 @@ from jobs.admin.filters import (
     ReasonFilter,
     ResolutionFilter,
 )
-from jobs.filters import search_dead_letters
-from jobs.lists import CARRIED_BY_JOB
 from jobs.models import DeadLetterQueue
+from jobs.queries.filters import search_dead_letters
+from jobs.queries.lists import CARRIED_BY_JOB
 
 SAME_FAILURE_SHOWN = 10
 

@@ -9,12 +9,12 @@ from django import forms
 from django.contrib.auth import get_user_model
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from jobs import operate
-from jobs.addressees import NOBODY_TOLD, addresses_to_tell
 from jobs.admin.payload_field import PayloadField
 from jobs.admin.refusals import refusals
-from jobs.filters import OPEN_RESOLUTIONS
 from jobs.models import DeadLetterQueue
+from jobs.operations import dead_letters
+from jobs.operations.escalation_recipients import NOBODY_TOLD, addresses_to_tell
+from jobs.queries.filters import OPEN_RESOLUTIONS
 from jobs.states import Priority, Resolution
 from tenants.admin.acts import Act, Answers, ReasonForm, TextAnswer
 from tenants.audit import Actor
@@ -108,7 +108,7 @@ class Reprocess(Decision):
     def perform(self, row: DeadLetterQueue, answers: Answers, by: Actor) -> None:
         """Start a new series of the job."""
         with refusals():
-            operate.reprocess(
+            dead_letters.reprocess(
                 row,
                 by=by,
                 payload=answers.get("payload"),
@@ -139,7 +139,7 @@ class Discard(Decision):
     def perform(self, row: DeadLetterQueue, answers: Answers, by: Actor) -> None:
         """Discard the dead letter."""
         with refusals():
-            operate.discard(row, answers["reason"], by=by)
+            dead_letters.discard(row, answers["reason"], by=by)
 
     def told(self, row: DeadLetterQueue) -> str:
         """Say that it is over."""
@@ -171,7 +171,7 @@ class Escalate(Decision):
     def perform(self, row: DeadLetterQueue, answers: Answers, by: Actor) -> None:
         """Escalate the dead letter."""
         with refusals():
-            operate.escalate(row, answers["reason"], to=answers["to"], by=by)
+            dead_letters.escalate(row, answers["reason"], to=answers["to"], by=by)
 
     def told(self, row: DeadLetterQueue) -> str:
         """Say who is asked."""

@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import QuerySet
 
 from jobs.admin.base import type_choices
-from jobs.clock import database_now
-from jobs.filters import OPEN_RESOLUTIONS, JobFilter, with_status
+from jobs.engine.database_time import database_now
+from jobs.queries.filters import OPEN_RESOLUTIONS, JobFilter, with_status
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 from tenants.admin.filters import (
     SPANS,

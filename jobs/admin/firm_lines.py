@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from django.db.models import Count, Min, Q, Sum
 from django.urls import reverse
 
-from jobs.ages import in_words
-from jobs.filters import OPEN_RESOLUTIONS
 from jobs.models import DeadLetterQueue, JobMinute, JobQueue
+from jobs.queries.durations import in_words
+from jobs.queries.filters import OPEN_RESOLUTIONS
+from jobs.queries.stats import WINDOW_MINUTES
 from jobs.states import IN_FLIGHT
-from jobs.stats import WINDOW_MINUTES
 from tenants.models import Firm
 
 FIRMS_SHOWN = 20

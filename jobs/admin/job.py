@@ -33,12 +33,12 @@ from jobs.admin.filters import (
 )
 from jobs.admin.job_acts import CancelJob, RetryJob
 from jobs.admin.timeline import headline, timeline
-from jobs.ages import in_words
-from jobs.clock import database_now
-from jobs.details import details_of
-from jobs.filters import search_jobs
-from jobs.lists import CARRIED
+from jobs.engine.database_time import database_now
 from jobs.models import JobQueue
+from jobs.queries.durations import in_words
+from jobs.queries.filters import search_jobs
+from jobs.queries.job_detail import details_of
+from jobs.queries.lists import CARRIED
 from jobs.states import Priority
 
 

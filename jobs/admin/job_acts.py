@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobs import operate
 from jobs.admin.refusals import refusals
 from jobs.models import JobQueue
+from jobs.operations import jobs
 from jobs.states import IN_FLIGHT, RETRYABLE, Status
 from tenants.admin.acts import Act, Answers, OptionalReasonForm
 from tenants.audit import Actor
@@ -41,7 +41,7 @@ class RetryJob(Act):
     def perform(self, row: JobQueue, answers: Answers, by: Actor) -> None:
         """Start a new series of the job."""
         with refusals():
-            operate.retry(row, by=by, reason=answers["reason"])
+            jobs.retry(row, by=by, reason=answers["reason"])
 
     def told(self, row: JobQueue) -> str:
         """Say that it waits again."""
@@ -80,7 +80,7 @@ class CancelJob(Act):
     def perform(self, row: JobQueue, answers: Answers, by: Actor) -> None:
         """Cancel the job, or ask its handler to stop."""
         with refusals():
-            operate.cancel(row, by=by, reason=answers["reason"])
+            jobs.cancel(row, by=by, reason=answers["reason"])
 
     def told(self, row: JobQueue) -> str:
         """Say whether it is over or was asked to stop."""

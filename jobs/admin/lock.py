@@ -14,7 +14,7 @@ from unfold.decorators import display
 from jobs.admin.base import age
 from jobs.admin.filters import FirmFilter
 from jobs.admin.lock_acts import ForceRelease
-from jobs.clock import database_now
+from jobs.engine.database_time import database_now
 from jobs.models import ConcurrencyLock
 from jobs.models.lock import JOB_HOLDER, held_at
 from tenants.admin.acts import ActingAdmin

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobs import operate
 from jobs.admin.refusals import refusals
 from jobs.models import ConcurrencyLock
+from jobs.operations import locks
 from tenants.admin.acts import Act, Answers
 from tenants.audit import Actor
 from tenants.models import Role
@@ -34,7 +34,7 @@ class ForceRelease(Act):
     def perform(self, row: ConcurrencyLock, answers: Answers, by: Actor) -> None:
         """Free the lock."""
         with refusals():
-            operate.force_release(row, answers["reason"], by=by)
+            locks.force_release(row, answers["reason"], by=by)
 
     def told(self, row: ConcurrencyLock) -> str:
         """Say that it is free."""

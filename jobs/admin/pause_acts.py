@@ -10,11 +10,11 @@ from django import forms
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from jobs import limits
 from jobs.admin.base import type_choices
 from jobs.admin.everywhere import FirmOrAllAct
 from jobs.admin.refusals import refusals
 from jobs.models import Pause
+from jobs.operations import limits
 from jobs.states import Category
 from tenants.access import Access
 from tenants.admin.acts import Answers, OptionalReasonForm, TextAnswer

@@ -8,9 +8,9 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from interfaces.strict_json import RepeatedKey, without_repeats
 from jobs.admin.base import pretty_json
-from jobs.masks import mask_secrets, spelled, unmask
-from tenants.strict_json import RepeatedKey, without_repeats
+from jobs.engine.masks import mask_secrets, spelled, unmask
 
 EDITOR_ROWS = 16
 

@@ -15,8 +15,8 @@ from unfold.decorators import display
 from jobs.admin.everywhere import FirmOrAllAdmin, where_in_words
 from jobs.admin.filters import FirmFilter, JobTypeFilter
 from jobs.admin.rate_limit_acts import ChangeLimit, ClearLimit, SetLimit, rate_in_words
-from jobs.ages import in_words
 from jobs.models import RateBucket, RateLimit
+from jobs.queries.durations import in_words
 
 
 @admin.register(RateLimit)

@@ -8,11 +8,11 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
-from jobs import limits
 from jobs.admin.base import type_choices
 from jobs.admin.everywhere import FirmOrAllAct, where_in_words
 from jobs.admin.refusals import refusals
 from jobs.models import RateLimit
+from jobs.operations import limits
 from tenants.access import Access
 from tenants.admin.acts import Answers, OptionalReasonForm
 from tenants.admin.firm_choice import FirmChoiceForm

@@ -16,10 +16,10 @@ from jobs.admin.filters import FirmFilter
 from jobs.admin.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
 from jobs.admin.schedule_forms import ChangeSchedule, NewSchedule
 from jobs.models import Schedule
+from jobs.queries.schedule_serializers import next_runs, timetable_in_words
 from jobs.registry import find
-from jobs.schedule_shape import next_runs, timetable_in_words
+from jobs.schedules.cron import TimetableInvalid, timetable_of
 from jobs.states import Priority, ScheduleTarget
-from jobs.timetable import TimetableInvalid
 from tenants.admin.list_acts import ListActingAdmin
 
 STATE_LABELS = {"runs": "success", "paused": "default", "fails": "danger"}
@@ -118,7 +118,7 @@ def _reach(row: Schedule) -> str:
 def _next_runs(row: Schedule) -> list[tuple[str, str]]:
     """Return the next runs by the clock of the schedule's zone, and how far off they are."""
     try:
-        zone = row.timetable().zone
+        zone = timetable_of(row).zone
     except TimetableInvalid:
         return []
     return [

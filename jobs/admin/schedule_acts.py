@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from jobs import registry, schedule
+from jobs import registry
 from jobs.admin.refusals import refusals
 from jobs.models import Schedule
+from jobs.operations import schedules
 from tenants.admin.acts import Act, Answers, OptionalReasonForm
 from tenants.audit import Actor
 
@@ -36,7 +37,7 @@ class RunSchedule(Act):
     def perform(self, row: Schedule, answers: Answers, by: Actor) -> None:
         """Enqueue the jobs of one run."""
         with refusals():
-            schedule.run_now(row, by=by, reason=answers["reason"])
+            schedules.run_now(row, by=by, reason=answers["reason"])
 
     def told(self, row: Schedule) -> str:
         """Say that it was run."""
@@ -67,7 +68,7 @@ class PauseSchedule(Act):
     def perform(self, row: Schedule, answers: Answers, by: Actor) -> None:
         """Pause it."""
         with refusals():
-            schedule.pause(row, by=by, reason=answers["reason"])
+            schedules.pause(row, by=by, reason=answers["reason"])
 
     def told(self, row: Schedule) -> str:
         """Say that it stands still."""
@@ -99,7 +100,7 @@ class ResumeSchedule(Act):
     def perform(self, row: Schedule, answers: Answers, by: Actor) -> None:
         """Resume it."""
         with refusals():
-            schedule.resume(row, by=by, reason=answers["reason"])
+            schedules.resume(row, by=by, reason=answers["reason"])
 
     def told(self, row: Schedule) -> str:
         """Say when it runs next."""

@@ -15,16 +15,16 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from jobs import schedule
 from jobs.admin.base import type_choices
 from jobs.admin.payload_field import PayloadField
 from jobs.admin.refusals import refusals
+from jobs.engine.masks import spelled
 from jobs.errors import ScheduleInvalid
-from jobs.masks import spelled
 from jobs.models import Schedule
+from jobs.models.schedule import MAX_CRON_LENGTH
+from jobs.operations import schedules
+from jobs.schedules.groups import group_names
 from jobs.states import MissedRuns, Priority, ScheduleTarget
-from jobs.targets import group_names
-from jobs.timetable import MAX_CRON_LENGTH
 from tenants.access import Access
 from tenants.admin.acts import Act, ActRefused, Answers, OptionalReasonForm
 from tenants.admin.firm_choice import FirmChoiceForm
@@ -115,7 +115,7 @@ class NewSchedule(ListAct):
         columns = dict(answers)
         owner = columns.pop("firm")
         with _faults_at_their_fields(NewScheduleForm):
-            made = schedule.create_schedule(
+            made = schedules.create_schedule(
                 firm=owner or Firm.objects.system(),
                 target=_target(columns["group_name"], everywhere=owner is None),
                 by=by,
@@ -157,7 +157,7 @@ class ChangeSchedule(Act):
         if columns["payload"] is None:
             del columns["payload"]
         with _faults_at_their_fields(ChangeScheduleForm):
-            schedule.change_schedule(row, by=by, reason=reason, **columns)
+            schedules.change_schedule(row, by=by, reason=reason, **columns)
 
     def told(self, row: Schedule) -> str:
         """Say that it was changed."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs.admin.base import END_LABELS, STATUS_LABELS
-from jobs.ages import in_words, since_in_words
-from jobs.details import JobDetails
 from jobs.models import Attempt, JobQueue
+from jobs.queries.durations import in_words, since_in_words
+from jobs.queries.job_detail import JobDetails
 from jobs.states import TERMINAL, Status
 
 _ENDINGS: dict[str, str] = {

@@ -14,8 +14,8 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.lists import running_jobs
 from jobs.models import Worker
+from jobs.queries.lists import running_jobs
 from jobs.states import WorkerState
 from tenants.admin.base import ReadOnlyAdmin, sees_all_firms
 

@@ -1,4 +1,4 @@
-"""What answers look like, for the OpenAPI schema; `jobs.shapes` builds them."""
+"""What answers look like, for the OpenAPI schema; `jobs.queries.serializers` builds them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from jobs.queries.stats import WINDOW_MINUTES
+from jobs.queries.why_waiting import WaitCode
 from jobs.states import (
     AttemptEnd,
     BreakerState,
@@ -18,8 +20,6 @@ from jobs.states import (
     ScheduleTarget,
     Status,
 )
-from jobs.stats import WINDOW_MINUTES
-from jobs.waiting import WaitCode
 
 
 def _word(words: type[StrEnum], **options: Any) -> serializers.ChoiceField:

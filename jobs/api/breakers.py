@@ -9,15 +9,15 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import operate
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import BreakerSerializer
 from jobs.api.requests import BreakerBody, BreakerQuery, ObligatoryReason
 from jobs.api.views import QueueView
-from jobs.limit_shapes import breaker_row
-from jobs.lists import list_breakers
 from jobs.models import CircuitBreaker
-from tenants.api.schema import operation, page_of
+from jobs.operations import breakers
+from jobs.queries.limit_serializers import breaker_row
+from jobs.queries.lists import list_breakers
 from tenants.models import Role
 
 _TAG = "circuit breakers"
@@ -58,7 +58,7 @@ class BreakerList(QueueView):
         """Open the breaker of a type for a firm."""
         body = self.get_body(BreakerBody)
         firm = self.firm_named(body.get("firm"), Role.OPERATOR)
-        operate.open_breaker(body["job_type"], firm, body["reason"], by=self.actor)
+        breakers.open_breaker(body["job_type"], firm, body["reason"], by=self.actor)
         rows = CircuitBreaker.objects.select_related("firm")
         return Response(breaker_row(rows.get(firm=firm, job_type=body["job_type"])))
 
@@ -80,5 +80,5 @@ class BreakerClose(QueueView):
         """Close the breaker."""
         rows = CircuitBreaker.objects.select_related("firm")
         breaker = self.get_row(rows, pk, Role.OPERATOR)
-        operate.close_breaker(breaker, self.get_body(ObligatoryReason)["reason"], by=self.actor)
+        breakers.close_breaker(breaker, self.get_body(ObligatoryReason)["reason"], by=self.actor)
         return Response(breaker_row(rows.get(pk=pk)))

@@ -11,18 +11,18 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import operate
+from interfaces.api.problems import Fault, Refusal
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import DeadLetterSerializer
 from jobs.api.requests import DeadLetterQuery, EscalateBody, ObligatoryReason, ReprocessBody
 from jobs.api.views import QueueView
-from jobs.filters import DeadLetterFilter
-from jobs.lists import dead_letters, list_dead_letters
 from jobs.models import DeadLetterQueue
-from jobs.shapes import DeadLetterRow, dead_letter_row
+from jobs.operations import dead_letters as operations
+from jobs.queries.filters import DeadLetterFilter
+from jobs.queries.lists import dead_letters, list_dead_letters
+from jobs.queries.serializers import DeadLetterRow, dead_letter_row
 from jobs.states import Category, DeadReason
-from tenants.api.problems import Fault, Refusal
-from tenants.api.schema import operation, page_of
 from tenants.models import Membership, Role
 
 _TAG = "dead letters"
@@ -107,7 +107,7 @@ class DeadLetterReprocess(DeadLetterView):
     def post(self, request: Request, pk: UUID) -> Response:
         """Reprocess the dead letter."""
         row = self.get_dead_letter(pk, Role.OPERATOR)
-        operate.reprocess(row, by=self.actor, **self.get_body(ReprocessBody))
+        operations.reprocess(row, by=self.actor, **self.get_body(ReprocessBody))
         return Response(self.show(pk))
 
 
@@ -126,7 +126,7 @@ class DeadLetterDiscard(DeadLetterView):
     def post(self, request: Request, pk: UUID) -> Response:
         """Discard the dead letter."""
         row = self.get_dead_letter(pk, Role.OPERATOR)
-        operate.discard(row, self.get_body(ObligatoryReason)["reason"], by=self.actor)
+        operations.discard(row, self.get_body(ObligatoryReason)["reason"], by=self.actor)
         return Response(self.show(pk))
 
 
@@ -150,7 +150,7 @@ class DeadLetterEscalate(DeadLetterView):
         body = self.get_body(EscalateBody)
         address = body.get("assigned_to")
         to = None if address is None else _member(row.firm_id, address)
-        operate.escalate(row, body["reason"], to=to, by=self.actor)
+        operations.escalate(row, body["reason"], to=to, by=self.actor)
         return Response(self.show(pk))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from interfaces.api.problems import Fault, Refusal
 from jobs.errors import (
     JobError,
     LimitInvalid,
@@ -12,7 +13,6 @@ from jobs.errors import (
     UnknownJob,
     WrongState,
 )
-from tenants.api.problems import Fault, Refusal
 
 _STATUS: dict[type[JobError], HTTPStatus] = {
     LimitInvalid: HTTPStatus.BAD_REQUEST,

@@ -10,19 +10,19 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import operate
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import JobDetailSerializer, JobRowSerializer
 from jobs.api.requests import JobQuery, OptionalReason
 from jobs.api.views import QueueView
-from jobs.details import details_of
-from jobs.filters import JobFilter
-from jobs.lists import list_jobs
-from jobs.masks import mask_secrets, mask_values
+from jobs.engine.masks import mask_secrets, mask_values
 from jobs.models import JobQueue
-from jobs.shapes import JobDetail, job_detail, job_row
+from jobs.operations import jobs
+from jobs.queries.filters import JobFilter
+from jobs.queries.job_detail import details_of
+from jobs.queries.lists import list_jobs
+from jobs.queries.serializers import JobDetail, job_detail, job_row
 from jobs.states import Category, Status
-from tenants.api.schema import operation, page_of
 from tenants.models import Role
 
 _TAG = "jobs"
@@ -106,7 +106,7 @@ class JobRetry(JobView):
         """Retry the job."""
         job = self.get_job(job_id, Role.OPERATOR)
         body = self.get_body(OptionalReason)
-        operate.retry(job, by=self.actor, reason=body["reason"])
+        jobs.retry(job, by=self.actor, reason=body["reason"])
         return Response(self.show(job_id))
 
 
@@ -132,6 +132,6 @@ class JobCancel(JobView):
         """Cancel the job."""
         job = self.get_job(job_id, Role.OPERATOR)
         body = self.get_body(OptionalReason)
-        now = operate.cancel(job, by=self.actor, reason=body["reason"])
+        now = jobs.cancel(job, by=self.actor, reason=body["reason"])
         over = now.status == Status.CANCELED
         return Response(self.show(job_id), HTTPStatus.OK if over else HTTPStatus.ACCEPTED)

@@ -9,16 +9,16 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import operate
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import LockSerializer
 from jobs.api.requests import LockQuery, ObligatoryReason
 from jobs.api.views import QueueView
-from jobs.filters import LockFilter
-from jobs.lists import held_locks, list_locks
-from jobs.shapes import lock_row
+from jobs.operations import locks
+from jobs.queries.filters import LockFilter
+from jobs.queries.lists import held_locks, list_locks
+from jobs.queries.serializers import lock_row
 from jobs.states import LockKind
-from tenants.api.schema import operation, page_of
 from tenants.models import Role
 
 _TAG = "locks"
@@ -67,5 +67,5 @@ class LockRelease(QueueView):
     def post(self, request: Request, pk: UUID) -> Response:
         """Release the lock."""
         lock = self.get_row(held_locks(), pk, Role.ADMIN)
-        operate.force_release(lock, self.get_body(ObligatoryReason)["reason"], by=self.actor)
+        locks.force_release(lock, self.get_body(ObligatoryReason)["reason"], by=self.actor)
         return Response(lock_row(lock))

@@ -9,15 +9,15 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import limits
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import PauseSerializer
 from jobs.api.requests import OptionalReason, PauseBody, PauseQuery
 from jobs.api.views import QueueView
-from jobs.limit_shapes import pause_row
-from jobs.lists import list_pauses
 from jobs.models import Pause
-from tenants.api.schema import operation, page_of
+from jobs.operations import limits
+from jobs.queries.limit_serializers import pause_row
+from jobs.queries.lists import list_pauses
 from tenants.models import Role
 
 _TAG = "pauses"

@@ -8,11 +8,11 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from interfaces.api.schema import operation
 from jobs.api.answers import QueueStatsSerializer
 from jobs.api.requests import FirmQuery
 from jobs.api.views import QueueView
-from jobs.stats import queue_stats
-from tenants.api.schema import operation
+from jobs.queries.stats import queue_stats
 
 
 class Queues(QueueView):

@@ -9,15 +9,15 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import limits
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import RateLimitSerializer
 from jobs.api.requests import OptionalReason, RateLimitBody, RateLimitQuery
 from jobs.api.views import QueueView
-from jobs.limit_shapes import rate_limit_row
-from jobs.lists import list_rate_limits
 from jobs.models import RateLimit
-from tenants.api.schema import operation, page_of
+from jobs.operations import limits
+from jobs.queries.limit_serializers import rate_limit_row
+from jobs.queries.lists import list_rate_limits
 from tenants.models import Role
 
 _TAG = "rate limits"

@@ -7,9 +7,19 @@ from typing import Any
 
 from rest_framework import serializers
 
-from jobs.enqueue import MAX_KEY_LENGTH
-from jobs.filters import OPEN
-from jobs.limits import LEAST_SECONDS, MOST
+from interfaces.api.serializers import (
+    FlagField,
+    MomentField,
+    NumberField,
+    QuerySerializer,
+    StrictSerializer,
+    TextField,
+    WholeNumberField,
+)
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from jobs.engine.enqueue import MAX_KEY_LENGTH
+from jobs.operations.limits import LEAST_SECONDS, MOST
+from jobs.queries.filters import OPEN
 from jobs.states import (
     Category,
     DeadReason,
@@ -19,16 +29,6 @@ from jobs.states import (
     Status,
     WorkerState,
 )
-from tenants.api.serializers import (
-    FlagField,
-    MomentField,
-    NumberField,
-    QuerySerializer,
-    StrictSerializer,
-    TextField,
-    WholeNumberField,
-)
-from tenants.context import MAX_CORRELATION_ID_LENGTH
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200

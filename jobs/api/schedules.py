@@ -10,16 +10,16 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import schedule as schedules
+from interfaces.api.schema import operation, page_of
 from jobs.api import examples
 from jobs.api.answers import ScheduleDetailSerializer, ScheduleRowSerializer
 from jobs.api.requests import OptionalReason, ScheduleQuery
 from jobs.api.views import QueueView
-from jobs.lists import list_schedules
-from jobs.masks import mask_secrets, mask_values
+from jobs.engine.masks import mask_secrets, mask_values
 from jobs.models import Schedule
-from jobs.schedule_shape import ScheduleDetail, schedule_detail, schedule_row
-from tenants.api.schema import operation, page_of
+from jobs.operations import schedules
+from jobs.queries.lists import list_schedules
+from jobs.queries.schedule_serializers import ScheduleDetail, schedule_detail, schedule_row
 from tenants.models import Role
 
 _TAG = "schedules"

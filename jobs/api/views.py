@@ -9,10 +9,10 @@ from django.contrib.auth.models import AbstractBaseUser
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.response import Response
 
+from interfaces.api.problems import Fault, Refusal
 from jobs.api.errors import refusal_of
 from jobs.errors import JobError
-from jobs.lists import CursorInvalid
-from tenants.api.problems import Fault, Refusal
+from jobs.queries.lists import CursorInvalid
 from tenants.api.views import FirmView
 from tenants.audit import Actor
 from tenants.models import Firm, Role

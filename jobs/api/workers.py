@@ -8,14 +8,14 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from interfaces.api.schema import operation, page_of
 from jobs.api.answers import WorkerSerializer
 from jobs.api.requests import WorkerQuery
 from jobs.api.views import QueueView
-from jobs.filters import WorkerFilter
-from jobs.lists import list_workers, running_jobs
-from jobs.shapes import worker_row
+from jobs.queries.filters import WorkerFilter
+from jobs.queries.lists import list_workers, running_jobs
+from jobs.queries.serializers import worker_row
 from jobs.states import Category, WorkerState
-from tenants.api.schema import operation, page_of
 
 
 class WorkerList(QueueView):

@@ -15,8 +15,8 @@ from jobs.benchmarks.ground import Ground
 from jobs.benchmarks.measures import percentile
 from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
 from jobs.engine.claim import claim
+from jobs.engine.fair_share import Turns
 from jobs.engine.release import release
-from jobs.engine.turns import Turns
 
 BATCH = 100
 # So often a claim is timed, fewer times when it is slow; the first few warm it up.

@@ -9,7 +9,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.benchmarks.rows import complete
 from jobs.engine.claim import Claim, claim
-from jobs.engine.turns import Turns
+from jobs.engine.fair_share import Turns
 
 
 class Server:

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 from jobs.doctor.finding import Finding, Severity
 from jobs.doctor.safely import fetch
 from jobs.engine.claim import claim
-from jobs.engine.turns import Turns
+from jobs.engine.fair_share import Turns
 
 BATCH = 100
 TABLE = "jobs_jobqueue"

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
-from jobs.ages import in_words
 from jobs.doctor.finding import Finding, Severity
 from jobs.doctor.safely import fetch
 from jobs.engine import dialects
-from jobs.filters import CLOCK_MARGIN
+from jobs.queries.durations import in_words
+from jobs.queries.filters import CLOCK_MARGIN
 
 NOTICE_SECONDS = 2.0
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Sum
 
-from jobs.clock import database_now
 from jobs.doctor.finding import Finding, Severity
 from jobs.doctor.safely import fetch, own_role
+from jobs.engine.database_time import database_now
 from jobs.models import Worker
 
 # Besides one for each handler: claiming, settling, heartbeat, maintenance, and LISTEN.

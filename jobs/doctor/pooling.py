@@ -12,7 +12,7 @@ from django.db import connection
 from jobs.conf import listen_database_url
 from jobs.doctor.finding import Finding, Severity
 from jobs.doctor.safely import TIME_LIMIT_SECONDS, fetch
-from jobs.engine.listening import listen_conninfo, main_conninfo
+from jobs.engine.listen_address import listen_conninfo, main_conninfo
 
 FULL_NOTIFICATION_QUEUE = 0.5
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.db import connection
 from psycopg import sql
 
-from jobs.ages import in_words
 from jobs.doctor.finding import Finding, Severity
 from jobs.doctor.safely import fetch, own_role
+from jobs.queries.durations import in_words
 
 # From then on it is an alert: the hot table has grown by a great many dead rows.
 ALERT_SECONDS = 300.0

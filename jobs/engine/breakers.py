@@ -17,9 +17,9 @@ from jobs.breaker import Breaker, Circuit
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.jsontext import to_json
+from jobs.engine.json_storage import to_json
+from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.engine.transactions import fetch, run
-from jobs.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.states import BreakerState
 
 # A firm's id and a type's name.

@@ -14,10 +14,10 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.dialects.base import Column, Dialect
 from jobs.engine.dialects.claiming import Claimable, Mark, Met, Share, Walk, named_sql
-from jobs.engine.gates import capped_firm_sql, claim_guard_sql, still_firm_sql
+from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, Line, Place, Turns
+from jobs.engine.limit_sql import capped_firm_sql, claim_guard_sql, still_firm_sql
 from jobs.engine.rounds import Round
 from jobs.engine.transactions import fetch_in_one_trip, in_transaction, in_trips
-from jobs.engine.turns import DEFAULT_WEIGHT, LEAST_WEIGHT, Line, Place, Turns
 from jobs.states import Priority
 
 # Other workers may take all that was seen before it is taken here: then there may be more behind.

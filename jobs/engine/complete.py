@@ -7,12 +7,12 @@ from typing import Any
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.freed import Freed
+from jobs.engine.outcomes import Completed
+from jobs.engine.released_capacity import Freed
 from jobs.engine.settle import write_outcomes
 from jobs.engine.settlement import Settlement
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.errors import LeaseLost
-from jobs.outcomes import Completed
 
 
 def complete(claim: Claim, result: Any, *, ran_seconds: float) -> Freed:

@@ -18,7 +18,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.insert import insert, set_off
-from jobs.engine.new_jobs import NewJob
+from jobs.engine.insert_sql import NewJob
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost

@@ -11,8 +11,8 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
+from jobs.engine.outcomes import Failure
 from jobs.engine.transactions import run
-from jobs.outcomes import Failure
 from jobs.states import AttemptEnd
 
 COUNTED = ("completed", "failed", "dlq", "canceled", "retried")

@@ -9,10 +9,10 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from jobs.engine import dialects
-from jobs.engine.admit import admit
+from jobs.engine.admission import admit
 from jobs.engine.dialects import Column
-from jobs.engine.freed import Freed
-from jobs.engine.new_jobs import NewJob, insert_sql, rows_sql
+from jobs.engine.insert_sql import NewJob, insert_sql, rows_sql
+from jobs.engine.released_capacity import Freed
 from jobs.engine.transactions import (
     fetch,
     in_transaction,

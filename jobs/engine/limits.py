@@ -14,9 +14,9 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
+from jobs.engine.demotion import park_type
 from jobs.engine.dialects import Column
 from jobs.engine.lookup import in_sight
-from jobs.engine.park import park_type
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.errors import ReasonMissing, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit

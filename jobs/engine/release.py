@@ -8,12 +8,12 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.gates import held_back_sql
-from jobs.engine.held import Held, held_by
 from jobs.engine.history import EndedAttempt, record
+from jobs.engine.in_flight import Held, held_by
+from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.locks import free_job_locks
+from jobs.engine.outcomes import Failure
 from jobs.engine.transactions import fetch, in_transaction
-from jobs.outcomes import Failure
 from jobs.states import AttemptEnd
 
 LOST_ANSWER = "the answer to its claim was lost"

@@ -13,12 +13,12 @@ from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.lookup import in_sight
+from jobs.engine.masks import mask_faults, mask_secrets, spelled
 from jobs.engine.resolve import resolve
 from jobs.engine.restart import Restart, restart
 from jobs.engine.retry import set_off
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import PayloadInvalid, ReasonMissing
-from jobs.masks import mask_faults, mask_secrets, spelled
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
 from jobs.states import Priority, Resolution
@@ -151,7 +151,7 @@ def escalate(
 ) -> int:
     """Mark the dead letter for somebody to look at and return its firm's id; it stays open.
 
-    The caller sends the notice: `jobs.operate.escalate` does both.
+    The caller sends the notice: `jobs.operations.jobs.escalate` does both.
 
     Raises:
         ReasonMissing: no reason given.

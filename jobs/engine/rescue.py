@@ -18,18 +18,18 @@ from uuid import UUID
 from jobs import registry
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
-from jobs.engine.bury import Death, bury
 from jobs.engine.dialects import Column
 from jobs.engine.fan_in import leave_fan_ins
-from jobs.engine.freed import Freed
-from jobs.engine.gates import held_back_sql
-from jobs.engine.held import Held, held_by
 from jobs.engine.history import Counted, EndedAttempt, count, record
+from jobs.engine.in_flight import Held, held_by
+from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.locks import free_job_locks
+from jobs.engine.open_dead_letter import Death, bury
+from jobs.engine.outcomes import Failure
+from jobs.engine.poison import end_by_death, is_suspect
+from jobs.engine.released_capacity import Freed
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.models.ids import unpack_ids
-from jobs.outcomes import Failure
-from jobs.poison import end_by_death, is_suspect
 from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, DeadReason, Status
 

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.gates import held_back_sql
+from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.transactions import fetch
 from jobs.errors import KeyHeld, WrongState
 from jobs.states import RETRYABLE

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs.engine.admit import admit
-from jobs.engine.freed import Freed
+from jobs.engine.admission import admit
 from jobs.engine.lookup import in_sight
+from jobs.engine.released_capacity import Freed
 from jobs.engine.resolve import close_as_reprocessed
 from jobs.engine.restart import Restart, Restarted, restart
 from jobs.engine.transactions import in_transaction

@@ -11,22 +11,22 @@ from collections.abc import Iterator, Sequence
 
 from django.db import DataError, IntegrityError, transaction
 
-from jobs.engine import completions, dialects
+from jobs.engine import dialects, fast_complete
 from jobs.engine.breakers import tally
-from jobs.engine.bury import Death, bury
 from jobs.engine.claim import Claim
-from jobs.engine.completions import completion_sql, row_of, started_sql
 from jobs.engine.dialects import Column
-from jobs.engine.ending import Ending, ending_of
 from jobs.engine.fan_in import leave_fan_ins
-from jobs.engine.freed import Freed
-from jobs.engine.gates import held_back_sql
+from jobs.engine.fast_complete import completion_sql, row_of, started_sql
 from jobs.engine.history import Counted, EndedAttempt, count, record
+from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.locks import free_job_locks
+from jobs.engine.open_dead_letter import Death, bury
+from jobs.engine.outcomes import Completed, DeadLettered, Failure, Retry
+from jobs.engine.released_capacity import Freed
 from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.transactions import fetch, in_transaction
+from jobs.engine.transition import Ending, ending_of
 from jobs.engine.wakeup import tell_settled
-from jobs.outcomes import Completed, DeadLettered, Failure, Retry
 from jobs.states import TERMINAL, AttemptEnd, DeadReason, Status
 
 # None is called as a returned column is: SQLite's RETURNING cannot say whose it means.
@@ -68,7 +68,7 @@ def _complete_plain(
 ) -> tuple[SettleReport, list[Settlement]]:
     """Write what is a plain completion; return what became of that, and all that is left."""
     now = time.monotonic()
-    written = completions.complete_plain([(*one[:3], one.begun_ago(now)) for one in settlements])
+    written = fast_complete.complete_plain([(*one[:3], one.begun_ago(now)) for one in settlements])
     if not written:
         return SettleReport(), list(settlements)
     done = [one.claim for one in settlements if one.claim.lease_token in written]
@@ -126,7 +126,7 @@ def _complete(settled: Sequence[tuple[Settlement, Completed]]) -> dict[int, Stat
         row_of(one.claim, outcome, one.ran_seconds, one.begun_ago(moment))
         for one, outcome in settled
     ]
-    rows, params = dialect.rows_sql("r", completions.COLUMNS, table, hot=True)
+    rows, params = dialect.rows_sql("r", fast_complete.COLUMNS, table, hot=True)
     completed = fetch(
         f"""
         UPDATE jobs_jobqueue AS j

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from jobs.engine.claim import Claim
-from jobs.engine.freed import Freed
-from jobs.outcomes import Outcome
+from jobs.engine.outcomes import Outcome
+from jobs.engine.released_capacity import Freed
 from jobs.states import Status
 
 

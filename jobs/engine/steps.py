@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.jsontext import to_json
+from jobs.engine.json_storage import to_json
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 class DeadLetterQueue(QueueModel):
     """One opening of a dead letter: a job of one series that will not be tried again by itself."""
+
+    # `jobs.operations.dead_letters`, set when the app is ready: models import nothing above them.
+    operations: ClassVar[Any]
 
     original_job = models.ForeignKey(
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="dead_letters"
@@ -99,17 +102,13 @@ class DeadLetterQueue(QueueModel):
         priority: int | None = None,
         note: str = "",
     ) -> None:
-        """Send the job round again: see `jobs.operate.reprocess`."""
-        from jobs.operate import reprocess
-
-        reprocess(self.pk, by=by, payload=payload, priority=priority, note=note)
+        """Send the job round again: see `jobs.operations.dead_letters.reprocess`."""
+        self.operations.reprocess(self.pk, by=by, payload=payload, priority=priority, note=note)
         self.refresh_from_db()
 
     def discard(self, reason: str, *, by: Actor | AbstractBaseUser | None = None) -> None:
-        """Give the job up for good: see `jobs.operate.discard`."""
-        from jobs.operate import discard
-
-        discard(self.pk, reason, by=by)
+        """Give the job up for good: see `jobs.operations.dead_letters.discard`."""
+        self.operations.discard(self.pk, reason, by=by)
         self.refresh_from_db()
 
     def escalate(
@@ -119,8 +118,6 @@ class DeadLetterQueue(QueueModel):
         to: AbstractBaseUser | None = None,
         by: Actor | AbstractBaseUser | None = None,
     ) -> None:
-        """Ask somebody to look: see `jobs.operate.escalate`."""
-        from jobs.operate import escalate
-
-        escalate(self.pk, reason, to=to, by=by)
+        """Ask somebody to look: see `jobs.operations.dead_letters.escalate`."""
+        self.operations.escalate(self.pk, reason, to=to, by=by)
         self.refresh_from_db()

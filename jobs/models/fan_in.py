@@ -6,10 +6,10 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.models.base import QueueModel
 from jobs.models.job import JobQueue
 from jobs.states import Category
-from tenants.context import MAX_CORRELATION_ID_LENGTH
 
 
 class FanIn(QueueModel):

@@ -15,10 +15,10 @@ from django.db.models import Case, Q, Value, When
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from interfaces.stored_json import StoredJSONField
 from jobs.states import Category, Priority, Status
-from tenants.context import MAX_CORRELATION_ID_LENGTH
 from tenants.models import FirmOwned, TenantManager
-from tenants.stored_json import StoredJSONField
 
 
 def _choices(words: type[Status] | type[Category]) -> list[tuple[str, str]]:

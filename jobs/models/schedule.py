@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
-from django.utils import timezone
 
+from interfaces.stored_json import StoredJSONField
 from jobs.models.base import QueueModel
 from jobs.states import MissedRuns, Priority, ScheduleTarget
-from jobs.timetable import MAX_CRON_LENGTH, Timetable, TimetableInvalid
-from tenants.stored_json import StoredJSONField
+
+MAX_CRON_LENGTH = 100
 
 
 class Schedule(QueueModel):
@@ -97,32 +95,13 @@ class Schedule(QueueModel):
     def __str__(self) -> str:
         return self.name
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save; a new row that names no slot gets its first one."""
-        self.claim_for_scope()
-        if getattr(self, "next_run_at", None) is None:
-            self.next_run_at = self.timetable().first_after(timezone.now())
-        super().save(*args, **kwargs)
-
-    def timetable(self) -> Timetable:
-        """Return when it is due.
-
-        Raises:
-            TimetableInvalid: cron expression, interval or zone cannot be read.
-        """
-        return Timetable(self.cron, self.interval_seconds, self.time_zone)
-
     def clean(self) -> None:
-        """Check the timetable and that target and group fit each other and the firm.
+        """Check that target and group fit each other and the firm.
 
         Raises:
             ValidationError: what is wrong, by field.
         """
         faults = {}
-        try:
-            self.timetable()
-        except TimetableInvalid as error:
-            faults[error.field] = str(error)
         if bool(self.group_name) != (self.target == ScheduleTarget.EVERY_MEMBER):
             faults["group_name"] = "goes with the target every_member, and with no other"
         if self.target == ScheduleTarget.EVERY_FIRM and not self.firm.is_system:

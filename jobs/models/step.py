@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Now
 
+from interfaces.stored_json import StoredJSONField
 from jobs.models.base import QueueModel
 from jobs.models.job import JobQueue
-from tenants.stored_json import StoredJSONField
 
 
 class JobStep(QueueModel):

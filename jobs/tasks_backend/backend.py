@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from jobs.enqueue import MAX_ATTEMPTS, enqueue
+from jobs.engine.enqueue import MAX_ATTEMPTS, enqueue
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, job_priority, payload_of
 from jobs.tasks_backend.framework import (
     BaseTaskBackend,

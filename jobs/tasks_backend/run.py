@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.context import JobContext
-from jobs.events import Event, subscribe
+from jobs.execution.context import JobContext
+from jobs.execution.events import Event, subscribe
 from jobs.states import Status
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, task_of
 from jobs.tasks_backend.framework import (

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
-from jobs.clock import database_now
-from jobs.engine.clock import stopped_at
+from jobs.engine.database_time import database_now
+from jobs.engine.frozen_time import stopped_at
 
 
 class Clock:

@@ -14,9 +14,9 @@ from django.db import models
 
 from jobs.engine.claim import Claim
 from jobs.engine.lookup import read_job
+from jobs.engine.outcomes import Completed, Outcome
 from jobs.engine.release import release
 from jobs.models import JobQueue
-from jobs.outcomes import Completed, Outcome
 from jobs.testing.enqueued import described
 from jobs.testing.run import Job, claimed_now, performed, settled, stored
 from tenants.scope import all_firms

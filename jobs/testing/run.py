@@ -15,23 +15,23 @@ from django.db import connection, transaction
 from django.test import TestCase
 from uuid_utils.compat import uuid7
 
-from jobs.context import Signals
-from jobs.engine.admit import admit
+from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim, claim_one
+from jobs.engine.enqueue import EnqueueResult, enqueue
+from jobs.engine.fair_share import Turns
 from jobs.engine.lookup import read_job
+from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Snoozed
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement
-from jobs.engine.turns import Turns
-from jobs.enqueue import EnqueueResult, enqueue
-from jobs.events import emit_attempts
-from jobs.executor import execute
+from jobs.execution.async_bridge import calls_stay_on_this_thread
+from jobs.execution.context import Signals
+from jobs.execution.events import emit_attempts
+from jobs.execution.executor import execute
 from jobs.models import JobQueue
-from jobs.outcomes import DeadLettered, Outcome, Released, Retry, Snoozed
+from jobs.queries.why_waiting import WaitCode, why_waiting
 from jobs.states import AttemptEnd, Status
-from jobs.threads import calls_stay_on_this_thread
-from jobs.waiting import WaitCode, why_waiting
-from jobs.worker.lookout import Lookout
 from jobs.worker.maintenance import Maintenance
+from jobs.worker.pending_work import Lookout
 from jobs.worker.state import WorkerState
 from tenants.scope import all_firms, current_scope
 

@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from enum import StrEnum
 from random import Random
 
-from jobs.context import Signals
 from jobs.engine.claim import Claim
+from jobs.engine.outcomes import Outcome
 from jobs.errors import JobTimeout
-from jobs.executor import execute, timed_out
-from jobs.outcomes import Outcome
+from jobs.execution.context import Signals
+from jobs.execution.executor import execute, timed_out
 
 
 class Stop(StrEnum):

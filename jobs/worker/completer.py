@@ -14,17 +14,17 @@ from collections.abc import Callable, Sequence
 
 from django.db import DatabaseError, connection
 
-from jobs.engine.admit import admit
+from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
-from jobs.engine.freed import Freed
+from jobs.engine.released_capacity import Freed
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.wakeup import wake
-from jobs.events import Event, emit
-from jobs.telemetry import SETTLE_SECONDS
+from jobs.execution.events import Event, emit
+from jobs.execution.telemetry import SETTLE_SECONDS
 from jobs.worker.database import AWAY, Outage, refresh_connection
+from jobs.worker.event_publisher import Teller
 from jobs.worker.state import WorkerState
-from jobs.worker.teller import Teller
 
 CAPACITY = 1000
 # Many, and how long to wait for how many more.

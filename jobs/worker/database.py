@@ -8,7 +8,7 @@ from random import Random
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from jobs.conf import lease_seconds
-from jobs.events import Event, emit
+from jobs.execution.events import Event, emit
 
 AWAY = (OperationalError, InterfaceError)
 FIRST_PAUSE_SECONDS = 0.1

@@ -19,11 +19,11 @@ from weakref import WeakSet
 
 from django.db import connection
 
-from jobs.context import Signals
 from jobs.engine.claim import Claim
+from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
-from jobs.executor import execute
-from jobs.outcomes import Outcome
+from jobs.execution.context import Signals
+from jobs.execution.executor import execute
 from jobs.worker.attempts import Attempt, Stop
 
 Task = asyncio.Task[Any]

@@ -19,8 +19,8 @@ from random import Random
 
 from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
-from jobs.executor import died, timed_out
-from jobs.outcomes import Outcome, Released
+from jobs.engine.outcomes import Outcome, Released
+from jobs.execution.executor import died, timed_out
 from jobs.worker.attempts import Attempt, Stop
 from jobs.worker.isolation_wire import Channel, pack_claim, read_outcome
 

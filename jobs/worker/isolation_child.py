@@ -16,15 +16,15 @@ from random import SystemRandom
 
 from jobs import registry
 from jobs.conf import isolated_memory_mb
-from jobs.context import Signals
 from jobs.engine.claim import Claim
-from jobs.outcomes import DeadLettered, Outcome, Retry
+from jobs.engine.outcomes import DeadLettered, Outcome, Retry
+from jobs.execution.context import Signals
 from jobs.worker.attempts import Attempt, OnThread, Stop
 from jobs.worker.database import refresh_connection
+from jobs.worker.die_with_parent import end_with_parent
 from jobs.worker.eventloop import EventLoop, OnLoop
 from jobs.worker.isolation import EXIT_OUT_OF_MEMORY
 from jobs.worker.isolation_wire import Channel, pack_outcome, read_claim
-from jobs.worker.parent import end_with_parent
 
 
 def main(handle: int) -> None:

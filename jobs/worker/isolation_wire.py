@@ -17,7 +17,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter
 
 from jobs.engine.claim import Claim
-from jobs.outcomes import Outcome
+from jobs.engine.outcomes import Outcome
 
 Message = dict[str, Any]
 

@@ -11,23 +11,23 @@ from uuid import UUID
 
 from django.db import DatabaseError, connection
 
-from jobs.clock import database_now
 from jobs.conf import lease_seconds
-from jobs.engine.admit import Sweep, admit, sweep
+from jobs.engine.admission import Sweep, admit, sweep
+from jobs.engine.database_time import database_now
+from jobs.engine.demotion import Parking, park
 from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
-from jobs.engine.outlook import Outlook
-from jobs.engine.park import Parking, park
+from jobs.engine.pending_work import Outlook
 from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
-from jobs.events import Event, emit, emit_rescued
+from jobs.execution.events import Event, emit, emit_rescued
 from jobs.worker.database import AWAY, Outage, refresh_connection
-from jobs.worker.lookout import Lookout
-from jobs.worker.patience import Patience
+from jobs.worker.long_transactions import SnapshotWatch
+from jobs.worker.pending_work import Lookout
+from jobs.worker.rescue_guard import Patience
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
-from jobs.worker.snapshots import SnapshotWatch
 from jobs.worker.state import WorkerState
 
 T = TypeVar("T")

@@ -18,23 +18,23 @@ from functools import partial
 from django.db import connection
 
 from jobs import registry
-from jobs.context import Signals
 from jobs.engine.claim import Claim
+from jobs.engine.outcomes import Released
 from jobs.engine.settlement import Settlement
-from jobs.outcomes import Released
+from jobs.execution.context import Signals
 from jobs.worker.attempts import Attempt, OnThread, Stop
-from jobs.worker.chunk import Chunk
+from jobs.worker.batch import Chunk
 from jobs.worker.completer import Completer
 from jobs.worker.database import Outage
 from jobs.worker.eventloop import EventLoop, OnLoop
 from jobs.worker.isolation import InProcess, IsolatedProcess
-from jobs.worker.line import Line
-from jobs.worker.pace import LARGEST_CHUNK, Pace
+from jobs.worker.prefetch_buffer import Line
+from jobs.worker.prefetch_policy import LARGEST_CHUNK, Pace
+from jobs.worker.quarantine import Suspects
 from jobs.worker.running import RunningHandlers
-from jobs.worker.seats import Seat, Seats
 from jobs.worker.started import Started
 from jobs.worker.state import WorkerState
-from jobs.worker.suspects import Suspects
+from jobs.worker.threads import Seat, Seats
 
 # Jobs of microseconds hardly wait for anything: more threads would stand in each other's way.
 MOST_LARGE_CHUNKS = 4

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jobs import registry
-from jobs.engine.schedule import note_unknown
 from jobs.engine.transactions import in_transaction
-from jobs.events import Event, emit
-from jobs.firing import GRACE_SECONDS, Fired, tick
-from jobs.shipped import store_shipped
+from jobs.execution.events import Event, emit
+from jobs.schedules.defaults import store_shipped
+from jobs.schedules.slots import note_unknown
+from jobs.schedules.tick import GRACE_SECONDS, Fired, tick
 
 TICK_SECONDS = 1.0
 NOTE_SECONDS = 60.0

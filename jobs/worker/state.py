@@ -11,10 +11,10 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
-from jobs.context import Flag
 from jobs.engine.claim import Claim
-from jobs.events import Event, emit
-from jobs.failures import class_path
+from jobs.execution.context import Flag
+from jobs.execution.events import Event, emit
+from jobs.execution.failures import class_path
 
 # The lease is trusted until this share of it is gone since the request that got it began.
 TRUSTED_SHARE = 0.8

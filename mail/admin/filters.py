@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from jobs.admin.filters import ChoiceFilter, Choices, FieldFilter
-from jobs.clock import database_now
+from jobs.engine.database_time import database_now
 from mail.models import (
     CATEGORY_CHOICES,
     ActionStatus,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jobs.context import JobContext
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
+from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox

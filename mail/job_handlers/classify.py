@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jobs.context import JobContext
+from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox

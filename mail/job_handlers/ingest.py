@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from jobs.context import JobContext
+from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.context import JobContext
+from jobs.execution.context import JobContext
 from jobs.registry import job
-from jobs.shipped import ship
+from jobs.schedules.defaults import ship
 from jobs.states import Category
 from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox

@@ -7,11 +7,11 @@ from typing import Any
 from django.db import models
 from django.db.models.functions import Now
 
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from mail.errors import AppendOnly
 from mail.models.account import MailAccount
 from mail.models.message import Message
 from mail.models.thread import MailThread
-from tenants.context import MAX_CORRELATION_ID_LENGTH
 from tenants.models import TenantModel
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from interfaces.correlation import current_correlation_id
 from mail.models import EventType, MailAccount, MailEvent, MailThread, Message
-from tenants.context import current_correlation_id
 
 
 def record_event(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from jobs.targets import Member, Reach, schedule_target
+from jobs.schedules.groups import Member, Reach, schedule_target
 from mail.models import MailAccount
 from mail.services.queueing import SYNC_TYPES, sync_key
 

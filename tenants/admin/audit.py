@@ -13,11 +13,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from interfaces.stored_json import presentable
 from tenants.admin.base import ReadOnlyAdmin, access_in, may_somewhere
 from tenants.admin.filters import SPANS, Choices, FieldFilter, FirmFilter, SpanFilter
 from tenants.audit import Door
 from tenants.models import AuditEntry, Role
-from tenants.stored_json import presentable
 
 
 class DoorFilter(FieldFilter):

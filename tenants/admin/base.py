@@ -8,8 +8,8 @@ from django.db.models import Model
 from django.http import Http404, HttpRequest
 from unfold.paginator import InfinitePaginator
 
+from interfaces.admin.closed_list import ClosedList
 from tenants.access import Access, access_of
-from tenants.admin.closed_list import ClosedList
 from tenants.models import Role
 from tenants.scope import current_scope
 

@@ -10,8 +10,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
+from interfaces.admin.closed_list import ParameterRefused
 from tenants.admin.base import sees_several_firms
-from tenants.admin.closed_list import ParameterRefused
 from tenants.models import Firm, Role
 from tenants.scope import require_scope
 

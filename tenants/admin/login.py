@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from tenants.addresses import address_of
+from interfaces.client_address import address_of
 from tenants.request_counts import count_request, give_back
 
 TRIES_PER_MINUTE = 20

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.admin.closed_list import ClosedList
+from interfaces.admin.closed_list import ClosedList
 from tenants.admin.filters import FlagFilter
 from tenants.audit import Actor, record_act
 from tenants.models import Firm

@@ -9,7 +9,7 @@ from rest_framework.exceptions import APIException, Throttled
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from tenants.addresses import address_of
+from interfaces.client_address import address_of
 from tenants.api.keys import Credential
 from tenants.request_counts import Count, count_request
 

@@ -21,10 +21,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from interfaces.api.serializers import NoQuery, QuerySerializer, StrictSerializer
 from tenants.access import Access, access_of
 from tenants.api.keys import Credential
 from tenants.api.permissions import IsMember
-from tenants.api.serializers import NoQuery, QuerySerializer, StrictSerializer
 from tenants.api.throttles import CallerThrottle, FirmThrottle, refused_too_often
 from tenants.models import Firm, FirmOwned, Role
 from tenants.scope import firm_scope

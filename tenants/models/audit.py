@@ -8,9 +8,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
+from interfaces.stored_json import StoredJSONField
 from tenants.errors import AppendOnly
 from tenants.models.base import TenantModel
-from tenants.stored_json import StoredJSONField
 
 
 class AuditEntry(TenantModel):

@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 from django.db import connection, transaction
 
-from jobs.engine.admit import sweep
+from jobs.engine.admission import sweep
 from jobs.queue import acquire_lock, enqueue, set_rate_limit
 from tenants.models import Firm
 from tenants.scope import all_firms

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tenants.api.throttles import CallerThrottle
 from tenants.models import Firm, Role
-from tests.api.conftest import Api, at, key_for
+from tests.jobs.api.conftest import Api, at, key_for
 
 pytestmark = [pytest.mark.req("O-01"), pytest.mark.django_db(transaction=True)]
 

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from jobs.clock import database_now
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
+from jobs.engine.database_time import database_now
+from jobs.engine.outcomes import Completed
 from jobs.engine.rescue import RescueReport, rescue
 from jobs.models import Worker
-from jobs.outcomes import Completed
 from jobs.states import Status
-from jobs.worker.patience import Patience
+from jobs.worker.rescue_guard import Patience
 from tests.queue_kit import finish, later, new_worker, take_started
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.poison import DEADLY
+from jobs.engine.poison import DEADLY
 from jobs.states import IN_FLIGHT, AttemptEnd, Status
 from tests.support.invariants import NOT_STARTED
 from tests.support.prefetch import claim_ahead

@@ -18,18 +18,18 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from jobs import operate
 from jobs.models import DeadLetterQueue, JobQueue, JobStep, Schedule
+from jobs.operations import jobs
 from jobs.registry import JobPayload, JobType, job
 from jobs.testing.run import drain
 from tenants.cli import EXIT_REFUSED
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
-from tests.admin.conftest import browser_of
-from tests.admin.pages import act_url, acts_on, now, submit
-from tests.api.conftest import Api, key_for
 from tests.job_rows import envelope, make_job, make_letter
-from tests.jobs.cli.conftest import Run, run
+from tests.jobs.admin.conftest import browser_of
+from tests.jobs.admin.pages import act_url, acts_on, now, submit
+from tests.jobs.api.conftest import Api, key_for
+from tests.jobs.management.conftest import Run, run
 
 __all__ = ["run"]
 
@@ -247,7 +247,7 @@ ACTS: dict[str, tuple[str, Act]] = {
 
 
 def sent_round_again(letter: DeadLetterQueue) -> JobQueue:
-    operate.retry(letter.original_job_id)
+    jobs.retry(letter.original_job_id)
     with all_firms("test"):
         found: JobQueue = JobQueue.objects.get(pk=letter.original_job_id)
         return found

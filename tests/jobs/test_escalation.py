@@ -10,10 +10,10 @@ from django.contrib.auth import get_user_model
 from django.core import mail
 from django.urls import reverse
 
-from jobs import operate
 from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
-from jobs.notices import send_escalation_notice
+from jobs.operations import dead_letters
+from jobs.operations.escalation_notice import send_escalation_notice
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 from tests.job_rows import make_job, make_letter
@@ -45,7 +45,7 @@ def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(
     member(firm, "off", is_active=False)
     member(firm, "dev", Role.DEVELOPER)
     member(other_firm, "eve")
-    operate.escalate(letter, "a customer waits")
+    dead_letters.escalate(letter, "a customer waits")
     assert send_escalation_notice(firm, letter.pk) == 2
     (sent,) = mail.outbox
     assert sorted(sent.to) == ["ann@example.org", "ben@example.org"]
@@ -57,7 +57,7 @@ def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(
 
 def test_an_assignee_alone_is_told(firm: Firm, letter: DeadLetterQueue) -> None:
     member(firm, "ann")
-    operate.escalate(letter, "look", to=member(firm, "ben", Role.VIEWER))
+    dead_letters.escalate(letter, "look", to=member(firm, "ben", Role.VIEWER))
     send_escalation_notice(firm, letter.pk)
     assert [sent.to for sent in mail.outbox] == [["ben@example.org"]]
 
@@ -70,14 +70,14 @@ def test_platform_staff_is_told_where_nobody_of_the_firm_has_an_address(
     member(firm, "off", is_active=False)
     mute = member(firm, "mute", email="")
     get_user_model().objects.create_superuser("root", email="root@example.org")
-    operate.escalate(letter, "look", to=mute if assigned else None)
+    dead_letters.escalate(letter, "look", to=mute if assigned else None)
     assert send_escalation_notice(firm, letter.pk) == 1
     assert [sent.to for sent in mail.outbox] == [["root@example.org"]]
 
 
 def test_an_escalation_that_tells_nobody_stands(firm: Firm, letter: DeadLetterQueue) -> None:
     member(firm, "mute", email="")
-    operate.escalate(letter, "look")
+    dead_letters.escalate(letter, "look")
     assert send_escalation_notice(firm, letter.pk) == 0
     with all_firms("test"):
         letter.refresh_from_db()

@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
-from jobs.outcomes import Outcome
+from jobs.engine.outcomes import Outcome
 from jobs.states import LIVE
 from mail.gmail.simulator.api import GmailSimulator
 from mail.llm.base import Category, Classification, MailContext

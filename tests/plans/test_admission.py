@@ -10,8 +10,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs.engine.admit import Sweep, admit, sweep
-from jobs.engine.freed import Freed, Strand
+from jobs.engine.admission import Sweep, admit, sweep
+from jobs.engine.released_capacity import Freed, Strand
 from jobs.engine.transactions import in_transaction, run
 from jobs.queue import set_rate_limit
 from jobs.states import Status

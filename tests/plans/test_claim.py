@@ -16,9 +16,9 @@ from jobs.benchmarks import rows
 from jobs.benchmarks.rows import Kind
 from jobs.engine import rounds
 from jobs.engine.claim import claim
+from jobs.engine.fair_share import Turns
 from jobs.engine.limits import Holds, pause
 from jobs.engine.transactions import fetch, in_transaction
-from jobs.engine.turns import Turns
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue_many
 from tenants.audit import Actor

@@ -12,12 +12,12 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from jobs.admin.dashboard import dashboard
-from jobs.details import details_of
-from jobs.filters import OPEN, DeadLetterFilter, JobFilter
-from jobs.lists import dead_letters, list_dead_letters, list_jobs
 from jobs.models import DeadLetterQueue, JobQueue
+from jobs.queries.filters import OPEN, DeadLetterFilter, JobFilter
+from jobs.queries.job_detail import details_of
+from jobs.queries.lists import dead_letters, list_dead_letters, list_jobs
+from jobs.queries.stats import queue_stats
 from jobs.states import Category, Resolution, Status
-from jobs.stats import queue_stats
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.benchmarks.seed import FIRMS, seed

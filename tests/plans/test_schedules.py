@@ -7,13 +7,13 @@ import json
 import pytest
 from django.db import connection
 
-from jobs.engine.schedule import take_due
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
+from jobs.schedules.slots import take_due
 from tenants.models import Firm
 from tenants.scope import all_firms
+from tests.jobs.schedules.kit import START
 from tests.queue_kit import table_rows
-from tests.schedules.kit import START
 from tests.support.plans import nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-01")]

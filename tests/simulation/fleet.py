@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 from jobs.conf import lease_seconds
-from jobs.worker.loop import WorkerLoop
 from jobs.worker.options import WorkerOptions
+from jobs.worker.worker import WorkerLoop
 from tests.simulation.isolated import Child
 from tests.simulation.scheduler import Process, Scheduler
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from jobs.context import Signals
 from jobs.engine.claim import Claim
-from jobs.executor import execute
-from jobs.outcomes import Outcome
+from jobs.engine.outcomes import Outcome
+from jobs.execution.context import Signals
+from jobs.execution.executor import execute
 from jobs.worker.attempts import Stop
 from jobs.worker.isolation import ProcessDied
 from tests.simulation.primitives import Event

@@ -21,7 +21,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from jobs.engine import wakeup
-from jobs.worker import listener, maintenance, pulse
+from jobs.worker import heartbeat, listener, maintenance
 from tests.simulation import primitives
 from tests.simulation.scheduler import Scheduler
 
@@ -30,7 +30,7 @@ from tests.simulation.scheduler import Scheduler
 PACE: dict[ModuleType, dict[str, float]] = {
     maintenance: {"SWEEP_SECONDS": 0.8, "EXPIRE_SECONDS": 4.0, "PARK_SECONDS": 2.0}
     | {"PROBE_SECONDS": 10.0, "FAN_IN_SECONDS": 10.0},
-    pulse: {"TICK_SECONDS": 0.2},
+    heartbeat: {"TICK_SECONDS": 0.2},
     # The data version of a database that nobody shares never changes.
     listener: {"DATA_VERSION_SECONDS": 1e6},
 }

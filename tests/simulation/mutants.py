@@ -11,12 +11,12 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError
 
-from jobs.engine import admit, heads, lease, release, rescue, settle
+from jobs.engine import admission, candidates, lease, release, rescue, settle
 from jobs.engine.dialects.claiming import Claimable
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.settlement import SettleReport
 from jobs.models.ids import ID_BYTES
-from jobs.worker import completer, loop, started, state
+from jobs.worker import completer, started, state, worker
 from jobs.worker.started import Started
 from jobs.worker.state import Lease
 from tests.support.mutation import Fault, Rewrite, Seen, Without, settle_without_fence
@@ -77,13 +77,13 @@ def drop_what_got_no_answer(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None
 
 def one_more_under_the_cap(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Count one too few of those that run."""
-    room = admit._room
+    room = admission._room
 
     def roomier(firm_id: int) -> int:
         seen.append("room")
         return room(firm_id) + 1
 
-    monkeypatch.setattr(admit, "_room", roomier)
+    monkeypatch.setattr(admission, "_room", roomier)
 
 
 def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
@@ -129,11 +129,11 @@ MUTANTS: dict[str, Fault] = {
     "starts noted by halves": note_less,
     "its own work called stale": Returns(settle, "_settled_before", {}),
     "outcome without an answer dropped": drop_what_got_no_answer,
-    "claim without an answer forgotten": Returns(loop, "release_lost", []),
+    "claim without an answer forgotten": Returns(worker, "release_lost", []),
     "lock slot kept on settle": Without(settle, "free_job_locks"),
     "lock slot kept on rescue": Without(rescue, "free_job_locks"),
-    "one slot too many": Rewrite(heads, "h.lock_limit", "1 + h.lock_limit"),
+    "one slot too many": Rewrite(candidates, "h.lock_limit", "1 + h.lock_limit"),
     "one more under the cap": one_more_under_the_cap,
-    "nobody sweeps": Returns(admit.Sweep, "step", 0),
+    "nobody sweeps": Returns(admission.Sweep, "step", 0),
     "claimed before its time": claim_early,
 }

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import OperationalError
 
-from jobs.clock import database_now
+from jobs.engine.database_time import database_now
 from jobs.errors import LimitInvalid, UnknownJob, WrongState
-from jobs.limits import pause
-from jobs.operate import cancel
+from jobs.operations.jobs import cancel
+from jobs.operations.limits import pause
 from jobs.queue import EnqueueSpec, enqueue_many
 from tenants.models import Firm
 from tests.simulation.fleet import Fleet

@@ -15,11 +15,11 @@ from uuid import UUID
 
 from django.db import connection
 
-from jobs import events
-from jobs.context import JobContext
-from jobs.events import Event
+from jobs.engine.poison import DEADLY
+from jobs.execution import events
+from jobs.execution.context import JobContext
+from jobs.execution.events import Event
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.poison import DEADLY
 from jobs.states import IN_FLIGHT, LIVE, DeadReason, Status
 from tenants.scope import all_firms
 from tests.simulation.fleet import Fleet

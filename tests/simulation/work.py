@@ -10,8 +10,8 @@ from random import Random
 
 from django.db import connection
 
-from jobs.context import JobContext
 from jobs.errors import Fatal, Snooze
+from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from tests.simulation.scheduler import Process, Scheduler

@@ -16,7 +16,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from jobs import events, registry
+from jobs import registry
+from jobs.execution import events
 from jobs.worker import isolation
 from tenants.models import Firm
 from tests.simulation.fleet import Fleet

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from schemathesis.core.result import Ok
 
     from tenants.models import Role
-    from tests.api.conftest import FirmRows
+    from tests.jobs.api.conftest import FirmRows
 
 REQUESTS = 20_000
 # Requests to one operation before the next has its turn.
@@ -80,7 +80,7 @@ def _ask_as(role: Role, wanted: int) -> int:
     from django.db import transaction
 
     from tenants.models import Firm
-    from tests.api.conftest import fill, key_for
+    from tests.jobs.api.conftest import fill, key_for
     from tests.support.fuzzing import schema
 
     report, begun = Report(role), time.monotonic()

@@ -118,7 +118,7 @@ def _children(parent: psutil.Process) -> list[psutil.Process]:
 
 def _add(firms: Sequence[int], rng: Random) -> int:
     """Store what comes in within a second."""
-    from jobs.enqueue import enqueue_for_firms
+    from jobs.engine.enqueue import enqueue_for_firms
     from jobs.queue import EnqueueSpec
 
     specs = []

@@ -13,7 +13,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from schemathesis.checks import CHECKS, load_all_checks
 
-from tests.api.conftest import FirmRows
+from tests.jobs.api.conftest import FirmRows
 
 load_all_checks()
 # What the schema allows may be refused all the same: a cursor nobody gave out, a payload that

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
-from jobs.context import JobContext
+from jobs.execution.context import JobContext
 
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 

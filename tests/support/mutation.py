@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.engine import completions, settle
+from jobs.engine import fast_complete, settle
 
 
 class Seen(list[str]):
@@ -64,5 +64,5 @@ class Without:
 
 def settle_without_fence(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Write outcomes whoever holds the job by now, on the short way and on the long one."""
-    for module in (settle, completions):
+    for module in (settle, fast_complete):
         Rewrite(module, FENCE)(monkeypatch, seen)

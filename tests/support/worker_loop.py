@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-from jobs.worker.loop import WorkerLoop
 from jobs.worker.options import WorkerOptions
+from jobs.worker.worker import WorkerLoop
 
 
 def worker_loop(

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from config.start import check_wall
 from tenants import rls
-from tests.doctor.kit import execute
+from tests.jobs.doctor.kit import execute
 from tests.queue_kit import table_rows
 from tests.support.databases import database_url, default_database, postgresql_only, sqlite_only
 from tests.support.workers import ROOT

@@ -21,8 +21,8 @@ from django.urls import reverse
 
 from tenants.models import Firm, Role, TenantManager
 from tenants.rls import firm_owned_tables
-from tests.admin.conftest import browser_of
-from tests.api.conftest import key_for
+from tests.jobs.admin.conftest import browser_of
+from tests.jobs.api.conftest import key_for
 from tests.support.bounds import unbounded
 from tests.tenants.canaries import FIRM_OWNED, TELLING_COUNT, Canaries, fill
 from tests.tenants.doors import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs import events, telemetry
-from jobs.events import Event, emit, subscribe
+from jobs.execution import events, telemetry
+from jobs.execution.events import Event, emit, subscribe
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jobs.engine.outcomes import Failure
 from jobs.errors import Retryable
-from jobs.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, failure_of
-from jobs.outcomes import Failure
+from jobs.execution.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, failure_of
 
 
 def raised(error: Exception, job_type: str = "sync") -> Failure:

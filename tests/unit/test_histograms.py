@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, generate_latest
 
-from jobs.histograms import BatchHistogram
+from jobs.execution.histograms import BatchHistogram
 
 BOUNDS = (0.005, 0.1, 1, 60)
 _numbers = count()

@@ -17,9 +17,9 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 
 from config.console import render_console
 from config.logging import FORBIDDEN_KEYS, configure_structlog, logging_config
-from jobs.events import PROBLEMS, Event, emit
-from jobs.telemetry import Lines as Many
-from tenants.context import correlation
+from interfaces.correlation import correlation
+from jobs.execution.events import PROBLEMS, Event, emit
+from jobs.execution.telemetry import Lines as Many
 
 Lines = Callable[[], list[dict[str, Any]]]
 

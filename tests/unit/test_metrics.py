@@ -10,8 +10,8 @@ import yaml
 from prometheus_client import REGISTRY
 
 from config.metrics import Figures, QueueCollector
-from jobs import telemetry
-from jobs.stats import CategoryStats, QueueStats
+from jobs.execution import telemetry
+from jobs.queries.stats import CategoryStats, QueueStats
 from tests.architecture.tree import ROOT
 
 pytestmark = pytest.mark.req("W-07", "O-05")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.redact import PLACE, redact
+from jobs.engine.redaction import PLACE, redact
 
 pytestmark = pytest.mark.req("J-13")
 

@@ -10,8 +10,8 @@ import pytest
 
 import jobs.errors
 import tenants.errors
+from jobs.engine.outcomes import Outcome
 from jobs.errors import EnqueueError, Fault, PayloadInvalid, Retryable, Snooze, UnknownJobType
-from jobs.outcomes import Outcome
 from jobs.states import (
     IN_FLIGHT,
     LIVE,

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from jobs.engine.clock import frozen_now
 from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
+from jobs.engine.frozen_time import frozen_now
 
 # Some SQL and its parameters.
 Statement = tuple[str, list[Any]]

@@ -12,9 +12,9 @@ from django.core.management.base import CommandError, CommandParser
 from jobs.benchmarks.ground import own_ground, refuse_company
 from jobs.benchmarks.scenario import Plan, report
 from jobs.benchmarks.scenarios import SCENARIOS
-from jobs.cli.arguments import count
-from jobs.cli.bench_table import print_report
-from jobs.cli.refusals import refusals
+from jobs.management.subcommands.arguments import count
+from jobs.management.subcommands.bench_table import print_report
+from jobs.management.subcommands.refusals import refusals
 from tenants.cli import JsonCommand
 
 EXIT_INTERRUPTED = 130

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobs.cli.breaker_verbs import CloseBreaker, ListBreakers, OpenBreaker
-from jobs.cli.verbs import VerbCommand
+from jobs.management.subcommands.breaker_verbs import CloseBreaker, ListBreakers, OpenBreaker
+from jobs.management.subcommands.verbs import VerbCommand
 
 
 class Command(VerbCommand):

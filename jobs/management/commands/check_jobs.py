@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.cli.find import id_column
 from jobs.engine.unreadable import Unreadable, unreadable_jobs
+from jobs.management.subcommands.find import id_column
 from tenants.cli import EXIT_REFUSED, JsonCommand
 
 

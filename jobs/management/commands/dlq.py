@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobs.cli.dead_letter_acts import Discard, Escalate, Reprocess
-from jobs.cli.dead_letter_list import ListDeadLetters
-from jobs.cli.dead_letter_show import ShowDeadLetter
-from jobs.cli.verbs import VerbCommand
+from jobs.management.subcommands.dead_letter_acts import Discard, Escalate, Reprocess
+from jobs.management.subcommands.dead_letter_list import ListDeadLetters
+from jobs.management.subcommands.dead_letter_show import ShowDeadLetter
+from jobs.management.subcommands.verbs import VerbCommand
 
 
 class Command(VerbCommand):

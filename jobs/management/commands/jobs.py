@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jobs.cli.job_acts import CancelJob, RetryJob
-from jobs.cli.job_enqueue import EnqueueJob
-from jobs.cli.job_list import ListJobs
-from jobs.cli.job_show import ShowJob
-from jobs.cli.job_stats import ShowStats
-from jobs.cli.job_why import WhyWaiting
-from jobs.cli.verbs import VerbCommand
+from jobs.management.subcommands.job_acts import CancelJob, RetryJob
+from jobs.management.subcommands.job_enqueue import EnqueueJob
+from jobs.management.subcommands.job_list import ListJobs
+from jobs.management.subcommands.job_show import ShowJob
+from jobs.management.subcommands.job_stats import ShowStats
+from jobs.management.subcommands.job_why import WhyWaiting
+from jobs.management.subcommands.verbs import VerbCommand
 
 
 class Command(VerbCommand):

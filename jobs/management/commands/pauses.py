@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobs.cli.pause_verbs import AddPause, ListPauses, ResumePause
-from jobs.cli.verbs import VerbCommand
+from jobs.management.subcommands.pause_verbs import AddPause, ListPauses, ResumePause
+from jobs.management.subcommands.verbs import VerbCommand
 
 
 class Command(VerbCommand):

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from jobs.doctor import Examination, Finding, Severity, examine, finding_row
-from jobs.shapes import iso
+from jobs.queries.serializers import iso
 from tenants.cli import EXIT_REFUSED, JsonCommand, printable
 from tenants.scope import all_firms
 

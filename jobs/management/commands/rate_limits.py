@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from jobs.cli.rate_limit_verbs import ClearRateLimit, ListRateLimits, SetRateLimit
-from jobs.cli.verbs import VerbCommand
+from jobs.management.subcommands.rate_limit_verbs import (
+    ClearRateLimit,
+    ListRateLimits,
+    SetRateLimit,
+)
+from jobs.management.subcommands.verbs import VerbCommand
 
 
 class Command(VerbCommand):

@@ -15,11 +15,11 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from jobs import VERSION, conf
 from jobs.states import Category
+from jobs.worker.die_with_parent import end_with_parent
 from jobs.worker.health import serve_health
-from jobs.worker.loop import WorkerLoop
 from jobs.worker.options import WorkerOptions
-from jobs.worker.parent import end_with_parent
 from jobs.worker.supervisor import WATCHED, Supervisor
+from jobs.worker.worker import WorkerLoop
 
 DEFAULT_GRACE_SECONDS = 25.0
 EXIT_REPLACE_ME = 75

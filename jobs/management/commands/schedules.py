@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobs.cli.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
-from jobs.cli.schedule_list import ListSchedules
-from jobs.cli.verbs import VerbCommand
+from jobs.management.subcommands.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
+from jobs.management.subcommands.schedule_list import ListSchedules
+from jobs.management.subcommands.verbs import VerbCommand
 
 
 class Command(VerbCommand):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from jobs import registry
-from jobs.engine.admit import sweep
+from jobs.engine.admission import sweep
+from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.errors import PayloadInvalid
 from jobs.models import DeadLetterQueue
-from jobs.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.queue import enqueue
 from jobs.states import Category, DeadReason
 from jobs.testing import run_job

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from interfaces.correlation import correlation
 from mail.errors import AppendOnly
 from mail.models import EventType, MailEvent
 from mail.services.events import record_event
-from tenants.context import correlation
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, stored
 

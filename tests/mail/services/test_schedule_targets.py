@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from jobs import shipped
-from jobs.engine.clock import stopped_at
-from jobs.firing import tick
+from jobs.engine.frozen_time import stopped_at
 from jobs.models import JobQueue, Schedule
-from jobs.shipped import store_shipped
+from jobs.schedules import defaults
+from jobs.schedules.defaults import store_shipped
+from jobs.schedules.tick import tick
 from mail.models import MailAccount
 from mail.services.accounts import open_account
 from mail.services.queueing import request_sync
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
-from tests.schedules.kit import MINUTE, START, jobs
+from tests.jobs.schedules.kit import MINUTE, START, jobs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-02", "M-04")]
 
@@ -35,14 +35,14 @@ def tick_after(minutes: int) -> list[JobQueue]:
 def test_the_shipped_schedules_and_their_settings(settings: object) -> None:
     assert {
         name: (declared.job_type, declared.payload, every())
-        for name, (declared, every) in shipped._shipped.items()
+        for name, (declared, every) in defaults._shipped.items()
         if declared.group_name == "mailbox"
     } == {
         "Sync mailboxes": ("sync", {}, 15 * 60),
         "Scan mailboxes in full": ("sync", {"force_full": True}, 3600),
     }
     settings.SYNC_FALLBACK_INTERVAL_MINUTES = 5  # type: ignore[attr-defined]  # pytest-django's settings
-    assert shipped._shipped["Sync mailboxes"][1]() == 300
+    assert defaults._shipped["Sync mailboxes"][1]() == 300
 
 
 def test_every_active_mailbox_of_an_active_firm_is_synced(

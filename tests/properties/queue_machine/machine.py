@@ -29,13 +29,13 @@ from hypothesis.strategies import (
 from jobs.engine import cancel as canceling
 from jobs.engine import reprocess as deciding
 from jobs.engine import retry as retrying
-from jobs.engine.admit import sweep
+from jobs.engine.admission import sweep
 from jobs.engine.claim import Claim
 from jobs.engine.expire import expire
+from jobs.engine.fair_share import Turns
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue_orphans
-from jobs.engine.turns import Turns
 from jobs.states import RETRYABLE
 from tenants.models import Firm
 from tests.properties.queue_machine import operators, tables, upkeep

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jobs import executor
-from jobs.engine import heads, lease, release, rescue, restart, retry, settle
+from jobs.engine import candidates, lease, release, rescue, restart, retry, settle
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import postgresql_claim, sqlite
-from jobs.engine.turns import Place, Turns
-from jobs.outcomes import DeadLettered, Failure, Outcome
+from jobs.engine.fair_share import Place, Turns
+from jobs.engine.outcomes import DeadLettered, Failure, Outcome
+from jobs.execution import executor
 from jobs.states import DeadReason
 from tests.support.mutation import FENCE, Fault, Rewrite, Seen, Without, settle_without_fence
 
@@ -72,7 +72,7 @@ MUTANTS: dict[str, Fault] = {
     ),
     "lock slot kept on settle": Without(settle, "free_job_locks"),
     "lock slot kept on rescue": Without(rescue, "free_job_locks"),
-    "one slot too many": Rewrite(heads, "h.lock_limit", "1 + h.lock_limit"),
+    "one slot too many": Rewrite(candidates, "h.lock_limit", "1 + h.lock_limit"),
     "cancel request lost on retry": Rewrite(
         settle, "AND j.cancel_requested_at IS NOT NULL", "AND j.cancel_requested_at IS NULL"
     ),

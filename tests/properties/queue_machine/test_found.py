@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine.turns import Turns
+from jobs.engine.fair_share import Turns
 from tenants.models import Firm
 from tests.properties.queue_machine.kinds import KINDS, Does
 from tests.properties.queue_machine.state import Job

@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from jobs.context import Signals
 from jobs.engine import release as releasing
 from jobs.engine import rescue as rescuing
-from jobs.engine.admit import admit
+from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
-from jobs.engine.clock import stopped_at
-from jobs.engine.freed import Freed
-from jobs.engine.held import held_by
+from jobs.engine.fair_share import Turns
+from jobs.engine.frozen_time import stopped_at
+from jobs.engine.in_flight import held_by
 from jobs.engine.insert import insert
+from jobs.engine.insert_sql import NewJob
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
-from jobs.engine.new_jobs import NewJob
+from jobs.engine.released_capacity import Freed
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement
 from jobs.engine.transactions import in_transaction, reading
-from jobs.engine.turns import Turns
 from jobs.errors import JobError
-from jobs.executor import died, execute
+from jobs.execution.context import Signals
+from jobs.execution.executor import died, execute
 from jobs.models.ids import pack_ids
 from tests.properties.queue_machine import tables, upkeep, work
 from tests.properties.queue_machine.invariants import check

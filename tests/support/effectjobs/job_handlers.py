@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from django.db import connection
 
-from jobs.context import JobContext
+from jobs.execution.context import JobContext
 from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy

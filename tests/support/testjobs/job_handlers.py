@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from jobs.context import JobContext
 from jobs.errors import Cancel, Retryable
+from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category

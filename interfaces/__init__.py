@@ -1,0 +1,1 @@
+"""What admin pages, REST views, commands and JSON columns are built from. Imports nothing of ours."""

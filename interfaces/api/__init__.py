@@ -1,0 +1,1 @@
+"""Base classes of REST views, and the shape of their errors."""

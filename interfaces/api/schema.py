@@ -1,0 +1,143 @@
+"""How operations are described in the OpenAPI schema, their refusals included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+)
+from rest_framework import serializers
+
+from interfaces.api.problems import PROBLEM_TYPE, Fault, problem
+from interfaces.api.serializers import QuerySerializer, StrictSerializer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+RETRY_AFTER = OpenApiParameter(
+    "Retry-After",
+    int,
+    OpenApiParameter.HEADER,
+    response=[HTTPStatus.TOO_MANY_REQUESTS.value],
+    description="Seconds until the next minute begins, and counting with it.",
+)
+
+# The code and the meaning of a refusal.
+_Meaning = tuple[str, str]
+
+# Every operation may answer with these, whatever it does.
+_ALWAYS: dict[HTTPStatus, _Meaning] = {
+    HTTPStatus.BAD_REQUEST: (
+        "invalid",
+        "A parameter or field is unknown, missing or wrong: errors names it.",
+    ),
+    HTTPStatus.UNAUTHORIZED: (
+        "not_authenticated",
+        "There is no API key and no session, or not a valid one.",
+    ),
+    HTTPStatus.FORBIDDEN: (
+        "permission_denied",
+        "The caller's role in the firm does not allow this.",
+    ),
+    HTTPStatus.NOT_FOUND: ("not_found", "There is no such thing in the caller's firms."),
+    HTTPStatus.NOT_ACCEPTABLE: (
+        "not_acceptable",
+        "The answer is JSON, and Accept asks for something else.",
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: (
+        "throttled",
+        "There were too many requests in this minute: Retry-After says how long it lasts.",
+    ),
+}
+_ACTS: dict[HTTPStatus, _Meaning] = {
+    HTTPStatus.CONFLICT: ("wrong_state", "Its state does not allow this; nothing was changed."),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("body_too_large", "The body is too large."),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
+        "unsupported_media_type",
+        "The body is not application/json.",
+    ),
+}
+
+
+class FaultSerializer(serializers.Serializer[Any]):
+    """One thing that is wrong with a request."""
+
+    field = serializers.CharField(
+        help_text="What it is about; empty for the request as a whole.", allow_blank=True
+    )
+    code = serializers.CharField(help_text="For programs; stays the same.")
+    message = serializers.CharField(help_text="For people; may change.")
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """Problem details (RFC 9457): every error has this shape."""
+
+    type = serializers.CharField(help_text="Always about:blank: code tells problems apart.")
+    title = serializers.CharField(help_text="The phrase of the HTTP status.")
+    status = serializers.IntegerField(help_text="The HTTP status.")
+    detail = serializers.CharField(help_text="What happened, for people.")
+    code = serializers.CharField(help_text="What happened, for programs.")
+    correlation_id = serializers.CharField(help_text="Finds the request in the logs.")
+    errors = FaultSerializer(  # type: ignore[assignment]  # DRF collects fields: no clash
+        many=True, help_text="Each fault of the request."
+    )
+
+
+def operation(
+    operation_id: str,
+    *,
+    tag: str,
+    summary: str,
+    description: str,
+    answers: Mapping[HTTPStatus, OpenApiResponse],
+    query: type[QuerySerializer] | None = None,
+    body: type[StrictSerializer] | None = None,
+    examples: Sequence[OpenApiExample] = (),
+) -> Callable[[F], F]:
+    """Describe a method of a view; the refusals every operation shares are added."""
+    acts = operation_id.rpartition("_")[2] not in {"list", "show"}
+    refusals = _ALWAYS | (_ACTS if acts else {})
+    responses: dict[Any, Any] = {status.value: answer for status, answer in answers.items()}
+    for status, meaning in refusals.items():
+        responses[status.value, PROBLEM_TYPE] = _refusal(status, *meaning)
+    return extend_schema(
+        operation_id=operation_id,
+        tags=[tag],
+        summary=summary,
+        description=description,
+        parameters=[RETRY_AFTER] if query is None else [RETRY_AFTER, query],
+        request=body,
+        responses=responses,
+        examples=list(examples),
+    )
+
+
+def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializer[Any]]:
+    """Return the serializer of a page of such rows."""
+    name = row.__name__.removesuffix("Serializer") + "Page"
+    fields = {
+        "__doc__": "A page of a list.",
+        "results": row(many=True),
+        "next": serializers.CharField(
+            allow_null=True, help_text="The cursor of the next page; null at the end."
+        ),
+    }
+    return type(name, (serializers.Serializer,), fields)
+
+
+def _refusal(status: HTTPStatus, code: str, meaning: str) -> OpenApiResponse:
+    fault = Fault("colour", "unknown_field", "This is not known here.")
+    faults = [fault] if status == HTTPStatus.BAD_REQUEST else []
+    example = OpenApiExample(
+        status.phrase,
+        response_only=True,
+        status_codes=[str(status.value)],
+        media_type=PROBLEM_TYPE,
+        value=problem(status, code, meaning, faults),
+    )
+    return OpenApiResponse(ProblemSerializer, description=meaning, examples=[example])

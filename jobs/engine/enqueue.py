@@ -1,0 +1,283 @@
+"""Stores new jobs: fills in the envelope, checks everything, hands over to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from interfaces.correlation import (
+    MAX_CORRELATION_ID_LENGTH,
+    current_correlation_id,
+    new_correlation_id,
+)
+from jobs import registry
+from jobs.engine.current_job import running_job
+from jobs.engine.insert import insert, insert_alone, insert_as_made, overlaps, set_off
+from jobs.engine.insert_sql import NewJob
+from jobs.engine.job_wait import wait_until_settled, wait_until_settled_async
+from jobs.engine.lookup import read_job
+from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
+from jobs.models import JobQueue
+from jobs.payload_validator import encode_payload, number_faults, parse_payload
+from jobs.registry import JobType
+from jobs.states import Priority
+from tenants.errors import MissingTenant
+from tenants.models import SYSTEM_SLUG, Firm
+from tenants.scope import current_scope
+
+# So many are stored while the next are checked.
+BATCH = 250
+MAX_KEY_LENGTH = 200
+MAX_ATTEMPTS = 32_767
+PRIORITIES = (min(Priority), max(Priority))
+
+
+@dataclass(frozen=True)
+class EnqueueSpec:
+    """One job to enqueue; the fields mean what they mean to `enqueue`."""
+
+    job_type: str
+    payload: Mapping[str, Any] | None = None
+    at: datetime | None = None
+    delay: timedelta | float | None = None
+    expires_at: datetime | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    lock_key: str | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    user: Any = None
+
+
+@dataclass(frozen=True)
+class EnqueueResult:
+    """What an enqueue led to: a new job, or the one that already holds the idempotency key."""
+
+    job_id: UUID
+    created: bool
+
+    @cached_property
+    def job(self) -> JobQueue:
+        """The job's row, read at the first look."""
+        return read_job(self.job_id)
+
+    def wait(self, timeout: float) -> JobQueue:
+        """Return the job's row once it is settled, in whatever status; `timeout` is in seconds.
+
+        Raises:
+            NotSettled: it was not within `timeout`. It is a TimeoutError, and the job goes on.
+            WrongPlace: in a transaction, where the job could never be seen to be settled; in a
+                handler, which would hold a worker: there, `ctx.enqueue_many(…, then=…)`.
+        """
+        return wait_until_settled(self.job_id, timeout)
+
+    async def wait_async(self, timeout: float) -> JobQueue:
+        """Return the job's row once it is settled: the twin of `wait` (`await` is taken)."""
+        return await wait_until_settled_async(self.job_id, timeout)
+
+
+def enqueue(
+    job_type: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    firm: Firm | int | None = None,
+    user: Any = None,
+    at: datetime | None = None,
+    delay: timedelta | float | None = None,
+    expires_at: datetime | None = None,
+    priority: int | None = None,
+    max_attempts: int | None = None,
+    lock_key: str | None = None,
+    idempotency_key: str | None = None,
+    correlation_id: str | None = None,
+) -> EnqueueResult:
+    """Store one job, in the caller's transaction when there is one: it rolls back with it.
+
+    `firm` defaults to the firm in scope, else the running job's, else the only firm. `at` is an
+    aware time, `delay` a timedelta or seconds, added by the database. `lock_key` and
+    `idempotency_key` override what the type declares.
+
+    Raises:
+        PayloadInvalid: the payload or an argument is refused; `errors` lists field, code, message.
+        MissingTenant: no firm given, none in scope, and there are several.
+    """
+    spec = EnqueueSpec(
+        job_type,
+        payload,
+        at=at,
+        delay=delay,
+        expires_at=expires_at,
+        priority=priority,
+        max_attempts=max_attempts,
+        lock_key=lock_key,
+        idempotency_key=idempotency_key,
+        correlation_id=correlation_id,
+        user=user,
+    )
+    return enqueue_many([spec], firm=firm)[0]
+
+
+def enqueue_many(
+    specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = None
+) -> list[EnqueueResult]:
+    """Store many jobs and return their results in the same order; all of them or none.
+
+    Raises:
+        PayloadInvalid: one of them is refused; nothing is stored.
+        MissingTenant: as `enqueue`.
+    """
+    if not specs:
+        return []
+    firm_id = firm_in_scope(firm)
+    return enqueue_for_firms([(firm_id, spec) for spec in specs])
+
+
+def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
+    """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
+    if len(specs) > BATCH and overlaps():
+        jobs, stored = insert_as_made(lambda: _batches(specs))
+    else:
+        jobs, stored = _insert(_new_jobs(specs))
+    transaction.on_commit(lambda: set_off(jobs), robust=True)
+    return [
+        EnqueueResult(job_id, created=job_id == job.job_id)
+        for job, job_id in zip(jobs, stored, strict=True)
+    ]
+
+
+def _batches(specs: Sequence[tuple[int, EnqueueSpec]]) -> Iterator[list[NewJob]]:
+    for start in range(0, len(specs), BATCH):
+        yield _new_jobs(specs[start : start + BATCH])
+
+
+def _new_jobs(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[NewJob]:
+    return [new_job(spec, firm_id) for firm_id, spec in specs]
+
+
+def _insert(jobs: list[NewJob]) -> tuple[list[NewJob], list[UUID]]:
+    if insert_alone(jobs):
+        return jobs, [job.job_id for job in jobs]
+    with transaction.atomic():
+        return jobs, insert(jobs)
+
+
+aenqueue = sync_to_async(enqueue)
+aenqueue_many = sync_to_async(enqueue_many)
+
+
+def firm_in_scope(firm: Firm | int | None) -> int:
+    """Return the id of `firm`, else of the firm in scope, the running job's, or the only one.
+
+    Raises:
+        MissingTenant: there are several firms and nothing says which.
+    """
+    if firm is not None:
+        return firm if isinstance(firm, int) else int(firm.pk)
+    scope = current_scope()
+    if scope is not None and scope.only_firm_id is not None:
+        return scope.only_firm_id
+    running = running_job()
+    if running is not None:
+        return running.firm_id
+    # Where nobody made firms, the reserved one is the only one.
+    firms = list(Firm.objects.exclude(slug=SYSTEM_SLUG).values_list("pk", flat=True)[:2])
+    if not firms:
+        return Firm.objects.system().pk
+    if len(firms) > 1:
+        raise MissingTenant("enqueue")
+    return firms[0]
+
+
+def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
+    """Check one job and return it as it will be stored.
+
+    Raises:
+        PayloadInvalid: it is refused.
+    """
+    declared = registry.get(spec.job_type)
+    payload = _with_envelope(declared, spec, firm_id)
+    text = encode_payload(declared, payload)
+    model = parse_payload(declared, text, firm_id)
+    lock_key = spec.lock_key
+    if lock_key is None and declared.lock_key is not None:
+        lock_key = declared.lock_key(model)
+    idempotency_key = spec.idempotency_key
+    if idempotency_key is None and declared.idempotency_key is not None:
+        idempotency_key = declared.idempotency_key(model)
+    running = running_job()
+    job = NewJob(
+        job_id=uuid7(),
+        firm_id=firm_id,
+        category=declared.category.value,
+        job_type=declared.name,
+        payload_version=str(payload["version"]),
+        payload=text,
+        correlation_id=model.correlation_id,
+        priority=Priority.NORMAL if spec.priority is None else spec.priority,
+        max_attempts=declared.retry.max_attempts
+        if spec.max_attempts is None
+        else spec.max_attempts,
+        user_id=getattr(spec.user, "pk", spec.user),
+        parent_id=running.job_id if running and running.firm_id == firm_id else None,
+        run_at=spec.at,
+        delay=_seconds(spec.delay),
+        expires_at=spec.expires_at,
+        lock_key=lock_key,
+        lock_limit=declared.lock_limit,
+        idempotency_key=idempotency_key,
+        once_only=declared.once_only,
+    )
+    faults = _argument_faults(job)
+    if faults:
+        raise PayloadInvalid(declared.name, faults)
+    return job
+
+
+def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[str, Any]:
+    """Fill in what the caller left out of the envelope; what the payload says itself stands."""
+    envelope = {
+        "tenant_id": firm_id,
+        "version": declared.version,
+        "correlation_id": spec.correlation_id or current_correlation_id() or new_correlation_id(),
+    }
+    if spec.payload is None:
+        return envelope
+    if not isinstance(spec.payload, Mapping):
+        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
+    return {**envelope, **spec.payload}
+
+
+def _seconds(delay: timedelta | float | None) -> float:
+    if delay is None:
+        return 0.0
+    return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+
+
+def _argument_faults(job: NewJob) -> list[Fault]:
+    faults = []
+    if not 1 <= len(job.correlation_id) <= MAX_CORRELATION_ID_LENGTH:
+        message = f"must have 1 to {MAX_CORRELATION_ID_LENGTH} characters"
+        faults.append(Fault("correlation_id", "wrong_length", message))
+    faults += number_faults("priority", job.priority, *PRIORITIES)
+    faults += number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
+    if not 0 <= job.delay <= LONGEST_WAIT_SECONDS:
+        message = f"must be from 0 to {LONGEST_WAIT_SECONDS:,} seconds"
+        faults.append(Fault("delay", "out_of_range", message))
+    if job.run_at is not None and job.delay:
+        faults.append(Fault("delay", "conflict", "give either at or delay"))
+    for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):
+        if moment is not None and moment.tzinfo is None:
+            faults.append(Fault(name, "naive_time", "must carry a time zone"))
+    for name, key in (("lock_key", job.lock_key), ("idempotency_key", job.idempotency_key)):
+        if key is not None and (not 1 <= len(key) <= MAX_KEY_LENGTH or "\x00" in key):
+            message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
+            faults.append(Fault(name, "wrong_length", message))
+    return faults

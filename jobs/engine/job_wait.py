@@ -1,0 +1,96 @@
+"""Waits until a job is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Event
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db import connection
+
+from jobs.engine.current_job import in_event_loop, running_job
+from jobs.engine.lookup import read_job
+from jobs.engine.wakeup import told_of
+from jobs.errors import NotSettled, WrongPlace
+from jobs.models import JobQueue
+from jobs.states import TERMINAL
+
+FIRST_PAUSE_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 1.0
+GROWTH = 1.5
+
+
+def wait_until_settled(job_id: UUID, timeout: float) -> JobQueue:
+    """Return the job's row once it is settled; `timeout` is in seconds.
+
+    Raises:
+        NotSettled: it was not within `timeout`.
+        WrongPlace: in a handler, a transaction or a coroutine.
+    """
+    if in_event_loop():
+        raise WrongPlace("this would block the event loop: use await result.wait_async(…)")
+    _refuse_in_handler()
+    told = Event()
+    with told_of(job_id, told.set):
+        for pause in _pauses(job_id, timeout):
+            told.clear()
+            job = _look(job_id)
+            if job is not None:
+                return job
+            told.wait(pause)
+    raise AssertionError("unreachable: the pauses end with an error")
+
+
+async def wait_until_settled_async(job_id: UUID, timeout: float) -> JobQueue:
+    """Return the job's row once it is settled; as `wait_until_settled`."""
+    _refuse_in_handler()
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    with told_of(job_id, lambda: loop.call_soon_threadsafe(told.set)):
+        for pause in _pauses(job_id, timeout):
+            told.clear()
+            job = await sync_to_async(_look)(job_id)
+            if job is not None:
+                return job
+            with suppress(TimeoutError):
+                await asyncio.wait_for(told.wait(), pause)
+    raise AssertionError("unreachable: the pauses end with an error")
+
+
+def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:
+    """Yield the seconds to pause after each look.
+
+    Raises:
+        NotSettled: the time is over.
+    """
+    deadline = time.monotonic() + timeout
+    pause = FIRST_PAUSE_SECONDS
+    left = timeout
+    while left > 0:
+        yield min(pause, left)
+        pause = min(pause * GROWTH, LONGEST_PAUSE_SECONDS)
+        left = deadline - time.monotonic()
+    yield 0.0
+    raise NotSettled(f"job {job_id} was not settled within {timeout:g} s")
+
+
+def _look(job_id: UUID) -> JobQueue | None:
+    """Return the job if it is settled."""
+    job = read_job(job_id)
+    if job.status in TERMINAL:
+        return job
+    if connection.in_atomic_block:
+        raise WrongPlace(
+            "inside a transaction the job could never be seen to be settled: wait after the commit"
+        )
+    return None
+
+
+def _refuse_in_handler() -> None:
+    if running_job() is not None:
+        raise WrongPlace(
+            "a handler that waits holds a worker: use ctx.enqueue_many(…, then=…) instead"
+        )

@@ -1,0 +1,74 @@
+"""What there is to do, asked in one statement: an idle worker costs the database one a second."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from jobs.engine import dialects
+from jobs.engine.claim import claimable
+from jobs.engine.dialects.claiming import Walk
+from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
+from jobs.engine.transactions import fetch, fetch_alone, reading
+from jobs.states import Priority
+
+
+class Outlook(NamedTuple):
+    """Whether there is something to claim, and something for each of the chores.
+
+    `waiting`: jobs to admit. `expiring`: jobs past their time. `limited`: something holds jobs
+    back. `broken`: a circuit breaker is not closed. `bereaved`: a worker looks dead. `scheduled`:
+    a schedule is due. `joining`: a fan-in is not complete.
+    """
+
+    claimable: bool
+    waiting: bool
+    expiring: bool
+    limited: bool
+    broken: bool
+    bereaved: bool
+    scheduled: bool
+    joining: bool
+
+
+def look(
+    categories: Collection[str] = (), job_types: Collection[str] = (), *, claims: bool = True
+) -> Outlook:
+    """Return the outlook of a worker for these categories and types; none means all.
+
+    Without `claims`, not whether there is something to claim, which is what takes long beside many
+    dead rows. No transaction may be open.
+    """
+    dialect = dialects.current()
+    wanted = claimable(categories, job_types)
+    walks = [Walk(priority.value, 0, 0) for priority in Priority] if claims else []
+    alone = dialect.outlook_sql(walks, wanted, _conditions())
+    if alone is not None:
+        return Outlook(*fetch_alone(*alone)[0])
+
+    def ask() -> Outlook:
+        has_work = bool(walks) and dialect.firms_with_work(walks, wanted, 1) is not None
+        (answers,) = fetch(f"SELECT {', '.join(_conditions())}", [])
+        return Outlook(has_work, *map(bool, answers))
+
+    return reading(ask)
+
+
+def _conditions() -> list[str]:
+    """Return the conditions of all but the first, in their order."""
+    now = dialects.current().now_sql()
+    return [
+        "EXISTS (SELECT 1 FROM jobs_jobqueue q WHERE q.waiting)",
+        (
+            "EXISTS (SELECT 1 FROM jobs_jobqueue q WHERE q.completed_at IS NULL"
+            f" AND q.expires_at <= {now} AND q.status = 'pending')"
+        ),
+        any_limit_sql(),
+        f"EXISTS (SELECT 1 FROM jobs_circuitbreaker b WHERE {NOT_CLOSED})",
+        (
+            "EXISTS (SELECT 1 FROM jobs_worker w"
+            f" WHERE w.dead_at IS NOT NULL OR w.lease_expires_at < {now})"
+        ),
+        f"EXISTS (SELECT 1 FROM jobs_schedule s WHERE s.enabled AND s.next_run_at <= {now})",
+        "EXISTS (SELECT 1 FROM jobs_faninmember)",
+    ]

@@ -1,0 +1,162 @@
+"""What a `def` handler can do with `ctx`."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from threading import Event
+from typing import Any, TypeVar
+
+from jobs.engine.enqueue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
+from jobs.engine.json_storage import NotStorable
+from jobs.engine.lease import still_held
+from jobs.engine.steps import find_step, save_progress, save_step
+from jobs.errors import Fatal, LeaseLost
+from jobs.execution.context.facts import JobFacts
+from jobs.execution.context.fan_out import Then, fan_out
+from jobs.execution.context.transaction import JobTransaction, completing
+
+T = TypeVar("T")
+
+LONGEST_NOTE = 200
+
+
+class JobCalls(JobFacts):
+    """Every call is a checkpoint.
+
+    It raises LeaseLost when the job is no longer this worker's, and Cancel when somebody asked the
+    job to stop.
+    """
+
+    @cached_property
+    def _fan_outs(self) -> Counter[str]:
+        """How often this attempt has fanned out to which type."""
+        return Counter()
+
+    def heartbeat(self) -> None:
+        """Make sure the job is still this worker's.
+
+        Raises:
+            LeaseLost: it is not; stop working.
+        """
+        self._checkpoint("aheartbeat")
+        if not still_held(self._claim):
+            raise self._lost()
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Show how far the job got: `fraction` from 0 to 1, `note` at most 200 characters.
+
+        Raises:
+            ValueError: `fraction` is out of range.
+            LeaseLost: the job is no longer this worker's.
+        """
+        self._checkpoint("aprogress")
+        if not 0 <= fraction <= 1:
+            raise ValueError("fraction must be from 0 to 1")
+        if not save_progress(self._claim, fraction, note[:LONGEST_NOTE]):
+            raise self._lost()
+
+    def step(self, name: str, function: Callable[..., T], *args: Any) -> T:
+        """Run `function(*args)` once in the job's life and return its result, stored as JSON.
+
+        The name is the step: whenever it comes again, in this attempt, after a retry, a rescue or
+        a reprocess, the stored result comes back without a call, whatever the function. A crash
+        between the call and the store repeats the call: make it idempotent, or write in
+        `ctx.transaction()`.
+
+        Raises:
+            LeaseLost: the job is no longer this worker's; the result was not stored.
+            Fatal: the result cannot be stored, and running the step again would not help.
+        """
+        stored = self._find_step(name)
+        if stored is not None:
+            result: T = stored[0]
+            return result
+        result = function(*args)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise TypeError(
+                "step() takes no async function: use await ctx.astep(…) in an async one"
+            )
+        self._save_step(name, result)
+        return result
+
+    def _find_step(self, name: str) -> tuple[Any] | None:
+        self._checkpoint("astep")
+        return find_step(self._claim, name)
+
+    def _save_step(self, name: str, result: object) -> None:
+        try:
+            kept = save_step(self._claim, name, result)
+        except NotStorable as error:
+            raise Fatal(f"step {name!r} returned a result that {error}") from error
+        if not kept:
+            raise self._lost()
+
+    def enqueue(
+        self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any
+    ) -> EnqueueResult:
+        """Enqueue a child of this job, for its firm; options as in `jobs.queue.enqueue`."""
+        self._checkpoint("aenqueue")
+        return enqueue(job_type, payload, firm=self.firm_id, **options)
+
+    def enqueue_many(
+        self, specs: Sequence[EnqueueSpec], *, then: Then | None = None
+    ) -> list[EnqueueResult]:
+        """Enqueue children of this job, for its firm.
+
+        `then`, a type and its payload, becomes one more child, once all these are settled:
+        completed, failed, canceled or dead-lettered; without any, at once. An existing job that
+        holds a child's idempotency key is waited for in its place. With `then` the call is a
+        step: repeated, it enqueues nothing and returns the same results. The first call with a
+        type is the same step in every attempt, so is the second, and so on.
+
+        Raises:
+            PayloadInvalid: one of them, or `then`, is refused; nothing is stored.
+            LeaseLost: the job is no longer this worker's; nothing is stored.
+        """
+        return self._enqueue_many(specs, then, self._fan_out_name(then))
+
+    def _enqueue_many(
+        self, specs: Sequence[EnqueueSpec], then: Then | None, name: str
+    ) -> list[EnqueueResult]:
+        self._checkpoint("aenqueue_many")
+        if then is None:
+            return enqueue_many(specs, firm=self.firm_id)
+        return fan_out(self._claim, name, specs, then)
+
+    def _fan_out_name(self, then: Then | None) -> str:
+        """Return the step that this call is: counted where it is called, not where it runs."""
+        job_type = "" if then is None else then[0]
+        self._fan_outs[job_type] += 1
+        return f"then:{job_type}:{self._fan_outs[job_type]}"
+
+    @contextmanager
+    def transaction(self) -> Iterator[JobTransaction]:
+        """Commit what the block writes, and the job's completion with `tx.result`, together.
+
+        The block runs with the firm in scope. Keep it short, without network: on SQLite nobody
+        else writes meanwhile. When it has committed, the job is over: what the handler does or
+        raises afterwards changes nothing.
+
+        Raises:
+            LeaseLost: the job is no longer this worker's, or was asked to stop; all is undone.
+            WrongPlace: another transaction is open; this one must be the outermost.
+            Fatal: `tx.result` cannot be stored.
+        """
+        self._checkpoint("run_in_transaction")
+        with self._completing(Event()) as tx:
+            yield tx
+
+    @contextmanager
+    def _completing(self, given_up: Event) -> Iterator[JobTransaction]:
+        def check() -> None:
+            self._check_lease()
+            if self.is_cancelled or given_up.is_set():
+                raise LeaseLost(f"job {self.job_id} was asked to stop: nothing was written")
+
+        with completing(self._claim, self._signals, self._begun, check) as tx:
+            yield tx

@@ -1,0 +1,92 @@
+"""`ctx`: the calls, and their twins for `async def` handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event
+from typing import Any, TypeVar, TypeVarTuple
+
+from jobs.engine.enqueue import EnqueueResult, EnqueueSpec
+from jobs.execution.async_bridge import in_database_thread
+from jobs.execution.context.calls import JobCalls
+from jobs.execution.context.fan_out import Then
+from jobs.execution.context.transaction import JobTransaction
+from tenants.models import Firm
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class JobContext(JobCalls):
+    """The running job's view of the queue.
+
+    A `def` handler calls, an `async def` handler awaits the twins. They do what their namesakes
+    do, on a few threads beside the event loop, in the context variables of the caller.
+    """
+
+    async def afirm(self) -> Firm:
+        """Return the job's firm; Fatal when it is gone."""
+        return await in_database_thread(lambda: self.firm)
+
+    async def aheartbeat(self) -> None:
+        """Make sure the job is still this worker's."""
+        await in_database_thread(self.heartbeat)
+
+    async def aprogress(self, fraction: float, note: str = "") -> None:
+        """Show how far the job got."""
+        await in_database_thread(self.progress, fraction, note)
+
+    async def astep(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Run `function(*args)` once in the job's life and return its result.
+
+        An `async def` function is awaited here. A plain one takes one of the few threads: let it
+        be short.
+        """
+        stored = await in_database_thread(self._find_step, name)
+        if stored is not None:
+            return stored[0]
+        if inspect.iscoroutinefunction(function):
+            result = await function(*args)
+        else:
+            result = await in_database_thread(function, *args)
+            if inspect.isawaitable(result):
+                result = await result
+        await in_database_thread(self._save_step, name, result)
+        return result
+
+    async def aenqueue(
+        self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any
+    ) -> EnqueueResult:
+        """Enqueue a child of this job, for its firm."""
+        return await in_database_thread(lambda: self.enqueue(job_type, payload, **options))
+
+    async def aenqueue_many(
+        self, specs: Sequence[EnqueueSpec], *, then: Then | None = None
+    ) -> list[EnqueueResult]:
+        """Enqueue children of this job, and `then` one more when all these are settled."""
+        name = self._fan_out_name(then)
+        return await in_database_thread(self._enqueue_many, specs, then, name)
+
+    async def run_in_transaction(
+        self, function: Callable[[JobTransaction, *Ts], T], *args: *Ts
+    ) -> T:
+        """Call the plain function `function(tx, *args)` inside `transaction()`; return its result.
+
+        It runs on one of the few threads. When the handler is stopped meanwhile, it rolls back.
+        """
+        if inspect.iscoroutinefunction(function):
+            raise TypeError("run_in_transaction() takes a plain function: nothing is awaited in it")
+        given_up = Event()
+
+        def work() -> T:
+            self._checkpoint("run_in_transaction")
+            with self._completing(given_up) as tx:
+                return function(tx, *args)
+
+        try:
+            return await in_database_thread(work)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise

@@ -1,0 +1,45 @@
+"""Enqueues children and the job that follows when they are settled, as one durable step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.engine import fan_in
+from jobs.engine.claim import Claim
+from jobs.engine.enqueue import EnqueueResult, EnqueueSpec, new_job
+from jobs.engine.insert import set_off
+from jobs.engine.steps import find_step
+
+# A job type and its payload.
+Then = tuple[str, Mapping[str, Any] | None]
+
+
+def fan_out(
+    claim: Claim, name: str, specs: Sequence[EnqueueSpec], then: Then
+) -> list[EnqueueResult]:
+    """Return what the step `name` led to; store it all when it has not run yet."""
+    stored = find_step(claim, name)
+    if stored is None:
+        results = _store(claim, name, specs, then)
+    else:
+        results = [EnqueueResult(UUID(job_id), created=created) for job_id, created in stored[0]]
+    return results
+
+
+def _store(
+    claim: Claim, name: str, specs: Sequence[EnqueueSpec], then: Then
+) -> list[EnqueueResult]:
+    job_type, payload = then
+    last = EnqueueSpec(job_type, payload, correlation_id=claim.correlation_id)
+    job = new_job(last, claim.firm_id)._replace(parent_id=claim.job_id)
+    children = [new_job(spec, claim.firm_id) for spec in specs]
+    stored = fan_in.fan_out(claim, name, children, job)
+    transaction.on_commit(lambda: set_off(children), robust=True)
+    return [
+        EnqueueResult(job_id, created=job_id == child.job_id)
+        for child, job_id in zip(children, stored, strict=True)
+    ]

@@ -1,0 +1,89 @@
+"""Commits a handler's own writes together with its job's completion."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from jobs.engine.admission import admit
+from jobs.engine.claim import Claim
+from jobs.engine.complete import complete
+from jobs.engine.json_storage import NotStorable, to_json
+from jobs.engine.released_capacity import Freed
+from jobs.engine.wakeup import wake
+from jobs.errors import Fatal, JobTimeout, WrongPlace
+from jobs.execution.context.signals import Signals
+from tenants.scope import firm_scope
+
+
+@dataclass
+class JobTransaction:
+    """What is said of the job when the block ends: its `result`, plain JSON; None means `{}`."""
+
+    result: Any = None
+
+
+@contextmanager
+def completing(
+    claim: Claim, signals: Signals, begun: float, check: Callable[[], None]
+) -> Iterator[JobTransaction]:
+    """Complete the job when the block ends, in the block's own transaction.
+
+    `begun` is when the handler started, by the monotonic clock; `check` raises when the job must
+    not complete any more. The engine's sight of all firms is not open to the block.
+    """
+    tx = JobTransaction()
+    try:
+        # A timeout that struck in the middle of a rollback would make SQLite commit instead.
+        with ExitStack() as shield, _outermost():
+            with firm_scope(claim.firm_id):
+                try:
+                    yield tx
+                finally:
+                    shield.enter_context(signals.shielded())
+            check()
+            result = storable_result(claim, tx.result)
+            freed = complete(claim, result, ran_seconds=time.monotonic() - begun)
+            transaction.on_commit(lambda: _hand_on(claim, freed), robust=True)
+    finally:
+        if signals.timed_out.is_set() and not isinstance(sys.exception(), JobTimeout):
+            raise JobTimeout
+
+
+def storable_result(claim: Claim, result: Any) -> Any:
+    """Return what is stored for what a handler gave as its result.
+
+    Raises:
+        Fatal: it cannot be stored.
+    """
+    if result is None:
+        return {}
+    try:
+        to_json(result)
+    except NotStorable as error:
+        raise Fatal(f"the handler of {claim.job_type} returned a result that {error}") from error
+    return result
+
+
+@contextmanager
+def _outermost() -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(transaction.atomic(durable=True))
+        except RuntimeError as error:
+            raise WrongPlace(
+                "ctx.transaction() must be the outermost transaction: leave the open one first"
+            ) from error
+        yield
+
+
+def _hand_on(claim: Claim, freed: Freed) -> None:
+    """Let those run that waited for what the job held."""
+    if admit(freed):
+        wake([claim.category])

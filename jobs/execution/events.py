@@ -1,0 +1,229 @@
+"""What the queue tells the world: a closed list of events, and one way to emit them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, get_args
+from uuid import UUID
+
+from jobs.engine.breakers import Switched, watch
+from jobs.engine.claim import Claim
+from jobs.engine.in_flight import Held
+from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
+from jobs.engine.rescue import RescueReport
+from jobs.engine.settlement import Settlement, SettleReport
+from jobs.execution import telemetry
+from jobs.execution.failures import class_path
+from jobs.states import BreakerState, Status
+
+
+class Event(StrEnum):
+    """The name of each event, as it stands in the log."""
+
+    ATTEMPT_FINISHED = "job.attempt_finished"
+    ATTEMPT_STALE = "job.attempt_stale"
+    FAILED_AFTER_COMPLETION = "job.failed_after_completion"
+    HANDLER_STUCK = "job.handler_stuck"
+    ISOLATION_FAILED = "job.isolation_failed"
+    JOB_GIVEN_UP = "job.given_up"
+    JOBS_RESCUED = "jobs.rescued"
+    JOBS_RELEASED = "jobs.released"
+    WORKER_STARTED = "worker.started"
+    WORKER_STOPPING = "worker.stopping"
+    WORKER_STOPPED = "worker.stopped"
+    WORKER_BROKEN = "worker.broken"
+    WORKER_MARKED_DEAD = "worker.marked_dead"
+    DATABASE_AWAY = "worker.database_away"
+    DATABASE_BACK = "worker.database_back"
+    MAINTENANCE_FAILED = "worker.maintenance_failed"
+    BREAKER_OPENED = "breaker.opened"
+    BREAKER_CLOSED = "breaker.closed"
+    SNAPSHOT_PINNED = "database.snapshot_pinned"
+    SCHEDULE_RAN = "schedule.ran"
+    SCHEDULE_SKIPPED = "schedule.skipped"
+    SCHEDULE_FAILED = "schedule.failed"
+    SUBSCRIBER_FAILED = "subscriber_failed"
+
+
+PROBLEMS = frozenset(
+    {
+        Event.ATTEMPT_STALE,
+        Event.FAILED_AFTER_COMPLETION,
+        Event.HANDLER_STUCK,
+        Event.ISOLATION_FAILED,
+        Event.JOB_GIVEN_UP,
+        Event.WORKER_BROKEN,
+        Event.WORKER_MARKED_DEAD,
+        Event.DATABASE_AWAY,
+        Event.MAINTENANCE_FAILED,
+        Event.BREAKER_OPENED,
+        Event.SNAPSHOT_PINNED,
+        Event.SCHEDULE_FAILED,
+        Event.SUBSCRIBER_FAILED,
+    }
+)
+
+
+# The word for each outcome in the line of an attempt.
+OUTCOMES = {outcome: outcome.__name__.lower() for outcome in get_args(Outcome)}
+
+_MEASURED = {
+    Event.ATTEMPT_STALE: telemetry.measure_stale,
+    Event.JOBS_RESCUED: telemetry.measure_rescue,
+    Event.BREAKER_OPENED: telemetry.measure_opening,
+}
+
+Subscriber = Callable[[Mapping[str, Any]], None]
+_subscribers: dict[Event, list[Subscriber]] = defaultdict(list)
+
+
+def subscribe(event: Event, subscriber: Subscriber) -> None:
+    """Call `subscriber` with the fields of each such event, in the thread that emits it.
+
+    That is mostly a worker's own thread: be quick. An error is logged and stops nothing.
+    """
+    _subscribers[event].append(subscriber)
+
+
+def emit(event: Event, **fields: Any) -> None:
+    """Tell every subscriber. Fields are ids, names, counts and seconds: never payload or text."""
+    telemetry.log(event.value, fields, problem=event in PROBLEMS)
+    measure = _MEASURED.get(event)
+    if measure is not None:
+        measure(fields)
+    _tell(event, fields)
+
+
+def _tell(event: Event, fields: Mapping[str, Any]) -> None:
+    for subscriber in _subscribers.get(event, ()):
+        try:
+            subscriber(fields)
+        except Exception as error:  # noqa: BLE001 - it must not take the worker down
+            failed = {"to": event.value, "error_class": class_path(error)}
+            telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
+
+
+def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
+    """Tell how these attempts ended, now that it is stored."""
+    stale = {claim.lease_token for claim in report.stale}
+    finished = []
+    for claim, ended, ran_seconds, _ in batch:
+        outcome = ended
+        before = report.before.get(claim.lease_token)
+        if before is Status.COMPLETED and not isinstance(outcome, Completed):
+            # Completed by `ctx.transaction()`: what the handler did after that changes nothing.
+            error = {"error_class": _error_class(outcome), "job_id": str(claim.job_id)}
+            emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
+            outcome = Completed(None)
+        fields = _line(
+            claim,
+            OUTCOMES[type(outcome)],
+            status=report.statuses.get(claim.job_id, before),
+            error_class=_error_class(outcome),
+            ran_seconds=ran_seconds,
+        )
+        if claim.lease_token in stale:
+            emit(Event.ATTEMPT_STALE, **fields)
+        else:
+            finished.append(fields)
+    _emit_finished(finished)
+
+
+def emit_rescued(report: RescueReport) -> None:
+    """Tell what a rescue took back, and how the attempts of the dead worker ended."""
+    emit(
+        Event.JOBS_RESCUED,
+        workers=report.workers,
+        rescued=report.rescued,
+        dead_lettered=report.buried,
+    )
+    _emit_finished(
+        [
+            _line(
+                one.job,
+                "rescued",
+                status=one.status,
+                error_class=one.error_class,
+                ran_seconds=one.job.ran_seconds,
+            )
+            for one in report.attempts
+        ]
+    )
+    for job, status in report.ended:
+        emit(
+            Event.JOB_GIVEN_UP,
+            job_id=str(job.job_id),
+            job_type=job.job_type,
+            tenant_id=job.firm_id,
+            status=status,
+        )
+
+
+def emit_released(claims: Sequence[Claim | Held]) -> None:
+    """Tell that these claims were given back before their handlers started."""
+    if claims:
+        emit(Event.JOBS_RELEASED, jobs=len(claims))
+        _emit_finished(
+            [
+                _line(claim, "released", status=Status.PENDING, error_class=None, ran_seconds=None)
+                for claim in claims
+            ]
+        )
+
+
+def _line(
+    claim: Claim | Held,
+    outcome: str,
+    *,
+    status: Status | None,
+    error_class: str | None,
+    ran_seconds: float | None,
+) -> dict[str, Any]:
+    """Return the fields of an attempt's line: the same, however it ended."""
+    return {
+        "job_type": claim.job_type,
+        "job_id": str(claim.job_id),
+        "tenant_id": claim.firm_id,
+        "category": claim.category,
+        "correlation_id": claim.correlation_id,
+        "attempt": claim.attempts,
+        "outcome": outcome,
+        "status": status,
+        "error_class": error_class,
+        "wait_s": round(claim.waited_seconds, 4),
+        "run_s": round(ran_seconds or 0.0, 4),
+        "worker_id": _spelled(claim.worker_id),
+    }
+
+
+@lru_cache(maxsize=64)
+def _spelled(worker_id: UUID) -> str:
+    """Return the id as text; nearly all lines name one and the same worker."""
+    return str(worker_id)
+
+
+def _emit_finished(lines: Sequence[dict[str, Any]]) -> None:
+    telemetry.log_many(Event.ATTEMPT_FINISHED.value, lines)
+    telemetry.measure_attempts(lines)
+    if Event.ATTEMPT_FINISHED in _subscribers:
+        for fields in lines:
+            _tell(Event.ATTEMPT_FINISHED, fields)
+
+
+def _error_class(outcome: Outcome) -> str | None:
+    return outcome.failure.error_class if isinstance(outcome, Retry | DeadLettered) else None
+
+
+def _emit_switched(breaker: Switched) -> None:
+    of_breaker = {"job_type": breaker.job_type, "tenant_id": breaker.firm_id}
+    if breaker.state is BreakerState.OPEN:
+        why = {"fingerprint": breaker.fingerprint, "trips": breaker.trips}
+        emit(Event.BREAKER_OPENED, **of_breaker, **why)
+    elif breaker.state is BreakerState.CLOSED:
+        emit(Event.BREAKER_CLOSED, **of_breaker)
+
+
+watch(_emit_switched)

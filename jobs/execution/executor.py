@@ -1,0 +1,160 @@
+"""One claim in, one outcome out; never raises for a handler's error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from interfaces.correlation import correlation
+from jobs import registry
+from jobs.conf import unknown_type_grace_seconds
+from jobs.engine.claim import Claim
+from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.outcomes import (
+    Canceled,
+    Completed,
+    DeadLettered,
+    Failure,
+    Outcome,
+    Released,
+    Retry,
+    Snoozed,
+)
+from jobs.engine.poison import end_by_death
+from jobs.engine.redaction import redact
+from jobs.engine.unknown_type_history import Parking, parked
+from jobs.errors import (
+    Cancel,
+    Fatal,
+    JobTimeout,
+    LeaseLost,
+    PayloadInvalid,
+    Retryable,
+    Snooze,
+    UnknownJobType,
+)
+from jobs.execution.context import JobContext, Signals, storable_result
+from jobs.execution.failures import failure_of, fingerprint
+from jobs.payload_validator import parse_payload
+from jobs.registry import JobType
+from jobs.retry import RetryPolicy
+from jobs.states import DeadReason
+
+# Runs a coroutine to its end, in the context variables of its caller, and returns its result.
+RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
+
+UNKNOWN_FIRST_DELAY_SECONDS = 5.0
+UNKNOWN_MAX_DELAY_SECONDS = 300.0
+
+
+def execute(
+    claim: Claim, *, rng: Random, signals: Signals, run_async: RunAsync = asyncio.run
+) -> Outcome:
+    """Run the claimed job's handler, an `async def` by `run_async`; say how the attempt ended."""
+    declared = registry.find(claim.job_type)
+    with (
+        correlation(claim.correlation_id),
+        running_as(RunningJob(claim.job_id, claim.firm_id)),
+    ):
+        try:
+            if declared is None or not declared.reads(claim.payload_version):
+                return _unknown(claim, declared)
+            if claim.cancel_requested:
+                return Canceled("canceled before it started")
+            return _run(claim, declared, JobContext(claim, signals), run_async)
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+            return _outcome_of(error, claim, declared, rng)
+
+
+def timed_out(claim: Claim, *, rng: Random, message: str = "") -> Outcome:
+    """Say how the attempt ended when its handler could not be made to; `message` if not so late."""
+    error = JobTimeout(message) if message else _timeout(claim)
+    return _outcome_of(error, claim, registry.find(claim.job_type), rng)
+
+
+def died(claim: Claim, how: str, *, rng: Random) -> Outcome:
+    """Say how the attempt ended whose own process died; `how` names the exit code or signal."""
+    declared = registry.find(claim.job_type)
+    failure = Failure(
+        "ProcessDied",
+        f"its process died: {how}",
+        fingerprint=fingerprint(claim.job_type, "ProcessDied", "", how),
+    )
+    reason = end_by_death(
+        deaths=claim.deaths, attempts=claim.attempts, max_attempts=claim.max_attempts
+    )
+    if reason is not None:
+        return _dead(reason, failure, declared, died=True)
+    policy = declared.retry if declared else RetryPolicy()
+    return Retry(policy.delay_seconds(claim.attempts, rng), failure, died=True)
+
+
+def _timeout(claim: Claim) -> JobTimeout:
+    declared = registry.find(claim.job_type)
+    seconds = f" after {declared.timeout_seconds:g} seconds" if declared else ""
+    return JobTimeout(f"timed out{seconds}")
+
+
+def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) -> Outcome:
+    try:
+        payload = parse_payload(declared, claim.payload, claim.firm_id)
+    except PayloadInvalid as error:
+        return _dead(DeadReason.INVALID_PAYLOAD, failure_of(error, claim.job_type), declared)
+    result = declared.handler(payload, ctx)
+    if declared.is_async:
+        result = run_async(result)
+    return Completed(storable_result(claim, result))
+
+
+def _outcome_of(
+    error: BaseException, claim: Claim, declared: JobType | None, rng: Random
+) -> Outcome:
+    match error:
+        case Snooze():
+            return Snoozed(until=error.until, delay_seconds=error.seconds or 0.0)
+        case Cancel():
+            return Canceled(redact(str(error), 2_000) or "canceled by its handler")
+        case LeaseLost():
+            return Released("lease lost")
+        case Fatal():
+            return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
+    if isinstance(error, JobTimeout) and not error.args:
+        # Raised from outside, by class alone: say what happened, keep where it was.
+        error = _timeout(claim).with_traceback(error.__traceback__)
+    failure = failure_of(error, claim.job_type)
+    if claim.attempts >= claim.max_attempts or declared is None:
+        return _dead(DeadReason.EXHAUSTED, failure, declared)
+    delay = declared.retry.delay_seconds(claim.attempts, rng)
+    if isinstance(error, Retryable) and error.retry_after is not None:
+        delay = max(error.retry_after, 0.0)
+    return Retry(delay, failure)
+
+
+def _dead(
+    reason: DeadReason, failure: Failure, declared: JobType | None, *, died: bool = False
+) -> DeadLettered:
+    to_review = declared is None or declared.dead_letter
+    return DeadLettered(reason, failure, to_review, died)
+
+
+def _unknown(claim: Claim, declared: JobType | None) -> Outcome:
+    """Leave the job to newer code for a while, without using an attempt; then give it up."""
+    error = UnknownJobType(claim.job_type)
+    if declared is not None:
+        error = UnknownJobType(f"{claim.job_type} (payload version {claim.payload_version})")
+    parking: Parking = parked(claim)
+    if parking.seconds >= unknown_type_grace_seconds():
+        failure = failure_of(error, claim.job_type)
+        message = f"No handler registered for job_type: {error.job_type}"
+        return DeadLettered(
+            DeadReason.UNKNOWN_TYPE,
+            Failure(failure.error_class, message, "", failure.fingerprint),
+            to_review=declared is None or declared.dead_letter,
+        )
+    delay = min(
+        UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(parking.times, 10), UNKNOWN_MAX_DELAY_SECONDS
+    )
+    remaining = unknown_type_grace_seconds() - parking.seconds
+    return Released(parking.reason, min(delay, remaining))

@@ -1,0 +1,57 @@
+"""`manage.py jobs list`."""
+
+from __future__ import annotations
+
+from django.core.management.base import CommandParser
+
+from jobs.management.subcommands.arguments import add_page_options, cursor_refused, since
+from jobs.management.subcommands.job_table import print_jobs
+from jobs.management.subcommands.verbs import Options, Verb
+from jobs.queries.filters import JobFilter
+from jobs.queries.lists import CursorInvalid, list_jobs
+from jobs.queries.serializers import job_row
+from jobs.states import Category, Status
+from tenants.cli import JsonCommand, command_scope
+
+
+class ListJobs(Verb):
+    """Lists jobs, newest first."""
+
+    name = "list"
+    help = "List jobs, newest first."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the filters of the list."""
+        parser.add_argument("--status", choices=[status.value for status in Status])
+        parser.add_argument("--category", choices=[category.value for category in Category])
+        parser.add_argument("--type", dest="job_type", metavar="TYPE")
+        parser.add_argument("--correlation-id", metavar="ID")
+        parser.add_argument(
+            "--since", type=since, metavar="WHEN", help="created since: a time, or 30m, 6h, 2d"
+        )
+        add_page_options(parser)
+
+    def run(self, command: JsonCommand, options: Options) -> None:
+        """Print one page."""
+        wanted = JobFilter(
+            status=Status(options["status"]) if options["status"] else None,
+            category=Category(options["category"]) if options["category"] else None,
+            job_type=options["job_type"],
+            correlation_id=options["correlation_id"],
+            since=options["since"],
+        )
+        with command_scope(options["firm"]):
+            try:
+                page = list_jobs(wanted, limit=options["limit"], cursor=options["cursor"])
+            except CursorInvalid as error:
+                raise cursor_refused(error) from error
+            if options["json"]:
+                rows = [job_row(job) for job in page.rows]
+                command.emit({"results": rows, "next": page.next_cursor})
+                return
+            if page.rows:
+                print_jobs(command, "", page.rows)
+            else:
+                command.stdout.write("No jobs.")
+            if page.next_cursor is not None:
+                command.stdout.write(f"More: --cursor {page.next_cursor}")

@@ -1,0 +1,66 @@
+"""`manage.py schedules list`."""
+
+from __future__ import annotations
+
+from django.core.management.base import CommandParser
+from rich.table import Column
+
+from jobs.engine.database_time import database_now
+from jobs.management.subcommands.arguments import add_page_options, cursor_refused
+from jobs.management.subcommands.find import id_column
+from jobs.management.subcommands.verbs import Options, Verb
+from jobs.queries.durations import since_in_words
+from jobs.queries.lists import CursorInvalid, list_schedules
+from jobs.queries.schedule_serializers import schedule_row, timetable_in_words
+from tenants.cli import JsonCommand, command_scope
+
+
+class ListSchedules(Verb):
+    """Lists schedules, the latest made first."""
+
+    name = "list"
+    help = "List schedules, the latest made first."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the page."""
+        add_page_options(parser)
+
+    def run(self, command: JsonCommand, options: Options) -> None:
+        """Print one page."""
+        with command_scope(options["firm"]):
+            try:
+                page = list_schedules(limit=options["limit"], cursor=options["cursor"])
+            except CursorInvalid as error:
+                raise cursor_refused(error) from error
+            if options["json"]:
+                rows = [schedule_row(row) for row in page.rows]
+                command.emit({"results": rows, "next": page.next_cursor})
+                return
+            if not page.rows:
+                command.stdout.write("No schedules.")
+                return
+            now = database_now()
+            command.table(
+                "",
+                [
+                    id_column("Schedule"),
+                    "Name",
+                    "Type",
+                    "Runs",
+                    Column("Next run", no_wrap=True),
+                    Column("Firm", no_wrap=True),
+                ],
+                [
+                    (
+                        row.pk,
+                        row.name,
+                        row.job_type,
+                        timetable_in_words(row),
+                        since_in_words(row.next_run_at, now) if row.enabled else "paused",
+                        row.firm.slug,
+                    )
+                    for row in page.rows
+                ],
+            )
+            if page.next_cursor is not None:
+                command.stdout.write(f"More: --cursor {page.next_cursor}")

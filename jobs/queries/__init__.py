@@ -1,0 +1,1 @@
+"""What operators read: lists, filters, numbers, and why a job waits."""

@@ -1,0 +1,1 @@
+"""Schedules: when each is due, and the jobs that a slot enqueues."""

@@ -1,0 +1,171 @@
+"""When a schedule is due: its slots, by cron expression or interval. Knows no database.
+
+A slot is an instant, and the set of slots depends on the timetable alone, never on where one
+starts to look. Cron follows Debian's cron in zones with summer time: what is set for a time of day
+that the clock skips runs at the first minute after the gap, once; what is set for a time that comes
+twice runs the first time. Expressions whose minute or hour begins with `*` follow real time: they
+skip nothing and run in both passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property
+from itertools import takewhile
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from jobs.models.schedule import MAX_CRON_LENGTH, Schedule
+
+CRON_FIELDS = 5
+# A hundred years, as everywhere: beyond that, times leave the calendars of databases.
+MAX_INTERVAL_SECONDS = 100 * 366 * 86_400
+
+# How far back the latest slot is looked for, step by step: the nearer slots are the more frequent,
+# so no step has to walk over many.
+_LOOKS_BACK = (
+    timedelta(hours=1),
+    timedelta(days=1),
+    timedelta(days=32),
+    timedelta(days=366),
+)
+
+
+class TimetableInvalid(ValueError):
+    """The timetable cannot be used; `field` names the part that is wrong."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """Slots by a cron expression of five fields in a zone, or every so many seconds.
+
+    An interval is counted from slot to slot, so that late runs do not shift it.
+
+    Raises:
+        TimetableInvalid: both or neither are given, or one cannot be read.
+    """
+
+    cron: str | None
+    interval_seconds: int | None
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.time_zone not in _zones():
+            message = f"{self.time_zone!r} is no time zone: use a name such as Europe/Vienna"
+            raise TimetableInvalid("time_zone", message)
+        if (self.cron is None) == (self.interval_seconds is None):
+            raise TimetableInvalid("cron", "give either a cron expression or an interval")
+        if self.cron is not None:
+            self._check_cron(self.cron)
+        elif not 1 <= (self.interval_seconds or 0) <= MAX_INTERVAL_SECONDS:
+            message = f"must be from 1 to {MAX_INTERVAL_SECONDS:,} seconds"
+            raise TimetableInvalid("interval_seconds", message)
+
+    @cached_property
+    def zone(self) -> ZoneInfo:
+        """The zone whose clock the cron expression names."""
+        return ZoneInfo(self.time_zone)
+
+    def first_after(self, moment: datetime, *, anchor: datetime | None = None) -> datetime:
+        """Return the first slot after `moment`, in UTC.
+
+        An interval needs an `anchor`: any slot of it. Without one its first slot is a whole
+        interval after `moment`.
+
+        Raises:
+            TimetableInvalid: there is none in fifty years.
+        """
+        if self.interval_seconds is not None:
+            start = _whole_second(moment) if anchor is None else anchor
+            steps = (moment - start) // timedelta(seconds=self.interval_seconds) + 1
+            return start + timedelta(seconds=self.interval_seconds) * steps
+        for slot in self._slots_after(moment):
+            return slot
+        raise TimetableInvalid("cron", "names no day that ever comes")
+
+    def latest(self, first: datetime, now: datetime) -> datetime:
+        """Return the last slot that is not after `now`; `first` is a slot, and not after it."""
+        if self.interval_seconds is not None:
+            interval = timedelta(seconds=self.interval_seconds)
+            return first + (now - first) // interval * interval
+        for look_back in _LOOKS_BACK:
+            if now - first > look_back and (found := self._last_between(now - look_back, now)):
+                return found
+        return self._last_between(first, now) or first
+
+    def upcoming(self, first: datetime, count: int) -> list[datetime]:
+        """Return `first`, a slot, and those that follow it: `count` in all."""
+        slots = [first]
+        while len(slots) < count:
+            slots.append(self.first_after(slots[-1], anchor=first))
+        return slots
+
+    def in_words(self) -> str:
+        """Return the timetable in plain English."""
+        if self.interval_seconds is not None:
+            return f"Every {_span(self.interval_seconds)}"
+        words: str = CronSim(self.cron or "", datetime.now(UTC)).explain()
+        return words if self.time_zone == "UTC" else f"{words}, {self.time_zone}"
+
+    def _slots_after(self, moment: datetime) -> Iterator[datetime]:
+        last = moment
+        for local in CronSim(self.cron or "", moment.astimezone(self.zone)):
+            slot = local.astimezone(UTC)
+            # Inside the hour that comes twice, and after a gap, the iterator repeats instants.
+            if slot > last:
+                last = slot
+                yield slot
+
+    def _last_between(self, start: datetime, end: datetime) -> datetime | None:
+        """Return the last slot after `start` and not after `end`."""
+        last = None
+        for slot in takewhile(lambda slot: slot <= end, self._slots_after(start)):
+            last = slot
+        return last
+
+    def _check_cron(self, cron: str) -> None:
+        if len(cron) > MAX_CRON_LENGTH or len(cron.split()) != CRON_FIELDS:
+            message = f"must have {CRON_FIELDS} fields: minute, hour, day, month, weekday"
+            raise TimetableInvalid("cron", message)
+        try:
+            self.first_after(datetime(2024, 1, 1, tzinfo=UTC))
+        except CronSimError as error:
+            raise TimetableInvalid("cron", str(error)) from None
+
+
+def timetable_of(schedule: Schedule) -> Timetable:
+    """Return when the schedule is due.
+
+    Raises:
+        TimetableInvalid: its cron expression, interval or zone cannot be read.
+    """
+    return Timetable(schedule.cron, schedule.interval_seconds, schedule.time_zone)
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """Return the names of all zones: listing them reads hundreds of files."""
+    return frozenset(available_timezones())
+
+
+def _whole_second(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+def _span(seconds: int) -> str:
+    for size, one, many in (
+        (86_400, "day", "days"),
+        (3_600, "hour", "hours"),
+        (60, "minute", "minutes"),
+    ):
+        if seconds % size == 0:
+            number = seconds // size
+            return one if number == 1 else f"{number} {many}"
+    return "second" if seconds == 1 else f"{seconds} seconds"

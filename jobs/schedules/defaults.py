@@ -1,0 +1,111 @@
+"""Schedules that come with their job types: declared in code, kept as rows of the system firm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from jobs import registry
+from jobs.engine.transactions import in_transaction
+from jobs.models import Schedule
+from jobs.schedules.cron import MAX_INTERVAL_SECONDS, timetable_of
+from jobs.schedules.slots import database_time
+from jobs.states import MissedRuns, Priority, ScheduleTarget
+from tenants.models import SYSTEM_SLUG, Firm
+from tenants.scope import all_firms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What a shipped schedule is, but for how often: that is a setting, read when it is stored."""
+
+    job_type: str
+    target: str
+    group_name: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    priority: int
+    missed_runs: str
+
+
+_shipped: dict[str, tuple[Declaration, Callable[[], int]]] = {}
+
+
+def ship(
+    name: str,
+    job_type: str,
+    *,
+    every_seconds: Callable[[], int],
+    group_name: str = "",
+    payload: Mapping[str, Any] | None = None,
+    priority: int = Priority.NORMAL,
+) -> None:
+    """Declare a schedule beside its job type; workers store it when they start.
+
+    Without a group it is a job of the system firm. What was missed runs once. What an operator
+    changes on the stored row stays changed.
+
+    Raises:
+        ValueError: another type ships a schedule of this name.
+    """
+    known = _shipped.get(name)
+    if known is not None and known[0].job_type != job_type:
+        raise ValueError(f"two schedules are shipped as {name!r}")
+    target = ScheduleTarget.EVERY_MEMBER if group_name else ScheduleTarget.FIRM
+    declaration = Declaration(
+        job_type=job_type,
+        target=target.value,
+        group_name=group_name,
+        payload=dict(payload or {}),
+        priority=int(priority),
+        missed_runs=MissedRuns.RUN_ONCE.value,
+    )
+    _shipped[name] = (declaration, every_seconds)
+
+
+def store_shipped() -> None:
+    """Bring the rows up to what is declared, but for what a person changed on them."""
+
+    def store() -> None:
+        owner = Firm.objects.filter(slug=SYSTEM_SLUG).first()
+        if owner is None:
+            return
+        with all_firms("schedules of the system firm"):
+            for name, (declaration, every_seconds) in sorted(_shipped.items()):
+                _store(owner, name, _columns(declaration, every_seconds()))
+
+    in_transaction(store)
+
+
+def _columns(declaration: Declaration, every_seconds: int) -> dict[str, Any]:
+    # With its version, as a person's change keeps it: else any change would seem to be one of this.
+    version = registry.get(declaration.job_type).version
+    return {
+        **asdict(declaration),
+        "payload": {"version": version, **declaration.payload},
+        "interval_seconds": min(every_seconds, MAX_INTERVAL_SECONDS),
+    }
+
+
+def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
+    now = database_time()
+    rows = Schedule.objects.filter(firm=owner, name=name)
+    row: Schedule | None = rows.select_for_update().first()
+    if row is None:
+        row = Schedule(firm=owner, name=name, shipped=declared, **declared)
+        row.next_run_at = timetable_of(row).first_after(now)
+        # Another worker may start at the same time.
+        Schedule.objects.bulk_create([row], ignore_conflicts=True)
+        return
+    if row.shipped in (None, declared):
+        # A person's own schedule of this name, or nothing new.
+        return
+    untouched = {
+        column: value
+        for column, value in declared.items()
+        if getattr(row, column) == row.shipped.get(column)
+    }
+    if untouched.get("interval_seconds", row.interval_seconds) != row.interval_seconds:
+        row.interval_seconds = untouched["interval_seconds"]
+        untouched["next_run_at"] = timetable_of(row).first_after(now)
+    rows.update(**untouched, shipped=declared, updated_at=now)

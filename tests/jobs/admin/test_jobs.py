@@ -1,0 +1,199 @@
+"""The job list and the job page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from jobs.models import Worker
+from tenants.models import Firm
+from tests.job_rows import make_job
+from tests.jobs.admin.conftest import FirmRows
+
+pytestmark = pytest.mark.req("O-03")
+
+LIST = "/admin/jobs/jobqueue/"
+
+NOBODYS_ID = "e9c29024-377c-4d6e-b65d-276496e214fc"
+
+
+def listed(client: Client, **query: str) -> set[Any]:
+    """Return the ids of the jobs the list shows."""
+    response = client.get(LIST, query)
+    assert response.status_code == 200
+    return {job.pk for job in response.context["cl"].result_list}
+
+
+def page(client: Client, job_id: Any) -> str:
+    response = client.get(reverse("admin:jobs_jobqueue_change", args=[job_id]))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_member_without_django_permissions_sees_the_firms_jobs(
+    member: Client, acme: FirmRows
+) -> None:
+    assert listed(member) == {acme.waiting.pk, acme.dead.pk}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"status": "dlq"}, "dead"),
+        ({"status": "pending"}, "waiting"),
+        ({"category": "export"}, "dead"),
+        ({"status": "pending", "category": "maintenance", "type": "noop"}, "waiting"),
+        ({"status": "completed"}, None),
+    ],
+)
+def test_filters_narrow_the_list(
+    member: Client, acme: FirmRows, query: dict[str, str], found: str | None
+) -> None:
+    assert listed(member, **query) == ({getattr(acme, found).pk} if found else set())
+
+
+def test_the_age_filter_leaves_out_older_jobs(member: Client, acme: FirmRows) -> None:
+    old = timezone.now() - timedelta(hours=2)
+    make_job(acme.firm, created_at=old)
+    assert listed(member, age="1h") == {acme.waiting.pk, acme.dead.pk}
+    assert len(listed(member, age="24h")) == 3
+
+
+def test_the_firm_filter_is_for_those_who_see_several_firms(
+    staff: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    assert listed(staff, firm="acme") == {acme.waiting.pk, acme.dead.pk}
+    assert listed(staff, firm="globex") == {globex.waiting.pk, globex.dead.pk}
+
+
+def test_search_finds_by_id_its_beginning_correlation_and_key(
+    member: Client, acme: FirmRows
+) -> None:
+    other = make_job(acme.firm, correlation_id="import 7", idempotency_key="ingest:9:42")
+    assert listed(member, q=str(other.pk)) == {other.pk}
+    assert listed(member, q=str(other.pk)[:23].upper()) == {other.pk}
+    assert listed(member, q="import 7") == {other.pk}
+    assert listed(member, q="ingest:9") == {other.pk}
+    assert listed(member, q="ingest:8") == set()
+
+
+def test_the_page_tells_a_dead_jobs_story(member: Client, acme: FirmRows) -> None:
+    text = page(member, acme.dead.pk)
+    assert "Attempt 1 dead lettered after 2 s" in text
+    assert "secret of acme" in text
+    assert "Traceback: the whole story" in text
+    assert "Moved to the dead letters" in text
+    assert reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk]) in text
+    assert "fetch" in text
+
+
+def test_the_page_masks_secrets_and_escapes_html(operator: Client, acme: FirmRows) -> None:
+    payload = {"headers": {"Authorization": "hunter2"}, "name": "<script>alert(1)</script>"}
+    text = page(operator, make_job(acme.firm, payload=payload, result={"token": "hunter3"}).pk)
+    assert "hunter" not in text
+    assert "<script>alert(1)</script>" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_the_link_to_what_is_correlated_carries_the_id_whole(
+    member: Client, acme: FirmRows
+) -> None:
+    job = make_job(acme.firm, correlation_id="a&status=b c")
+    assert f"{LIST}?q=a%26status%3Db+c" in page(member, job.pk)
+
+
+def test_viewers_see_the_form_of_a_payload_alone(
+    member: Client, operator: Client, acme: FirmRows
+) -> None:
+    letter = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
+    for client, told in ((member, False), (operator, True)):
+        for text in (page(client, acme.dead.pk), client.get(letter).content.decode()):
+            assert "correlation_id" in text
+            assert ("import of acme" in text) is told
+
+
+def test_the_page_leads_to_parent_and_children(member: Client, acme: FirmRows) -> None:
+    parent = make_job(acme.firm, status="processing")
+    child = make_job(acme.firm, parent=parent)
+    child_url = reverse("admin:jobs_jobqueue_change", args=[child.pk])
+    parent_url = reverse("admin:jobs_jobqueue_change", args=[parent.pk])
+    assert child_url in page(member, parent.pk)
+    assert parent_url in page(member, child.pk)
+
+
+@pytest.mark.req("J-25")
+def test_the_page_says_why_a_job_waits(member: Client, acme: FirmRows, live_worker: Worker) -> None:
+    later = make_job(acme.firm, scheduled_at=timezone.now() + timedelta(hours=2))
+    assert "Scheduled in 1 h" in page(member, later.pk)
+    locked = make_job(acme.firm, waiting=True, lock_key="export:acme")
+    assert f"held by job {acme.waiting.pk}" in page(member, locked.pk)
+    assert "hourglass" not in page(member, acme.waiting.pk)
+    live_worker.delete()
+    assert "No worker is alive" in page(member, acme.waiting.pk)
+
+
+@pytest.mark.parametrize("job_id", [NOBODYS_ID, "not-an-id", "1", "%00"])
+def test_a_page_that_does_not_exist_is_404(member: Client, job_id: str) -> None:
+    response = member.get(f"{LIST}{job_id}/change/")
+    assert response.status_code == 404
+    assert "There is nothing here" in response.content.decode()
+
+
+@pytest.mark.parametrize("act", ["change/", "delete/"])
+def test_nothing_can_be_changed(member: Client, staff: Client, acme: FirmRows, act: str) -> None:
+    for client in (member, staff):
+        assert (
+            client.post(f"{LIST}{acme.waiting.pk}/{act}", {"status": "failed"}).status_code == 403
+        )
+        assert client.get(f"{LIST}add/").status_code == 403
+
+
+def test_the_list_costs_the_same_however_many_rows_and_counts_nothing(
+    staff: Client, firm: Firm, more_jobs: Callable[[Firm, int], None]
+) -> None:
+    more_jobs(firm, 3)
+    with CaptureQueriesContext(connection) as few:
+        assert len(listed(staff)) == 3
+    more_jobs(firm, 45)
+    with CaptureQueriesContext(connection) as many:
+        assert len(listed(staff)) == 48
+    assert len(many) == len(few) <= 12
+    on_jobs = [query["sql"] for query in many if "jobs_jobqueue" in query["sql"]]
+    assert not [sql for sql in on_jobs if "COUNT(" in sql]
+    assert not [sql for sql in on_jobs if '"payload"' in sql]
+
+
+def test_a_page_of_a_job_with_a_long_history_costs_a_fixed_number_of_queries(
+    staff: Client, acme: FirmRows, more_jobs: Callable[[Firm, int], None]
+) -> None:
+    parent = make_job(acme.firm, status="processing")
+    page(staff, parent.pk)
+    with CaptureQueriesContext(connection) as alone:
+        page(staff, parent.pk)
+    for _ in range(5):
+        make_job(acme.firm, parent=parent)
+    with CaptureQueriesContext(connection) as crowded:
+        page(staff, parent.pk)
+    assert len(crowded) == len(alone) <= 20
+    # Each thing that may stand in a waiting job's way is asked for.
+    with CaptureQueriesContext(connection) as waiting:
+        page(staff, acme.waiting.pk)
+    assert len(waiting) <= 24
+
+
+def test_pages_of_the_list_go_on_without_a_count(
+    staff: Client, firm: Firm, more_jobs: Callable[[Firm, int], None]
+) -> None:
+    more_jobs(firm, 55)
+    first, second = listed(staff), listed(staff, p="2")
+    assert (len(first), len(second)) == (50, 5)
+    assert not first & second
+    assert listed(staff, p="9") == set()

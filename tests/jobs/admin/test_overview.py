@@ -1,0 +1,138 @@
+"""The first page, dead letters, locks, workers, and the error pages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from jobs.admin.job import JobAdmin
+from jobs.models import Worker
+from tests.job_rows import make_job
+from tests.jobs.admin.conftest import FirmRows
+
+pytestmark = pytest.mark.req("O-03")
+
+
+def tiles(client: Client) -> dict[str, str]:
+    response = client.get(reverse("admin:index"))
+    assert response.status_code == 200
+    return {tile.label: tile.value for tile in response.context["tiles"]}
+
+
+def test_the_overview_shows_live_figures(
+    member: Client, acme: FirmRows, live_worker: Worker
+) -> None:
+    before = timezone.now() - timedelta(hours=3)
+    make_job(acme.firm, status="processing")
+    make_job(acme.firm, scheduled_at=before)
+    shown = tiles(member)
+    assert shown["Runnable now"] == "2"
+    assert shown["Running"] == "1"
+    assert shown["Oldest wait"] == "3 h"
+    assert shown["Open dead letters"] == "1"
+
+
+def test_counts_lead_to_the_jobs_behind_them(member: Client, acme: FirmRows) -> None:
+    response = member.get(reverse("admin:index"))
+    line = next(line for line in response.context["lines"] if line.name == "export")
+    cell = next(cell for cell in line.cells if cell.text)
+    shown = member.get(cell.href).context["cl"].result_list
+    assert [job.pk for job in shown] == [acme.dead.pk]
+
+
+def test_the_overview_costs_a_fixed_number_of_queries(staff: Client, acme: FirmRows) -> None:
+    tiles(staff)
+    with CaptureQueriesContext(connection) as few:
+        tiles(staff)
+    for _ in range(20):
+        make_job(acme.firm, category="sync")
+    with CaptureQueriesContext(connection) as many:
+        tiles(staff)
+    assert len(many) == len(few) <= 24
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({}, 1),
+        ({"decision": "open"}, 1),
+        ({"decision": "discarded"}, 0),
+        ({"reason": "fatal", "category": "export", "type": "noop", "age": "1h"}, 1),
+        ({"reason": "poison"}, 0),
+        ({"q": "abc123"}, 1),
+        ({"q": "ValueError"}, 1),
+        ({"q": "nothing like it"}, 0),
+    ],
+)
+def test_dead_letters_are_filtered_and_found(
+    member: Client, acme: FirmRows, query: dict[str, str], count: int
+) -> None:
+    response = member.get(reverse("admin:jobs_deadletterqueue_changelist"), query)
+    assert response.status_code == 200
+    assert len(response.context["cl"].result_list) == count
+
+
+def test_a_dead_letters_page_says_why_and_leads_to_its_job(member: Client, acme: FirmRows) -> None:
+    address = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
+    text = member.get(address).content.decode()
+    assert "ValueError: secret of acme" in text
+    assert "fatal" in text
+    assert reverse("admin:jobs_jobqueue_change", args=[acme.dead.pk]) in text
+
+
+def test_a_locks_holder_leads_to_its_job(member: Client, acme: FirmRows) -> None:
+    text = member.get(reverse("admin:jobs_concurrencylock_changelist")).content.decode()
+    assert "export:acme" in text
+    assert reverse("admin:jobs_jobqueue_change", args=[acme.waiting.pk]) in text
+
+
+def test_a_silent_and_a_dead_worker_look_different(staff: Client, live_worker: Worker) -> None:
+    now = timezone.now()
+    live_worker.lease_expires_at = now - timedelta(minutes=1)
+    live_worker.save()
+    address = reverse("admin:jobs_worker_changelist")
+    assert "silent" in staff.get(address).content.decode()
+    live_worker.dead_at = now
+    live_worker.save()
+    assert "dead" in staff.get(address).content.decode()
+
+
+@pytest.mark.req("W-05")
+def test_a_worker_is_not_shown_with_jobs_that_have_ended(
+    staff: Client, live_worker: Worker, acme: FirmRows
+) -> None:
+    runs = make_job(acme.firm, status="processing", worker_id=live_worker.pk)
+    live_worker.running = [str(acme.dead.pk), str(runs.pk)]
+    live_worker.save()
+    listed = staff.get(reverse("admin:jobs_worker_changelist")).content.decode()
+    assert "1 of 3" in listed
+    page = staff.get(reverse("admin:jobs_worker_change", args=[live_worker.pk])).content.decode()
+    assert str(runs.pk) in page
+    assert str(acme.dead.pk) not in page
+
+
+def test_an_error_shows_the_houses_page_and_no_details(
+    acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr(JobAdmin, "get_search_results", broken)
+    client = Client(raise_request_exception=False)
+    client.force_login(acme.membership.user)
+    response = client.get(reverse("admin:jobs_jobqueue_changelist"))
+    assert response.status_code == 500
+    assert "Something went wrong on our side" in response.content.decode()
+    assert "hunter2" not in response.content.decode()
+
+
+def test_what_is_not_allowed_shows_the_houses_page(member: Client, acme: FirmRows) -> None:
+    response = member.get(reverse("admin:jobs_jobqueue_add"))
+    assert response.status_code == 403
+    assert "This is not for you to do" in response.content.decode()

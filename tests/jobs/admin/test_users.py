@@ -1,0 +1,91 @@
+"""Users in the admin: what platform staff does to them is in the audit log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from tenants.models import AuditEntry, Firm
+from tenants.scope import all_firms
+from tests.jobs.admin.conftest import FirmRows
+from tests.jobs.admin.pages import act_url
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("T-05")]
+
+PASSWORD = "correct-horse-battery"
+LISTING = "admin:auth_user_changelist"
+
+
+@pytest.fixture
+def bob(system_firm: Firm) -> User:
+    """Return a user who is a member of no firm."""
+    return get_user_model().objects.create_user("bob", email="bob@example.org")
+
+
+def log() -> list[tuple[Any, ...]]:
+    with all_firms("test"):
+        entries = AuditEntry.objects.filter(target_type="user").order_by("id")
+        assert {entry.firm.slug for entry in entries} <= {"system"}
+        return [(e.actor_name, e.act, e.target_id, e.before, e.after) for e in entries]
+
+
+def test_a_new_user_is_written_down(staff: Client, system_firm: Firm) -> None:
+    answer = staff.post(
+        reverse("admin:auth_user_add"),
+        {
+            "username": "eve",
+            "usable_password": "true",
+            "password1": PASSWORD,
+            "password2": PASSWORD,
+        },
+    )
+    assert answer.status_code == 302
+    eve = get_user_model().objects.get(username="eve")
+    ((who, act, target, before, after),) = log()
+    assert (who, act, target, before) == ("root", "user.create", str(eve.pk), {})
+    assert (after["username"], after["is_superuser"]) == ("eve", False)
+
+
+def test_making_somebody_platform_staff_is_written_down(staff: Client, bob: User) -> None:
+    form = {"username": "bob", "email": bob.email, "is_active": "on"}
+    for extra in ({"is_superuser": "on"}, {"is_superuser": "on"}):
+        assert staff.post(act_url(bob, "change"), {**form, **extra}).status_code == 302
+    assert log() == [
+        ("root", "user.change", str(bob.pk), {"is_superuser": False}, {"is_superuser": True})
+    ]
+
+
+def test_setting_somebodys_password_is_written_down(staff: Client, bob: User) -> None:
+    for password in ("x", PASSWORD):
+        form = {"usable_password": "true", "password1": password, "password2": password}
+        staff.post(act_url(bob, "password_change"), {**form, "set-password": "1"})
+    bob.refresh_from_db()
+    assert bob.check_password(PASSWORD)
+    assert log() == [("root", "user.password", str(bob.pk), {}, {})]
+
+
+@pytest.mark.parametrize("from_list", [True, False])
+def test_deleting_a_user_is_written_down(staff: Client, bob: User, from_list: bool) -> None:
+    if from_list:
+        chosen = {"action": "delete_selected", "_selected_action": str(bob.pk), "post": "yes"}
+        staff.post(reverse(LISTING), chosen)
+    else:
+        staff.post(act_url(bob, "delete"), {"post": "yes"})
+    assert not get_user_model().objects.filter(pk=bob.pk).exists()
+    ((who, act, target, before, after),) = log()
+    assert (who, act, target, after) == ("root", "user.delete", str(bob.pk), {})
+    assert before["username"] == "bob"
+
+
+def test_a_member_of_a_firm_cannot_be_deleted(staff: Client, acme: FirmRows) -> None:
+    member = acme.membership.user
+    assert staff.post(act_url(member, "delete"), {"post": "yes"}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": str(member.pk), "post": "yes"}
+    staff.post(reverse(LISTING), chosen)
+    assert get_user_model().objects.filter(pk=member.pk).exists()
+    assert log() == []

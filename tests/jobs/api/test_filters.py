@@ -1,0 +1,148 @@
+"""Filters of dead letters, locks and workers: what they keep, and what they leave out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from jobs.models import ConcurrencyLock, DeadLetterQueue, Worker
+from jobs.queries.serializers import iso
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.job_rows import make_job, make_letter
+from tests.jobs.api.conftest import Api, FirmRows
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
+
+
+@pytest.fixture
+def old(acme: FirmRows) -> DeadLetterQueue:
+    """Return a dead letter of two days ago, beside the one of now."""
+    return make_letter(
+        make_job(acme.firm, status="dlq"),
+        # Ids of one moment begin alike.
+        id=UUID(int=acme.dead_letter.pk.int ^ 1),
+        reason="stale",
+        error_class="KeyError",
+        fingerprint="0123abcd",
+        moved_at=timezone.now() - timedelta(days=2),
+    )
+
+
+def ids(api: Api, path: str, **query: str) -> set[str]:
+    return {row["id"] for row in api.results(path, query)}
+
+
+def test_dead_letters_by_date(viewer: Api, acme: FirmRows, old: DeadLetterQueue) -> None:
+    new = acme.dead_letter
+    yesterday = str(iso(timezone.now() - timedelta(days=1)))
+    assert ids(viewer, "dlq/", created_after=yesterday) == {str(new.pk)}
+    assert ids(viewer, "dlq/", created_before=yesterday) == {str(old.pk)}
+    moved = old.moved_at.isoformat()
+    assert str(old.pk) in ids(viewer, "dlq/", created_after=moved)
+    assert ids(viewer, "dlq/", created_before=moved) == set()
+
+
+def test_dead_letters_by_what_an_operator_has_at_hand(
+    viewer: Api, acme: FirmRows, globex: FirmRows, old: DeadLetterQueue
+) -> None:
+    for term in (str(old.pk), str(old.original_job_id), "0123abcd", "KeyError"):
+        assert ids(viewer, "dlq/", search=term) == {str(old.pk)}
+    assert ids(viewer, "dlq/", search=str(old.pk)[:8]) == {str(old.pk), str(acme.dead_letter.pk)}
+    for term in ("0123", "keyerror", "it broke", "%", str(globex.dead_letter.pk)):
+        assert ids(viewer, "dlq/", search=term) == set()
+
+
+@pytest.fixture
+def locks(acme: FirmRows) -> dict[str, str]:
+    """Return the ids of some locks by their keys; "over" is one whose time is up."""
+    now = timezone.now()
+    rows: dict[str, tuple[str, datetime | None]] = {
+        "mailbox:1": (f"job:{acme.waiting.pk}", None),
+        "mailbox:2": ("user:ada", now + timedelta(hours=1)),
+        "report": ("user:ada", now + timedelta(hours=1)),
+        "over": ("user:ada", now - timedelta(seconds=1)),
+    }
+    with all_firms("test"):
+        acme.lock.delete()
+        return {
+            key: str(
+                ConcurrencyLock.objects.create(
+                    firm=acme.firm,
+                    lock_key=key,
+                    holder_id=holder,
+                    expires_at=expires_at,
+                    fencing_token=1,
+                ).pk
+            )
+            for key, (holder, expires_at) in rows.items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, {"mailbox:1", "mailbox:2", "report"}),
+        ({"kind": "job"}, {"mailbox:1"}),
+        ({"kind": "user"}, {"mailbox:2", "report"}),
+        ({"search": "mailbox:"}, {"mailbox:1", "mailbox:2"}),
+        ({"search": "mailbox:", "kind": "user"}, {"mailbox:2"}),
+        ({"search": "box"}, set()),
+        ({"search": "over"}, set()),
+    ],
+)
+def test_filters_of_locks(
+    query: dict[str, str], found: set[str], viewer: Api, locks: dict[str, str]
+) -> None:
+    assert {row["lock_key"] for row in viewer.results("locks/", query)} == found
+
+
+@pytest.mark.req("J-21")
+def test_a_lock_whose_time_is_up_cannot_be_released(admin: Api, locks: dict[str, str]) -> None:
+    body = {"reason": "tidy up"}
+    assert admin.post(f"locks/{locks['report']}/release/", body).status_code == 200
+    assert admin.post(f"locks/{locks['over']}/release/", body).status_code == 404
+
+
+@pytest.fixture
+def workers(firm: Firm) -> None:
+    """Store one worker of each state, by their hosts."""
+    now = timezone.now()
+    soon, past = now + timedelta(hours=1), now - timedelta(seconds=1)
+    for host, lease, dead_at, categories in (
+        ("all", soon, None, []),
+        ("sync", soon, None, ["sync", "export"]),
+        ("silent", past, None, ["sync"]),
+        ("dead", past, past, ["recurrence"]),
+    ):
+        Worker.objects.create(
+            host=host,
+            pid=1,
+            version="1",
+            concurrency=1,
+            categories=categories,
+            lease_expires_at=lease,
+            dead_at=dead_at,
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"state": "live"}, {"all", "sync"}),
+        ({"state": "silent"}, {"silent"}),
+        ({"state": "dead"}, {"dead"}),
+        ({"category": "export"}, {"all", "sync"}),
+        ({"category": "sync"}, {"all", "sync", "silent"}),
+        ({"category": "sync", "state": "silent"}, {"silent"}),
+        ({"host": "sync"}, {"sync"}),
+        ({"host": "syn"}, set()),
+    ],
+)
+def test_filters_of_workers(
+    query: dict[str, str], found: set[str], viewer: Api, workers: None
+) -> None:
+    assert {row["host"] for row in viewer.results("workers/", query)} == found

@@ -1,0 +1,293 @@
+"""Who may do what: every operation, every role, in one's own firm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from jobs.api.urls import urlpatterns
+from jobs.models import (
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Pause,
+    RateLimit,
+    Schedule,
+    Worker,
+)
+from tenants.models import Membership, Role
+from tenants.scope import all_firms
+from tests.jobs.api.conftest import Api, FirmRows, audit_log, key_for, problem
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "T-01", "T-03")]
+
+REASON = {"reason": "because"}
+# What an operation could change.
+CHANGED: list[type[Any]] = [
+    *(JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, RateLimit, CircuitBreaker, Schedule)
+]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: its address for a firm's rows, and who may use it in their own firm."""
+
+    route: str
+    path: Callable[[FirmRows], str]
+    needs: Role
+    body: dict[str, Any] | None = None
+    names_firm: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{'get' if self.body is None else 'post'} {self.route}"
+
+    def call(self, api: Api, rows: FirmRows) -> Any:
+        path = self.path(rows)
+        if self.body is None:
+            return api.get(path)
+        named = {"firm": rows.firm.slug} if self.names_firm else {}
+        return api.post(path, {**self.body, **named})
+
+
+OPERATIONS = [
+    Operation("queues/", lambda _: "queues/", Role.VIEWER),
+    Operation("jobs/", lambda _: "jobs/", Role.VIEWER),
+    Operation("jobs/<uuid:job_id>/", lambda rows: f"jobs/{rows.dead.pk}/", Role.VIEWER),
+    Operation(
+        "jobs/<uuid:job_id>/retry/",
+        lambda rows: f"jobs/{rows.dead.pk}/retry/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation(
+        "jobs/<uuid:job_id>/cancel/",
+        lambda rows: f"jobs/{rows.waiting.pk}/cancel/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation("dlq/", lambda _: "dlq/", Role.VIEWER),
+    Operation("dlq/<uuid:pk>/", lambda rows: f"dlq/{rows.dead_letter.pk}/", Role.VIEWER),
+    Operation(
+        "dlq/<uuid:pk>/reprocess/",
+        lambda rows: f"dlq/{rows.dead_letter.pk}/reprocess/",
+        Role.OPERATOR,
+        {"note": "again"},
+    ),
+    Operation(
+        "dlq/<uuid:pk>/discard/",
+        lambda rows: f"dlq/{rows.dead_letter.pk}/discard/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation(
+        "dlq/<uuid:pk>/escalate/",
+        lambda rows: f"dlq/{rows.dead_letter.pk}/escalate/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation("workers/", lambda _: "workers/", Role.VIEWER),
+    Operation("locks/", lambda _: "locks/", Role.VIEWER),
+    Operation(
+        "locks/<uuid:pk>/release/",
+        lambda rows: f"locks/{rows.lock.pk}/release/",
+        Role.ADMIN,
+        REASON,
+    ),
+    Operation("pauses/", lambda _: "pauses/", Role.VIEWER),
+    Operation("pauses/", lambda _: "pauses/", Role.OPERATOR, REASON, names_firm=True),
+    Operation(
+        "pauses/<uuid:pk>/resume/",
+        lambda rows: f"pauses/{rows.pause.pk}/resume/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation("rate-limits/", lambda _: "rate-limits/", Role.VIEWER),
+    Operation(
+        "rate-limits/",
+        lambda _: "rate-limits/",
+        Role.ADMIN,
+        {"job_type": "noop", "amount": 1, "per_seconds": 60},
+        names_firm=True,
+    ),
+    Operation(
+        "rate-limits/<uuid:pk>/clear/",
+        lambda rows: f"rate-limits/{rows.rate_limit.pk}/clear/",
+        Role.ADMIN,
+        REASON,
+    ),
+    Operation("breakers/", lambda _: "breakers/", Role.VIEWER),
+    Operation(
+        "breakers/",
+        lambda _: "breakers/",
+        Role.OPERATOR,
+        {"job_type": "sync", **REASON},
+        names_firm=True,
+    ),
+    Operation(
+        "breakers/<uuid:pk>/close/",
+        lambda rows: f"breakers/{rows.breaker.pk}/close/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation("schedules/", lambda _: "schedules/", Role.VIEWER),
+    Operation("schedules/<uuid:pk>/", lambda rows: f"schedules/{rows.schedule.pk}/", Role.VIEWER),
+    Operation(
+        "schedules/<uuid:pk>/run/",
+        lambda rows: f"schedules/{rows.schedule.pk}/run/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation(
+        "schedules/<uuid:pk>/pause/",
+        lambda rows: f"schedules/{rows.schedule.pk}/pause/",
+        Role.OPERATOR,
+        REASON,
+    ),
+    Operation(
+        "schedules/<uuid:pk>/resume/",
+        lambda rows: f"schedules/{rows.paused_schedule.pk}/resume/",
+        Role.OPERATOR,
+        REASON,
+    ),
+]
+LISTS = [
+    *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/")
+]
+EACH = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+
+
+def everything() -> list[Any]:
+    """Return all that an operation could change."""
+    with all_firms("test"):
+        return [list(model.objects.order_by("pk").values()) for model in CHANGED]
+
+
+def test_the_table_above_names_every_operation() -> None:
+    answered = {
+        f"{method} {route.pattern}"
+        for route in urlpatterns
+        for method in ("get", "post")
+        if hasattr(route.callback.view_class, method)
+    }
+    assert answered == {item.name for item in OPERATIONS}
+
+
+@EACH
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_may_do_what_it_includes_in_its_own_firm(
+    operation: Operation, role: Role, acme: FirmRows, globex: FirmRows, worker: Worker
+) -> None:
+    before = everything()
+    answer = operation.call(Api(key_for(acme.firm, role)), acme)
+    if role.includes(operation.needs):
+        assert answer.status_code == 200, answer.content
+    else:
+        problem(answer, 403)
+        assert everything() == before
+        assert audit_log() == []
+    assert globex.canary not in answer.content.decode()
+
+
+@EACH
+def test_nobody_gets_in_without_a_key_or_session(operation: Operation, acme: FirmRows) -> None:
+    answer = operation.call(Api(), acme)
+    assert problem(answer, 401)["code"] == "not_authenticated"
+    assert answer["WWW-Authenticate"] == 'Bearer realm="mailroom"'
+    assert acme.canary not in answer.content.decode()
+
+
+@EACH
+def test_platform_staff_may_do_everything(
+    operation: Operation, staff: Api, globex: FirmRows
+) -> None:
+    assert operation.call(staff, globex).status_code == 200
+
+
+@EACH
+def test_somebody_without_a_firm_is_refused(operation: Operation, acme: FirmRows) -> None:
+    client = Client()
+    client.force_login(get_user_model().objects.create_user("nobody", is_staff=True))
+    answer = operation.call(Api(client=client), acme)
+    assert "not a member" in problem(answer, 403)["detail"]
+
+
+def test_figures_are_of_ones_own_firm_alone(viewer: Api, acme: FirmRows, globex: FirmRows) -> None:
+    figures = viewer.get("queues/").json()
+    assert figures["totals"]["completed"] == acme.firm.pk * 1000 + 7
+    assert figures["totals"]["pending"] == 1
+    assert figures["dead_letters_open"] == 1
+
+
+def test_of_a_workers_jobs_only_ones_own_are_named(
+    viewer: Api, staff: Api, acme: FirmRows, globex: FirmRows, worker: Worker
+) -> None:
+    ours, theirs, _ended = worker.running
+    (mine,) = viewer.results("workers/")
+    assert mine["running"] == [ours]
+    (all_of_it,) = staff.results("workers/")
+    assert all_of_it["running"] == [ours, theirs]
+
+
+def test_a_member_of_two_firms_sees_both_and_acts_by_the_role_in_each(
+    acme: FirmRows, globex: FirmRows
+) -> None:
+    user = get_user_model().objects.create_user("both", is_staff=True)
+    with all_firms("test"):
+        Membership.objects.create(firm=acme.firm, user=user, role=Role.VIEWER)
+        Membership.objects.create(firm=globex.firm, user=user, role=Role.OPERATOR)
+    client = Client()
+    client.force_login(user)
+    api = Api(client=client)
+    assert {job["firm"] for job in api.results("jobs/")} == {"acme", "globex"}
+    assert {job["firm"] for job in api.results("jobs/", {"firm": "acme"})} == {"acme"}
+    problem(api.post(f"jobs/{acme.waiting.pk}/cancel/"), 403)
+    assert api.post(f"jobs/{globex.waiting.pk}/cancel/").status_code == 200
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_foreign_firm_and_an_unknown_one_look_alike(
+    path: str, viewer: Api, globex: FirmRows
+) -> None:
+    foreign = problem(viewer.get(path, {"firm": "globex"}), 404)
+    unknown = problem(viewer.get(path, {"firm": "nowhere"}), 404)
+    del foreign["correlation_id"], unknown["correlation_id"]
+    assert foreign == unknown
+
+
+def test_searching_for_anothers_texts_finds_nothing(viewer: Api, globex: FirmRows) -> None:
+    for query in (
+        {"search": globex.canary},
+        {"search": str(globex.dead.pk)},
+        {"correlation_id": globex.canary},
+        {"error": "canary-globex"},
+    ):
+        assert viewer.results("jobs/", query) == []
+
+
+def test_a_viewer_sees_the_form_of_a_payload_and_not_its_values(
+    viewer: Api, operator: Api, acme: FirmRows
+) -> None:
+    path = f"jobs/{acme.dead.pk}/"
+    shown = viewer.get(path).json()
+    assert shown["payload"].keys() == acme.dead.payload.keys()
+    assert set(shown["payload"].values()) == {"••••••"}
+    assert acme.canary not in (str(shown["result"]) + str(shown["steps"][0]["result"]))
+    assert operator.get(path).json()["payload"] == acme.dead.payload
+
+
+def test_an_inactive_firm_is_out_of_sight(acme: FirmRows, globex: FirmRows) -> None:
+    user = get_user_model().objects.create_user("both", is_staff=True)
+    with all_firms("test"):
+        Membership.objects.create(firm=acme.firm, user=user, role=Role.ADMIN)
+        Membership.objects.create(firm=globex.firm, user=user, role=Role.ADMIN)
+    type(globex.firm).objects.filter(pk=globex.firm.pk).update(active=False)
+    client = Client()
+    client.force_login(user)
+    assert {job["firm"] for job in Api(client=client).results("jobs/")} == {"acme"}

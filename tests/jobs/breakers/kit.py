@@ -1,0 +1,50 @@
+"""Short names for what the tests of circuit breakers do all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobs.engine.admission import sweep
+from jobs.engine.claim import Claim
+from jobs.engine.demotion import park
+from jobs.engine.outcomes import Completed, Failure, Outcome, Retry
+from jobs.engine.probes import drop_idle_breakers, send_probes
+from jobs.models import CircuitBreaker
+from tests.queue_kit import finish, rows, take
+
+DOWN = Failure("ConnectionError", "no answer", "Traceback …", "00000000000000aa")
+FAILS: Outcome = Retry(0.0, DOWN)
+WORKS: Outcome = Completed({})
+
+
+def fails_with(fingerprint: str) -> Outcome:
+    """Return a failure of its own kind."""
+    return Retry(0.0, Failure("ValueError", "it broke", "", fingerprint))
+
+
+def chores() -> None:
+    """Do what every worker does now and then."""
+    park()
+    send_probes()
+    drop_idle_breakers()
+    sweep()
+
+
+def breaker() -> CircuitBreaker:
+    """Return the only one there is."""
+    (only,) = rows(CircuitBreaker)
+    return only
+
+
+def attempt(outcomes: Sequence[Outcome]) -> list[Claim]:
+    """Claim as many jobs, all at once, and let them end so, one after the other."""
+    held = take(len(outcomes))
+    assert len(held) == len(outcomes)
+    for claim, outcome in zip(held, outcomes, strict=True):
+        finish(claim, outcome)
+    return held
+
+
+def trip() -> list[Claim]:
+    """Open the breaker: four jobs fail."""
+    return attempt([FAILS] * 4)

@@ -1,0 +1,326 @@
+"""Storing jobs: what a row holds, when it is not stored, and which one stands for a key."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from enum import IntEnum
+from typing import Any
+from uuid import UUID
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.db import connection, transaction
+
+from interfaces.correlation import correlation
+from jobs.engine import insert
+from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
+from jobs.errors import PayloadInvalid
+from jobs.models import IdempotencyKey, JobQueue
+from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_many
+from jobs.states import DeadReason, Priority
+from tenants.errors import MissingTenant
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+from tests.queue_kit import FAILURE, change, finish, later, row, rows, take_one
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.req("J-01", "J-03", "J-06")
+def test_a_new_job_holds_what_was_asked_for_and_the_rest_by_default(firm):
+    user = get_user_model().objects.create_user("ada")
+    expires = datetime(2999, 1, 1, tzinfo=UTC)
+    result = enqueue(
+        "test.work",
+        {"name": "Ada"},
+        firm=firm,
+        user=user,
+        expires_at=expires,
+        priority=0,
+        max_attempts=7,
+        idempotency_key="key",
+        correlation_id="abc",
+    )
+    assert result.created
+    stored = result.job
+    assert isinstance(stored.job_id, UUID)
+    assert stored.job_id.version == 7
+    assert stored.payload == {
+        "tenant_id": firm.pk, "version": "1.0", "correlation_id": "abc", "name": "Ada",
+    }  # fmt: skip
+    assert (stored.firm_id, stored.user_id, stored.parent_id) == (firm.pk, user.pk, None)
+    assert (stored.category, stored.job_type, stored.payload_version) == (
+        "sync",
+        "test.work",
+        "1.0",
+    )
+    assert (stored.status, stored.priority, stored.attempts) == ("pending", 0, 0)
+    assert (stored.max_attempts, stored.series, stored.deaths) == (7, 1, 0)
+    assert (stored.idempotency_key, stored.live_key) == ("key", "key")
+    assert (stored.ready, stored.waiting, stored.lock_key) == (True, False, None)
+    assert stored.expires_at == expires
+    assert stored.correlation_id == "abc"
+    assert stored.created_at == stored.updated_at == stored.scheduled_at
+    assert stored.claimed_at is stored.started_at is stored.completed_at is None
+    assert (stored.last_error, stored.result) == ("", None)
+
+
+@pytest.mark.req("J-10")
+def test_priority_and_attempts_come_from_the_type_where_none_are_given(firm):
+    stored = enqueue("test.work", firm=firm).job
+    assert (stored.priority, stored.max_attempts) == (2, 3)
+
+
+@pytest.mark.req("J-06")
+def test_a_delay_counts_from_the_databases_time(firm):
+    with later(1000) as now:
+        ids = [
+            enqueue("test.work", firm=firm, delay=90).job_id,
+            enqueue("test.work", firm=firm, delay=timedelta(minutes=2)).job_id,
+        ]
+    waits = [(row(job_id).scheduled_at - now).total_seconds() for job_id in ids]
+    assert waits == pytest.approx([90, 120], abs=0.002)
+
+
+@pytest.mark.req("J-06")
+def test_at_takes_any_time_zone(firm):
+    moment = datetime(2030, 6, 1, 12, 0, tzinfo=timezone(timedelta(hours=2)))
+    assert enqueue("test.work", firm=firm, at=moment).job.scheduled_at == moment
+
+
+@pytest.mark.req("J-06")
+def test_a_job_rolls_back_with_the_callers_transaction(firm):
+    with transaction.atomic():
+        assert enqueue("test.once", firm=firm, idempotency_key="key").created
+        transaction.set_rollback(True)
+    assert rows(JobQueue) == rows(IdempotencyKey) == []
+    assert enqueue("test.once", firm=firm, idempotency_key="key").created
+
+
+@pytest.mark.req("J-06")
+def test_many_are_stored_in_order_all_or_none(firm):
+    specs = [EnqueueSpec("test.work", {"name": str(number)}) for number in range(1_050)]
+    results = enqueue_many(specs, firm=firm)
+    with all_firms("test"):
+        payloads = dict(JobQueue.objects.values_list("job_id", "payload"))
+    names = [payloads[result.job_id]["name"] for result in results]
+    assert names == [str(number) for number in range(1_050)]
+    assert all(result.created for result in results)
+    with pytest.raises(PayloadInvalid):
+        enqueue_many([EnqueueSpec("test.work"), EnqueueSpec("test.work", {"x": 1})], firm=firm)
+    assert len(rows(JobQueue)) == 1_050
+    assert enqueue_many([], firm=firm) == []
+
+
+@pytest.mark.req("J-06")
+def test_async_code_can_enqueue_too(firm):
+    result = async_to_sync(aenqueue)("test.work", {"name": "async"}, firm=firm)
+    assert row(result.job_id).payload["name"] == "async"
+
+
+@pytest.mark.req("J-03")
+def test_the_firm_comes_from_the_scope_or_is_the_only_one(firm, system_firm):
+    assert enqueue("test.work").job.firm_id == firm.pk
+    other = Firm.objects.create(name="Globex", slug="globex")
+    with pytest.raises(MissingTenant):
+        enqueue("test.work")
+    with firm_scope(other):
+        assert enqueue("test.work").job.firm_id == other.pk
+    assert enqueue("test.work", firm=firm.pk).job.firm_id == firm.pk
+
+
+@pytest.mark.req("J-03", "T-02")
+def test_another_firms_id_in_the_payload_is_refused(firm, other_firm):
+    with pytest.raises(PayloadInvalid) as caught:
+        enqueue("test.work", {"tenant_id": other_firm.pk}, firm=firm)
+    assert caught.value.errors[0]["field"] == "tenant_id"
+    assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-03")
+def test_the_correlation_id_is_the_one_in_force_or_a_new_one(firm):
+    with correlation("from-request"):
+        assert enqueue("test.work", firm=firm).job.correlation_id == "from-request"
+    first, second = (enqueue("test.work", firm=firm).job for _ in range(2))
+    assert first.correlation_id != second.correlation_id
+    assert first.payload["correlation_id"] == first.correlation_id
+
+
+@pytest.mark.req("J-03")
+def test_payload_and_row_agree_on_the_correlation_id(firm):
+    stored = enqueue("test.work", {"correlation_id": "mine"}, firm=firm, correlation_id="other").job
+    assert stored.payload["correlation_id"] == stored.correlation_id
+
+
+@pytest.mark.req("J-01")
+def test_a_child_knows_its_parent_unless_it_is_another_firms(firm, other_firm):
+    parent = enqueue("test.work", firm=firm).job_id
+    with running_as(RunningJob(parent, firm.pk)):
+        assert enqueue("test.work").job.parent_id == parent
+        assert enqueue("test.work", firm=other_firm).job.parent_id is None
+
+
+NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that it has no zone is the point
+
+ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"priority": 4}, "priority", "out_of_range"),
+    ({"priority": -1}, "priority", "out_of_range"),
+    ({"priority": 2.0}, "priority", "wrong_type"),
+    ({"priority": True}, "priority", "wrong_type"),
+    ({"priority": "2"}, "priority", "wrong_type"),
+    ({"max_attempts": 3.0}, "max_attempts", "wrong_type"),
+    ({"max_attempts": True}, "max_attempts", "wrong_type"),
+    ({"max_attempts": "3"}, "max_attempts", "wrong_type"),
+    ({"max_attempts": 0}, "max_attempts", "out_of_range"),
+    ({"max_attempts": 40_000}, "max_attempts", "out_of_range"),
+    ({"delay": -1}, "delay", "out_of_range"),
+    ({"delay": float("nan")}, "delay", "out_of_range"),
+    ({"delay": float("inf")}, "delay", "out_of_range"),
+    ({"delay": 1e12}, "delay", "out_of_range"),
+    ({"delay": 1, "at": datetime(2030, 1, 1, tzinfo=UTC)}, "delay", "conflict"),
+    ({"at": NAIVE}, "at", "naive_time"),
+    ({"expires_at": NAIVE}, "expires_at", "naive_time"),
+    ({"lock_key": ""}, "lock_key", "wrong_length"),
+    ({"lock_key": "x" * 201}, "lock_key", "wrong_length"),
+    ({"idempotency_key": "a\x00b"}, "idempotency_key", "wrong_length"),
+    ({"idempotency_key": "x" * 201}, "idempotency_key", "wrong_length"),
+    ({"correlation_id": "x" * 65}, "correlation_id", "wrong_length"),
+]
+
+
+@pytest.mark.req("J-03", "J-06")
+@pytest.mark.parametrize(("arguments", "field", "code"), ARGUMENTS)
+def test_an_impossible_argument_is_refused_by_name(firm, arguments, field, code):
+    with pytest.raises(PayloadInvalid) as caught:
+        enqueue("test.work", firm=firm, **arguments)
+    assert [(fault["field"], fault["code"]) for fault in caught.value.errors] == [(field, code)]
+    assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-06")
+@pytest.mark.parametrize("field", ["priority", "max_attempts"])
+def test_a_number_that_is_not_whole_is_refused_in_a_bulk_of_different_ones(firm, field):
+    specs = [EnqueueSpec("test.work", {}, **{field: number}) for number in (1, 2, 3.0)]
+    with pytest.raises(PayloadInvalid, match=field):
+        enqueue_many(specs, firm=firm)
+    assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-06")
+def test_members_of_an_enum_are_whole_numbers(firm):
+    class Tries(IntEnum):
+        FEW = 2
+
+    stored = enqueue("test.work", firm=firm, priority=Priority.LOW, max_attempts=Tries.FEW).job
+    assert (stored.priority, stored.max_attempts) == (3, 2)
+
+
+@pytest.mark.req("J-07")
+def test_a_live_key_stands_for_one_job_in_each_firm(firm, other_firm):
+    first = enqueue("test.work", {"name": "first"}, firm=firm, idempotency_key="key")
+    again = enqueue("test.work", {"name": "again"}, firm=firm, idempotency_key="key")
+    elsewhere = enqueue("test.work", firm=other_firm, idempotency_key="key")
+    assert (first.created, again.created, elsewhere.created) == (True, False, True)
+    assert again.job_id == first.job_id != elsewhere.job_id
+    assert again.job.payload["name"] == "first"
+
+
+@pytest.mark.req("J-07")
+def test_one_bulk_may_name_a_key_twice(firm):
+    specs = [EnqueueSpec("test.work", idempotency_key=key) for key in ("a", "b", "a", "b", "a")]
+    results = enqueue_many(specs, firm=firm)
+    assert [result.created for result in results] == [True, True, False, False, False]
+    assert len({result.job_id for result in results}) == 2
+
+
+@pytest.mark.req("J-07")
+def test_the_type_may_derive_the_key(firm):
+    first = enqueue("test.named", {"name": "a"}, firm=firm)
+    assert first.job.idempotency_key == "named:a"
+    assert not enqueue("test.named", {"name": "a"}, firm=firm).created
+    assert enqueue("test.named", {"name": "b"}, firm=firm).created
+
+
+@pytest.mark.req("J-07")
+@pytest.mark.parametrize(
+    ("outcome", "freed"),
+    [
+        (Completed({}), True),
+        (Canceled("no"), True),
+        (DeadLettered(DeadReason.FATAL, FAILURE), True),
+        (Retry(1, FAILURE), False),
+        (Snoozed(delay_seconds=1), False),
+    ],
+)
+def test_the_key_is_free_when_the_job_is_over(firm, outcome, freed):
+    first = enqueue("test.work", firm=firm, idempotency_key="key")
+    held = take_one()
+    assert not enqueue("test.work", firm=firm, idempotency_key="key").created
+    finish(held, outcome)
+    assert enqueue("test.work", firm=firm, idempotency_key="key").created is freed
+    assert row(first.job_id).idempotency_key == "key"
+
+
+@pytest.mark.req("J-07")
+def test_a_once_only_key_is_never_free_again(firm, other_firm):
+    first = enqueue("test.once", firm=firm, idempotency_key="key")
+    finish(take_one(), Completed({}))
+    again = enqueue("test.once", firm=firm, idempotency_key="key")
+    assert (again.created, again.job_id) == (False, first.job_id)
+    with all_firms("test"):
+        JobQueue.objects.all().delete()
+    gone = enqueue("test.once", firm=firm, idempotency_key="key")
+    assert (gone.created, gone.job_id) == (False, first.job_id)
+    assert enqueue("test.once", firm=other_firm, idempotency_key="key").created
+
+
+@pytest.mark.req("J-07")
+def test_one_bulk_may_name_a_once_only_key_twice(firm):
+    specs = [EnqueueSpec("test.once", idempotency_key="a") for _ in range(3)]
+    results = enqueue_many(specs, firm=firm)
+    assert [result.created for result in results] == [True, False, False]
+
+
+@pytest.mark.req("J-07")
+@pytest.mark.parametrize("job_type", ["test.work", "test.once"])
+def test_racing_enqueues_make_one_job(firm, job_type):
+    def race(_: int) -> tuple[UUID, bool]:
+        try:
+            result = enqueue(job_type, firm=firm, idempotency_key="key")
+            return result.job_id, result.created
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(10) as threads:
+        outcomes = list(threads.map(race, range(100)))
+    assert len({job_id for job_id, _ in outcomes}) == 1
+    assert sum(created for _, created in outcomes) == 1
+    assert len(rows(JobQueue)) == 1
+
+
+@pytest.mark.req("J-07")
+def test_a_key_held_by_a_job_in_flight_stays_held(firm):
+    first = enqueue("test.work", firm=firm, idempotency_key="key")
+    change(first.job_id, status="processing")
+    assert enqueue("test.work", firm=firm, idempotency_key="key").job_id == first.job_id
+
+
+@pytest.mark.req("J-06")
+def test_a_hint_that_fails_after_the_commit_is_no_error_of_the_callers(firm, monkeypatch):
+    def fail(_: object) -> None:
+        raise OSError("no hint to be had")
+
+    monkeypatch.setattr(insert, "wake", fail)
+    result = enqueue("test.work", {"name": "Ada"}, firm=firm)
+    assert row(result.job_id).status == "pending"
+
+
+@pytest.mark.req("J-06")
+def test_a_single_enqueue_whose_key_is_held_finds_the_holder(firm):
+    first = enqueue("test.work", {"name": "x"}, firm=firm, idempotency_key="key")
+    second = enqueue("test.work", {"name": "x"}, firm=firm, idempotency_key="key")
+    assert (first.created, second.created) == (True, False)
+    assert first.job_id == second.job_id

@@ -1,0 +1,55 @@
+"""A worker's row: what a repeated registration means."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+import pytest
+from uuid_utils.compat import uuid7
+
+from jobs.conf import lease_seconds
+from jobs.engine import dialects
+from jobs.engine.database_time import database_now
+from jobs.engine.lease import WorkerInfo, register
+from jobs.engine.rescue import rescue
+from jobs.models import Worker
+from jobs.testing import frozen_time
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("J-14", "W-05")]
+
+
+@pytest.fixture(autouse=True)
+def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let rescuers act: they do not while the database has hardly started."""
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+
+
+def info(worker_id: UUID) -> WorkerInfo:
+    return WorkerInfo(
+        worker_id=worker_id,
+        host="test",
+        pid=1,
+        version="0",
+        categories=(),
+        job_types=(),
+        concurrency=1,
+    )
+
+
+def test_a_repeat_after_a_lost_answer_begins_the_lease_anew():
+    worker = info(uuid7())
+    with frozen_time() as clock:
+        register(worker)
+        clock.tick(seconds=lease_seconds() + 1)
+        assert register(worker)
+        assert rescue(Random(1)).workers == 0
+        clock.tick(seconds=lease_seconds() + 1)
+        assert rescue(Random(1)).workers == 1
+
+
+def test_who_was_given_up_meanwhile_is_told_so():
+    worker = info(uuid7())
+    register(worker)
+    Worker.objects.filter(pk=worker.worker_id).update(dead_at=database_now())
+    assert not register(worker)

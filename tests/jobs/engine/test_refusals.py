@@ -1,0 +1,61 @@
+"""A verb that refuses halfway leaves nothing behind, also inside somebody else's transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from jobs.errors import Fatal, KeyHeld, PayloadInvalid
+from jobs.queue import enqueue, reprocess
+from jobs.registry import job
+from jobs.states import Status
+from tenants.models import AuditEntry, Firm
+from tenants.scope import firm_scope
+from tests.job_rows import make_job, make_letter
+from tests.jobs.engine.conftest import Add, WorkPayload
+from tests.queue_kit import dead_letters, row, work_off
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.req("D-02", "T-05")
+@pytest.mark.usefixtures("work_types")
+def test_a_reprocess_refused_for_its_key_leaves_the_dead_letter_open(firm: Firm, add: Add) -> None:
+    @job("test.doomed", category="sync", payload=WorkPayload)
+    def doomed(payload: WorkPayload, ctx: object) -> None:
+        raise Fatal("never")
+
+    dead = add("test.doomed", idempotency_key="one")
+    work_off()
+    enqueue("test.work", {}, firm=firm, idempotency_key="one")
+    (letter,) = dead_letters()
+
+    with transaction.atomic():
+        with pytest.raises(KeyHeld):
+            reprocess(letter.pk)
+        with firm_scope(firm):
+            assert not AuditEntry.objects.exists()
+
+    (letter,) = dead_letters()
+    assert (letter.resolution, letter.reviewed_at) == ("", None)
+    assert row(dead).status == Status.DLQ
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.req("D-02")
+@pytest.mark.parametrize(
+    ("priority", "code"),
+    [(4, "out_of_range"), (-1, "out_of_range"), (2.0, "wrong_type"), (True, "wrong_type")],
+)
+def test_a_reprocess_with_an_impossible_priority_is_refused(
+    firm: Firm, priority: Any, code: str
+) -> None:
+    letter = make_letter(make_job(firm, status=Status.DLQ))
+    with pytest.raises(PayloadInvalid) as refused:
+        reprocess(letter.pk, priority=priority)
+    assert [(fault["field"], fault["code"]) for fault in refused.value.errors] == [
+        ("priority", code)
+    ]
+    (letter,) = dead_letters()
+    assert letter.resolution == ""

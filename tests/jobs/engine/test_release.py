@@ -1,0 +1,54 @@
+"""Giving unstarted claims back."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.engine.admission import sweep
+from jobs.engine.outcomes import Completed
+from jobs.engine.release import release
+from tests.queue_kit import attempts, finish, locks, row, take, take_one
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.req("J-11", "W-03"),
+]
+
+
+def test_the_attempt_is_given_back_and_the_job_is_there_for_others(add):
+    job_id = add(idempotency_key="key")
+    held = take_one()
+    assert release([held], "worker stopped") == [job_id]
+    stored = row(job_id)
+    assert (stored.status, stored.attempts, stored.ready) == ("pending", 0, True)
+    assert (stored.worker_id, stored.claimed_at, stored.lease_token) == (None, None, 0)
+    assert stored.live_key == "key"
+    (attempt,) = attempts()
+    assert (attempt.end, attempt.message, attempt.number) == ("released", "worker stopped", 1)
+    assert take_one().lease_token > held.lease_token
+
+
+def test_a_claim_that_is_no_longer_held_stays_as_it_is(add):
+    done, taken, mine = add(), add(), add()
+    held = {one.job_id: one for one in take(3)}
+    finish(held[done], Completed({}))
+    assert release([held[taken]], "taken away") == [taken]
+    current = take_one()
+    assert current.job_id == taken
+    assert release(list(held.values()), "worker stopped") == [mine]
+    assert row(done).status == "completed"
+    assert (row(taken).status, row(taken).lease_token) == ("claimed", current.lease_token)
+
+
+def test_a_released_job_gives_its_slot_up_and_waits_for_it_again(add):
+    job_id = add("test.locked", "key")
+    release([take_one()], "worker stopped")
+    assert locks() == []
+    assert (row(job_id).ready, row(job_id).waiting) == (False, True)
+    assert take() == []
+    assert sweep() == 1
+    assert take_one().job_id == job_id
+
+
+def test_releasing_nothing_is_nothing(firm):
+    assert release([], "worker stopped") == []

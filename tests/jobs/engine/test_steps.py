@@ -1,0 +1,169 @@
+"""Durable steps and progress, behind the fence; and what else a handler's `ctx` does."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.outcomes import Released
+from jobs.errors import Cancel, Fatal, LeaseLost
+from jobs.execution.context import JobContext, Signals
+from jobs.models import JobStep
+from jobs.queue import EnqueueSpec
+from tests.queue_kit import context, finish, row, rows, take_one
+from tests.support.nesting import nested
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]
+
+
+@pytest.fixture
+def late_and_current(add) -> tuple[JobContext, JobContext]:
+    """Return what an old and the present holder of one job work with."""
+    add()
+    late = take_one()
+    finish(late, Released("taken away"))
+    return context(late), context(take_one())
+
+
+def test_a_step_runs_once_and_its_result_survives_the_attempt(late_and_current):
+    _, second = late_and_current
+    calls = []
+
+    def charge(amount: int) -> dict[str, int]:
+        calls.append(amount)
+        return {"charged": amount}
+
+    assert second.step("charge", charge, 5) == {"charged": 5}
+    assert second.step("charge", charge, 5) == {"charged": 5}
+    finish(second._claim, Released("once more"))
+    third = context(take_one())
+    assert third.step("charge", charge, 6) == {"charged": 5}
+    assert calls == [5]
+
+
+@pytest.mark.parametrize("result", [None, False, 0, "", [], {"a": ["é", 1.5, None]}])
+def test_any_json_comes_back_as_it_was(late_and_current, result):
+    _, ctx = late_and_current
+    calls = []
+
+    def once():
+        calls.append(1)
+        return result
+
+    assert ctx.step("once", once) == ctx.step("once", once) == result
+    assert len(calls) == 1
+
+
+def test_steps_have_names_of_their_own(late_and_current):
+    _, ctx = late_and_current
+    assert [ctx.step("a", lambda: 1), ctx.step("b", lambda: 2), ctx.step("a", lambda: 3)] == [
+        1,
+        2,
+        1,
+    ]
+
+
+def test_a_step_that_fails_is_not_stored(late_and_current):
+    _, ctx = late_and_current
+    with pytest.raises(ZeroDivisionError):
+        ctx.step("a", lambda: 1 / 0)
+    assert ctx.step("a", lambda: "second try") == "second try"
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (object(), "is not plain JSON: TypeError"),
+        (float("nan"), "is not plain JSON: ValueError"),
+        ("\ud800", "is not plain JSON: UnicodeEncodeError"),
+        ({1, 2}, "is not plain JSON: TypeError"),
+        ("a\x00b", "holds the NUL character"),
+        (nested(33), "is nested over 32 levels"),
+        ({"a": "x" * 2**20}, "has 1,048,584 bytes; at most 1,048,576 are stored"),
+    ],
+    ids=[
+        "an object",
+        "not a number",
+        "half a character",
+        "a set",
+        "a null character",
+        "deep",
+        "long",
+    ],
+)
+def test_a_result_that_cannot_be_stored_ends_the_job_for_good(late_and_current, result, why):
+    _, ctx = late_and_current
+    with pytest.raises(Fatal, match=f"^step 'a' returned a result that {why}$"):
+        ctx.step("a", lambda: result)
+    assert rows(JobStep) == []
+
+
+@pytest.mark.req("J-09")
+def test_a_late_holder_stores_no_step_and_no_progress(late_and_current):
+    late, current = late_and_current
+    with pytest.raises(LeaseLost):
+        late.step("a", lambda: "late")
+    with pytest.raises(LeaseLost):
+        late.progress(0.9, "late")
+    with pytest.raises(LeaseLost):
+        late.heartbeat()
+    assert rows(JobStep) == []
+    assert row(late.job_id).progress is None
+    current.heartbeat()
+    assert current.step("a", lambda: "current") == "current"
+
+
+def test_progress_is_shown(late_and_current):
+    _, ctx = late_and_current
+    ctx.progress(0.4, "x" * 300)
+    assert (row(ctx.job_id).progress, row(ctx.job_id).progress_note) == (0.4, "x" * 200)
+    for wrong in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            ctx.progress(wrong)
+    assert row(ctx.job_id).progress == 0.4
+
+
+@pytest.mark.req("J-09", "J-16")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ctx: ctx.heartbeat(),
+        lambda ctx: ctx.progress(0.5),
+        lambda ctx: ctx.step("a", lambda: 1),
+        lambda ctx: ctx.enqueue("test.work"),
+        lambda ctx: ctx.enqueue_many([EnqueueSpec("test.work")]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("signal", "error"), [("lease_lost", LeaseLost), ("cancel_requested", Cancel)]
+)
+def test_every_call_stops_a_handler_that_lost_its_lease_or_was_canceled(add, call, signal, error):
+    add()
+    signals = Signals()
+    ctx = context(take_one(), signals)
+    call(ctx)
+    getattr(signals, signal).set()
+    with pytest.raises(error):
+        call(ctx)
+
+
+def test_children_belong_to_the_jobs_firm_and_know_their_parent(firm, other_firm, add):
+    add(firm=other_firm)
+    held = take_one()
+    ctx = context(held)
+    with running_as(RunningJob(held.job_id, held.firm_id)):
+        child = ctx.enqueue("test.work", {"name": "child"}, priority=1).job
+        (other,) = ctx.enqueue_many([EnqueueSpec("test.work")])
+    assert (child.firm_id, child.parent_id, child.priority) == (other_firm.pk, held.job_id, 1)
+    assert other.job.parent_id == held.job_id
+
+
+def test_what_a_handler_can_know(add):
+    job_id = add(max_attempts=2, correlation_id="abc")
+    first = context(take_one())
+    assert (first.job_id, first.correlation_id, first.attempt) == (job_id, "abc", 1)
+    assert not first.is_last_attempt
+    assert first.firm.pk == first.firm_id
+    finish(first._claim, Released("taken away"))
+    second = context(take_one())
+    assert second.fence > first.fence

@@ -1,0 +1,133 @@
+"""Waiting for a job from outside: for its row, not for longer than asked, and never in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection, transaction
+
+from jobs.engine import job_wait
+from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.outcomes import Completed
+from jobs.errors import NotSettled, WrongPlace
+from jobs.execution.context import JobContext, Signals
+from jobs.queue import cancel, enqueue
+from tenants.models import Firm
+from tests.queue_kit import finish, take_one
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("A-02")]
+
+
+def complete_the_only_job() -> None:
+    try:
+        finish(take_one(), Completed({"sum": 3}))
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave waking to whoever settles the job."""
+    monkeypatch.setattr(job_wait, "FIRST_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(job_wait, "LONGEST_PAUSE_SECONDS", 3600)
+
+
+def test_the_settled_row_comes_back(firm: Firm) -> None:
+    result = enqueue("test.child", firm=firm)
+    complete_the_only_job()
+    job = result.wait(5)
+    assert (job.pk, job.status, job.result) == (result.job_id, "completed", {"sum": 3})
+    assert async_to_sync(result.wait_async)(5).status == "completed"
+
+
+def test_any_settled_status_ends_the_wait(firm: Firm) -> None:
+    result = enqueue("test.child", firm=firm)
+    cancel(result.job_id)
+    assert result.wait(5).status == "canceled"
+
+
+def test_a_job_settled_in_this_process_wakes_who_waits(
+    firm: Firm, hours_between_looks: None
+) -> None:
+    result = enqueue("test.child", firm=firm)
+    worker = threading.Timer(0.1, complete_the_only_job)
+    worker.start()
+    assert result.wait(20).status == "completed"
+    worker.join()
+
+
+@pytest.mark.req("J-19")
+def test_so_does_one_that_its_own_transaction_completed(
+    firm: Firm, hours_between_looks: None
+) -> None:
+    def complete() -> None:
+        try:
+            with JobContext(take_one(), Signals()).transaction():
+                pass
+        finally:
+            connection.close()
+
+    result = enqueue("test.child", firm=firm)
+    worker = threading.Timer(0.1, complete)
+    worker.start()
+    assert result.wait(20).status == "completed"
+    worker.join()
+
+
+def test_a_coroutine_is_woken_too(firm: Firm, hours_between_looks: None) -> None:
+    result = enqueue("test.child", firm=firm)
+    worker = threading.Timer(0.1, complete_the_only_job)
+    worker.start()
+    assert async_to_sync(result.wait_async)(20).status == "completed"
+    worker.join()
+
+
+def test_without_a_hint_the_looks_find_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.engine.settle.tell_settled", lambda job_ids: None)
+    result = enqueue("test.child", firm=firm)
+    worker = threading.Timer(0.1, complete_the_only_job)
+    worker.start()
+    assert result.wait(20).status == "completed"
+    worker.join()
+
+
+@pytest.mark.parametrize("timeout", [0, 0.05])
+def test_it_waits_no_longer_than_asked(firm: Firm, timeout: float) -> None:
+    result = enqueue("test.child", firm=firm)
+    begun = time.monotonic()
+    with pytest.raises(NotSettled, match=str(result.job_id)) as raised:
+        result.wait(timeout)
+    assert isinstance(raised.value, TimeoutError)
+    assert timeout <= time.monotonic() - begun < timeout + 5
+    with pytest.raises(NotSettled):
+        async_to_sync(result.wait_async)(timeout)
+
+
+def test_in_an_open_transaction_it_could_never_be_seen(firm: Firm) -> None:
+    with transaction.atomic():
+        result = enqueue("test.child", firm=firm)
+        with pytest.raises(WrongPlace, match="transaction"):
+            result.wait(5)
+
+
+def test_a_handler_must_not_wait(firm: Firm) -> None:
+    result = enqueue("test.child", firm=firm)
+    with running_as(RunningJob(result.job_id, firm.pk)):
+        with pytest.raises(WrongPlace, match="then="):
+            result.wait(5)
+        with pytest.raises(WrongPlace, match="then="):
+            async_to_sync(result.wait_async)(5)
+
+
+def test_a_coroutine_must_not_block_its_loop(firm: Firm) -> None:
+    result = enqueue("test.child", firm=firm)
+
+    async def wait() -> None:
+        result.wait(5)
+
+    with pytest.raises(WrongPlace, match="wait_async"):
+        asyncio.run(wait())

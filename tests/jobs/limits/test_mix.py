@@ -1,0 +1,229 @@
+"""Any mix of pauses, caps, rates and keys: no limit is exceeded, and nobody waits for ever."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import combinations
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.engine.admission import Sweep, admit, sweep
+from jobs.engine.claim import Claim
+from jobs.engine.database_time import database_now
+from jobs.engine.demotion import Parking, park
+from jobs.engine.frozen_time import stopped_at
+from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Released, Retry
+from jobs.engine.transactions import in_transaction, run
+from jobs.errors import WrongState
+from jobs.models import JobQueue, Pause, RateLimit
+from jobs.queue import clear_rate_limit, enqueue, pause, resume, set_rate_limit
+from jobs.states import LIVE, DeadReason
+from tenants.models import Firm
+from tests.queue_kit import FAILURE, finish, rows, take
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20", "J-23", "J-24")]
+
+# How many histories: in the suite, and in `make chaos`.
+SUITE, CHAOS = 30, 2_000
+TYPES = {"test.work": "sync", "test.other": "export", "test.locked": "sync"}
+TABLES = ("jobqueue", "concurrencylock", "pause", "ratelimit", "ratebucket", "attempt", "jobminute")
+OUTCOMES: dict[str, Outcome] = {
+    "completes": Completed({}),
+    "fails": Retry(5.0, FAILURE),
+    "is given back": Released("because", 0.0),
+}
+ROUNDS, ROUND_SECONDS = 40, 60.0
+
+firms = st.integers(0, 1)
+types = st.sampled_from(sorted(TYPES))
+adds = st.tuples(st.just("add"), firms, types, st.integers(0, 3), st.sampled_from("ab"))
+# What workers do all day, and what operators do now and then.
+work = st.one_of(
+    st.tuples(st.just("claim"), st.integers(1, 6)),
+    st.tuples(st.just("keep house")),
+    st.tuples(st.just("take a step")),
+    st.tuples(st.just("finish"), st.sampled_from(sorted(OUTCOMES))),
+    st.tuples(st.just("crash after"), st.sampled_from(sorted(OUTCOMES))),
+    st.tuples(st.just("tick"), st.sampled_from([0.1, 1.0, 7.0])),
+)
+limits = st.one_of(
+    st.tuples(st.just("cap"), firms, st.sampled_from([0, 1, 2, None])),
+    st.tuples(st.just("rate"), st.none() | firms, types, st.integers(1, 3)),
+    st.tuples(st.just("pause"), st.none() | firms, st.none() | types),
+    st.tuples(st.just("activate"), firms, st.booleans()),
+    st.tuples(st.just("resume"), st.integers(0, 3)),
+    st.tuples(st.just("no rate"), st.integers(0, 3)),
+)
+# Each change comes with some work around it, or a history would be all preparation.
+chapters = st.tuples(limits | adds, st.lists(work, min_size=2, max_size=6))
+
+
+class History:
+    """One queue, its limits, and what has started."""
+
+    def __init__(self, firm_ids: list[int]) -> None:
+        self.firm_ids = firm_ids
+        self.now = database_now()
+        self.held: list[Claim] = []
+        self.sweep, self.parking = Sweep(), Parking()
+        self.starts: dict[tuple[int, str], list[datetime]] = defaultdict(list)
+
+    def do(self, name: str, *arguments: Any) -> None:
+        """Take one step at the time of the queue."""
+        with stopped_at(self.now):
+            getattr(self, f"_{name.replace(' ', '_')}")(*arguments)
+
+    def _firm(self, number: int | None) -> int | None:
+        return None if number is None else self.firm_ids[number]
+
+    def _add(self, firm: int, job_type: str, priority: int, key: str) -> None:
+        enqueue(job_type, {"name": key}, firm=self.firm_ids[firm], priority=priority)
+
+    def _tick(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def _take_a_step(self) -> None:
+        self.parking.step()
+        self.sweep.step()
+
+    def _keep_house(self) -> None:
+        park()
+        sweep()
+
+    def _claim(self, limit: int) -> None:
+        for one in take(limit):
+            self.held.append(one)
+            self.starts[one.firm_id, one.job_type].append(self.now)
+            self._check(one)
+
+    def _finish(self, outcome: str) -> None:
+        while self.held:
+            one = self.held.pop()
+            admit(finish(one, outcome_of(one, outcome)).freed)
+
+    def _crash_after(self, outcome: str) -> None:
+        """Nobody hands over what was freed."""
+        while self.held:
+            one = self.held.pop()
+            finish(one, outcome_of(one, outcome))
+
+    def _pause(self, firm: int | None, job_type: str | None) -> None:
+        with suppress(WrongState):  # that is paused already
+            pause(firm=self._firm(firm), job_type=job_type, reason="x")
+
+    def _resume(self, pick: int) -> None:
+        standing = rows(Pause)
+        if standing:
+            resume(standing[pick % len(standing)])
+
+    def _cap(self, firm: int, most: int | None) -> None:
+        Firm.objects.filter(pk=self.firm_ids[firm]).update(running_cap=most)
+        # A lower cap reaches what was let through before when that is parked.
+        park()
+
+    def _activate(self, firm: int, active: bool) -> None:
+        Firm.objects.filter(pk=self.firm_ids[firm]).update(active=active)
+
+    def _rate(self, firm: int | None, job_type: str, burst: int) -> None:
+        set_rate_limit(job_type, 1, 5.0, burst=burst, firm=self._firm(firm))
+        self.starts.clear()
+
+    def _no_rate(self, pick: int) -> None:
+        standing = rows(RateLimit)
+        if standing:
+            limit = standing[pick % len(standing)]
+            clear_rate_limit(limit.job_type, firm=None if limit.everywhere else limit.firm_id)
+            self.starts.clear()
+
+    def _check(self, started: Claim) -> None:
+        firm = Firm.objects.get(pk=started.firm_id)
+        assert firm.active
+        assert not [one for one in rows(Pause) if stops(one, started.firm_id, started.job_type)]
+        mine = [one for one in self.held if one.firm_id == started.firm_id]
+        assert firm.running_cap is None or len(mine) <= firm.running_cap
+        keys = Counter(one.lock_key for one in mine if one.lock_key is not None)
+        assert set(keys.values()) <= {1}
+        limit = rate_of(started)
+        times = self.starts[started.firm_id, started.job_type]
+        if limit is not None:
+            for first, last in combinations(range(len(times)), 2):
+                seconds = (times[last] - times[first]).total_seconds()
+                allowed = limit.burst + seconds * limit.amount / limit.per_seconds
+                assert last - first + 1 <= allowed + 0.001
+
+    def let_it_run(self) -> None:
+        """Give it all the time there is; the limits stay as they are."""
+        for _ in range(ROUNDS):
+            if not self.stuck():
+                break
+            self.do("tick", ROUND_SECONDS)
+            self.do("keep house")
+            self.do("claim", 100)
+            self.do("finish", "completes")
+
+    def stuck(self) -> list[UUID]:
+        """Return the jobs that are not over though nothing stops them."""
+        no_room = {
+            firm.pk
+            for firm in Firm.objects.filter(pk__in=self.firm_ids)
+            if not firm.active or firm.running_cap == 0
+        }
+        return [
+            job.pk
+            for job in rows(JobQueue)
+            if job.status in LIVE
+            and job.firm_id not in no_room
+            and not any(stops(one, job.firm_id, job.job_type) for one in rows(Pause))
+        ]
+
+
+def outcome_of(one: Claim, name: str) -> Outcome:
+    """Return the outcome; nobody tries again without an attempt left."""
+    if name == "fails" and one.attempts >= one.max_attempts:
+        return DeadLettered(DeadReason.EXHAUSTED, FAILURE)
+    return OUTCOMES[name]
+
+
+def stops(one: Pause, firm_id: int, job_type: str) -> bool:
+    """Say whether the pause means jobs of that firm and type."""
+    return (one.everywhere or one.firm_id == firm_id) and one.job_type in ("", job_type)
+
+
+def rate_of(claim: Claim) -> RateLimit | None:
+    """Return the limit that holds for the job: its firm's own, else that for everywhere."""
+    limits = [one for one in rows(RateLimit) if one.job_type == claim.job_type]
+    own = [one for one in limits if not one.everywhere and one.firm_id == claim.firm_id]
+    return next(iter(own or [one for one in limits if one.everywhere]), None)
+
+
+def begin_anew(firm_ids: list[int]) -> History:
+    """Return an empty queue without limits."""
+    for table in TABLES:
+        in_transaction(lambda: run(f"DELETE FROM jobs_{table}", []))  # noqa: B023 - called at once
+    Firm.objects.filter(pk__in=firm_ids).update(active=True, running_cap=None)
+    return History(firm_ids)
+
+
+def test_no_limit_is_exceeded_and_nobody_waits_for_ever(
+    firm: Firm, other_firm: Firm, chaos: bool
+) -> None:
+    @settings(
+        max_examples=CHAOS if chaos else SUITE,
+        derandomize=not chaos,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(st.lists(adds, min_size=8, max_size=20), st.lists(chapters, min_size=3, max_size=8))
+    def holds(jobs: list[tuple[Any, ...]], told: list[tuple[Any, list[Any]]]) -> None:
+        queue = begin_anew([firm.pk, other_firm.pk])
+        for step in [*jobs, *(step for change, work in told for step in (change, *work))]:
+            queue.do(*step)
+        queue.let_it_run()
+        assert queue.stuck() == []
+
+    holds()

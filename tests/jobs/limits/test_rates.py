@@ -1,0 +1,192 @@
+"""Rate limits: so many starts in so much time, a firm at a time, and no attempt used by waiting."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from jobs.engine.admission import admit, sweep
+from jobs.engine.database_time import database_now
+from jobs.engine.demotion import park
+from jobs.engine.frozen_time import stopped_at
+from jobs.engine.lease import mark_processing
+from jobs.engine.outcomes import Completed
+from jobs.errors import LimitInvalid, UnknownJob
+from jobs.models import RateBucket, RateLimit
+from jobs.queue import clear_rate_limit, pause, set_rate_limit
+from tenants.models import AuditEntry, Firm
+from tests.queue_kit import finish, locks, row, rows, take
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24")]
+
+
+def starts(moment: datetime, seconds: float) -> int:
+    """Sweep and claim at that time; return how many jobs start, which are over at once."""
+    with stopped_at(moment + timedelta(seconds=seconds)):
+        sweep()
+        held = take(100)
+        for one in held:
+            finish(one, Completed({}))
+        # The next look sees that they are gone.
+        sweep()
+        return len(held)
+
+
+@pytest.fixture
+def now() -> datetime:
+    """Return the time the tests' clock starts at."""
+    return database_now() + timedelta(seconds=1)
+
+
+def test_a_burst_at_first_then_as_time_goes(add, now):
+    set_rate_limit("test.work", 2, 10, burst=3)
+    ids = [add() for _ in range(9)]
+    assert [starts(now, seconds) for seconds in (0, 1, 4.9, 5.1, 9.9, 10.2)] == [3, 0, 0, 1, 0, 1]
+    assert starts(now, 1000) == 3
+    assert [row(job_id).attempts for job_id in ids] == [1] * 8 + [0]
+
+
+def test_waiting_for_a_token_uses_no_attempt(add, now):
+    set_rate_limit("test.work", 1, 60)
+    ids = [add(), add()]
+    assert [starts(now, seconds) for seconds in range(0, 50, 10)] == [1, 0, 0, 0, 0]
+    assert (row(ids[1]).attempts, row(ids[1]).status, row(ids[1]).waiting) == (0, "pending", True)
+
+
+def test_each_firm_has_its_own_bucket_and_other_types_have_none(firm, other_firm, add, now):
+    set_rate_limit("test.work", 1, 60)
+    for _ in range(3):
+        add()
+        add(firm=other_firm)
+        add("test.other")
+    assert starts(now, 0) == 2 + 3
+    assert starts(now, 1) == 0
+    assert {bucket.firm_id for bucket in rows(RateBucket)} == {firm.pk, other_firm.pk}
+
+
+def test_a_firms_own_limit_stands_before_the_one_for_everywhere(firm, other_firm, add, now):
+    set_rate_limit("test.work", 1, 60)
+    set_rate_limit("test.work", 5, 60, firm=firm)
+    for _ in range(6):
+        add()
+        add(firm=other_firm)
+    assert starts(now, 0) == 5 + 1
+    clear_rate_limit("test.work", firm=firm)
+    set_rate_limit("test.work", 1, 6000, firm=other_firm)
+    assert starts(now, 61) == 1
+
+
+def test_the_bucket_is_never_fuller_than_its_burst(add, now):
+    set_rate_limit("test.work", 1, 1, burst=2)
+    for _ in range(6):
+        add()
+    assert starts(now, 0) == 2
+    assert starts(now, 3600) == 2
+
+
+def test_what_was_let_through_and_waits_for_a_worker_counts_against_the_burst(add, now):
+    """Or else an hour without a worker would end in an hour's worth of starts."""
+    set_rate_limit("test.work", 1, 1, burst=2)
+    for _ in range(10):
+        add()
+    for minute in range(60):
+        with stopped_at(now + timedelta(minutes=minute)):
+            sweep()
+    with stopped_at(now + timedelta(minutes=60)):
+        held = take(100)
+        assert len(held) == 2
+        mark_processing(held)
+        assert sweep() == 0
+        assert take(100) == []
+    assert starts(now, 3600 + 1.1) == 1
+
+
+def test_what_was_ready_before_the_limit_is_held_too(add, now):
+    for _ in range(5):
+        add()
+    set_rate_limit("test.work", 2, 60)
+    with stopped_at(now):
+        assert take(100) == []
+        park()
+    assert starts(now, 0) == 2
+
+
+def test_what_a_cap_let_through_must_pass_a_later_limit(firm, add, now):
+    Firm.objects.filter(pk=firm.pk).update(running_cap=5)
+    ids = [add() for _ in range(5)]
+    assert sweep() == 5
+    set_rate_limit("test.work", 1, 60)
+    assert [row(job_id).ready for job_id in ids] == [False] * 5
+    assert starts(now, 0) == 1
+
+
+def test_without_the_limit_all_of_it_runs(add, now):
+    set_rate_limit("test.work", 1, 60)
+    for _ in range(5):
+        add()
+    assert starts(now, 0) == 1
+    clear_rate_limit("test.work", reason="done")
+    assert starts(now, 1) == 4
+
+
+@pytest.mark.req("J-20", "J-23")
+def test_limits_hold_together(firm, add, now):
+    """Cap 3, two of a type a minute, one of each key: all of them at once, in one line."""
+    Firm.objects.filter(pk=firm.pk).update(running_cap=3)
+    set_rate_limit("test.locked", 2, 60)
+    keyed = [add("test.locked", f"key-{number % 2}") for number in range(6)]
+    others = [add() for _ in range(3)]
+    with stopped_at(now):
+        sweep()
+        held = take(100)
+        assert {one.job_id for one in held} == {keyed[0], keyed[1], others[0]}
+        assert len(locks()) == 2
+        # Room and a slot are free again, but the tokens are gone: of the rest, only others run.
+        assert admit(finish(held[0], Completed({})).freed) == 1
+        assert [one.job_id for one in take(100)] == [others[1]]
+
+
+def test_a_token_is_not_spent_on_what_is_paused(add, now):
+    set_rate_limit("test.work", 1, 60)
+    add()
+    pause(job_type="test.work", reason="x")
+    with stopped_at(now):
+        assert sweep() == 0
+    assert rows(RateBucket) == []
+
+
+def test_limits_are_in_the_log(system_firm):
+    set_rate_limit("test.work", 2, 60)
+    set_rate_limit("test.work", 3, 60)
+    clear_rate_limit("test.work", reason="why")
+    entries = [
+        (one.act, one.before.get("amount"), one.after.get("amount")) for one in rows(AuditEntry)
+    ]
+    assert entries == [
+        ("rate_limit.set", None, 2),
+        ("rate_limit.set", 2, 3),
+        ("rate_limit.clear", 3, None),
+    ]
+    assert rows(RateLimit) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("test.wrok", 1, 1), "job_type"),
+        (("test.work", 0, 1), "amount"),
+        (("test.work", 2**31, 1), "amount"),
+        (("test.work", 1, 0), "per_seconds"),
+        (("test.work", 1, 1e-300), "per_seconds"),
+        (("test.work", 1, 1e300), "per_seconds"),
+        (("test.work", 1, float("nan")), "per_seconds"),
+        (("test.work", 1, float("inf")), "per_seconds"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(system_firm, arguments, field):
+    with pytest.raises(LimitInvalid) as refusal:
+        set_rate_limit(*arguments)
+    assert {fault["field"] for fault in refusal.value.errors} == {field}
+    with pytest.raises(UnknownJob):
+        clear_rate_limit("test.work")

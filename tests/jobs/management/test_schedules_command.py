@@ -1,0 +1,40 @@
+"""`manage.py schedules`: what there is, and running, pausing and resuming one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tenants.models import Firm
+from tests.jobs.schedules.kit import jobs, now, schedule
+
+pytestmark = pytest.mark.req("S-02", "O-04")
+
+Runner = Callable[..., Any]
+
+
+def test_the_list_for_programs_and_for_people(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    row = schedule(firm, name="nightly", cron="30 2 * * *", time_zone="Europe/Vienna")
+    schedule(other_firm, name="hourly")
+    (shown,) = run("schedules", "list", "--firm", "acme", "--json").json["results"]
+    assert (shown["id"], shown["timetable"]) == (
+        str(row.pk),
+        "At 02:30 every day, Europe/Vienna",
+    )
+    everybodys = run("schedules", "list").out
+    assert "nightly" in everybodys
+    assert "hourly" in everybodys
+
+
+def test_running_pausing_and_resuming_one(run: Runner, firm: Firm) -> None:
+    row = schedule(firm, name="nightly")
+    assert "1 new jobs" in run("schedules", "run", str(row.pk)).out
+    assert len(jobs()) == 1
+    assert run("schedules", "pause", str(row.pk)[:18], "--json").json["enabled"] is False
+    assert run("schedules", "pause", str(row.pk)).code == 1
+    assert "runs again" in run("schedules", "resume", str(row.pk)).out
+    assert now(row).enabled is True
+    assert run("schedules", "run", str(uuid4())).code == 3

@@ -1,0 +1,49 @@
+"""What tests of schedules ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from jobs.registry import JobPayload, JobType, job
+from jobs.schedules import groups as schedule_groups
+from jobs.schedules.groups import Member, Reach
+from tests.support.fixtures import fleet, queue
+
+__all__ = ["fleet", "groups", "mail_type", "queue"]
+
+
+class PostPayload(JobPayload):
+    """A letter box and what to put into it."""
+
+    box: str
+    text: str = ""
+
+
+@pytest.fixture
+def mail_type(job_types: dict[str, JobType]) -> None:
+    """Declare a type whose payload a group's members complete."""
+
+    @job("test.post", category="notifications", payload=PostPayload)
+    def post(payload: PostPayload, ctx: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Member]], list[Reach]]:
+    """Return a function that registers the group "box" and returns whom it was asked for."""
+    monkeypatch.setattr(schedule_groups, "_groups", dict(schedule_groups._groups))
+
+    def register(members: list[Member]) -> list[Reach]:
+        asked: list[Reach] = []
+
+        @schedule_groups.schedule_target("box", fields=("box",))
+        def boxes(reach: Reach) -> Iterator[Member]:
+            asked.append(reach)
+            yield from members
+
+        return asked
+
+    return register

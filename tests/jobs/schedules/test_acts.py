@@ -1,0 +1,292 @@
+"""What people do with schedules: make, change, run, pause, resume; and what the code ships."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jobs.engine.frozen_time import stopped_at
+from jobs.errors import ScheduleInvalid, UnknownJob, WrongState
+from jobs.models import Schedule
+from jobs.operations.schedules import change_schedule, create_schedule, pause, resume, run_now
+from jobs.schedules import defaults
+from jobs.schedules.defaults import ship, store_shipped
+from jobs.schedules.groups import Member, Reach
+from jobs.states import MissedRuns, ScheduleTarget
+from tenants.models import AuditEntry, Firm
+from tenants.scope import all_firms, firm_scope
+from tests.job_rows import task_call
+from tests.jobs.schedules.kit import DAY, HOUR, MINUTE, START, jobs, now, schedule, slots, tick_at
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("S-01")]
+
+
+def audited(row: Schedule) -> list[AuditEntry]:
+    with all_firms("test"):
+        return list(AuditEntry.objects.filter(target_id=str(row.pk)).order_by("pk"))
+
+
+def test_what_is_made_is_checked_planned_and_audited(firm: Firm) -> None:
+    row = schedule(firm, cron="0 3 * * *", time_zone="Europe/Vienna", job_type="noop")
+    assert now(row).next_run_at == START.replace(day=16, hour=2)
+    assert now(row).payload == {"version": "1.0"}
+    (entry,) = audited(row)
+    assert (entry.act, entry.after["cron"], entry.firm_id) == (
+        "schedule.create",
+        "0 3 * * *",
+        firm.pk,
+    )
+
+
+@pytest.mark.req("T-05")
+def test_the_log_holds_no_secret_of_a_tasks_call(firm: Firm) -> None:
+    signed_in = task_call(kwargs={"host": "a", "password": "hunter2"})
+    row = schedule(firm, job_type="django_task", payload=signed_in)
+    changed = task_call(kwargs={"host": "b", "password": "hunter3"})
+    change_schedule(row, payload=changed)
+    assert now(row).payload == {"version": "1.0", **changed}
+    entries = audited(row)
+    assert [entry.after["payload"]["kwargs"]["host"] for entry in entries] == ["a", "b"]
+    assert "hunter" not in str([(entry.before, entry.after) for entry in entries])
+
+
+@pytest.mark.parametrize(
+    ("columns", "faults"),
+    [
+        ({"cron": "at noon"}, {"cron": "invalid"}),
+        ({"time_zone": "Mars/Olympus"}, {"time_zone": "invalid"}),
+        ({"interval_seconds": 60, "cron": "* * * * *"}, {"cron": "invalid"}),
+        ({"name": ""}, {"name": "invalid"}),
+        ({"name": "x" * 101}, {"name": "invalid"}),
+        ({"priority": 7}, {"priority": "invalid"}),
+        ({"missed_runs": "all"}, {"missed_runs": "invalid"}),
+        ({"target": "world"}, {"target": "invalid"}),
+        ({"job_type": "nope"}, {"job_type": "unknown_type"}),
+        ({"target": "every_firm"}, {"target": "invalid"}),
+        ({"target": "every_member"}, {"group_name": "invalid"}),
+        ({"group_name": "box"}, {"group_name": "unknown_group"}),
+        ({"payload": {"colour": "red"}}, {"payload.colour": "unknown_field"}),
+        ({"payload": {"token": "x"}}, {"payload.token": "secret_key"}),
+        ({"payload": {"tenant_id": 1}}, {"payload.tenant_id": "reserved"}),
+        ({"job_type": "test.post"}, {"payload.box": "missing"}),
+    ],
+)
+def test_what_could_not_run_is_refused_by_field(
+    firm: Firm, mail_type: None, columns: dict[str, Any], faults: dict[str, str]
+) -> None:
+    with pytest.raises(ScheduleInvalid) as refused:
+        schedule(firm, **columns)
+    found = {fault["field"]: fault["code"] for fault in refused.value.errors}
+    assert found.items() >= faults.items()
+
+
+def test_what_a_groups_members_bring_may_be_left_out(
+    firm: Firm, mail_type: None, groups: Callable[[list[Member]], list[Reach]]
+) -> None:
+    groups([])
+    schedule(firm, job_type="test.post", target="every_member", group_name="box")
+    with pytest.raises(ScheduleInvalid) as refused:
+        schedule(
+            firm,
+            name="other",
+            job_type="test.post",
+            target="every_member",
+            group_name="box",
+            payload={"text": 1},
+        )
+    assert [fault["field"] for fault in refused.value.errors] == ["payload.text"]
+
+
+def test_a_name_is_taken_once_in_a_firm(firm: Firm, other_firm: Firm) -> None:
+    schedule(firm, name="nightly")
+    schedule(other_firm, name="nightly")
+    with pytest.raises(ScheduleInvalid) as refused:
+        schedule(firm, name="nightly")
+    assert [(fault["field"], fault["code"]) for fault in refused.value.errors] == [
+        ("name", "taken")
+    ]
+
+
+def test_the_firm_in_scope_is_the_owner(firm: Firm, other_firm: Firm) -> None:
+    with firm_scope(other_firm):
+        row = create_schedule("nightly", "noop", cron="0 3 * * *")
+    assert row.firm_id == other_firm.pk
+
+
+def test_run_now_leaves_the_slots_as_they_are(firm: Firm) -> None:
+    row = schedule(firm)
+    assert run_now(row, reason="asked for") == 1
+    assert run_now(row) == 1
+    assert len(jobs()) == 2
+    assert all(job.idempotency_key.startswith(f"schedule:{row.pk}:run:") for job in jobs())
+    assert now(row).next_run_at == START + MINUTE
+    assert now(row).last_run_at is not None
+    assert [(entry.act, entry.reason) for entry in audited(row)[1:]] == [
+        ("schedule.run", "asked for"),
+        ("schedule.run", ""),
+    ]
+
+
+def test_run_now_says_why_it_leads_to_nothing(firm: Firm, mail_type: None) -> None:
+    row = schedule(firm, job_type="test.post", payload={"box": "1"})
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(payload={})
+    with pytest.raises(WrongState, match="box"):
+        run_now(row)
+    Firm.objects.filter(pk=firm.pk).update(active=False)
+    with pytest.raises(WrongState, match="not active"):
+        run_now(row)
+    assert jobs() == []
+
+
+def test_a_paused_schedule_rests_and_goes_on_without_making_up(firm: Firm) -> None:
+    row = schedule(firm, cron="0 * * * *", missed_runs=MissedRuns.RUN_ONCE)
+    pause(row, reason="quiet please")
+    with pytest.raises(WrongState, match="paused already"):
+        pause(row)
+    assert tick_at(START + 2 * HOUR) == []
+    with stopped_at(START + 2.5 * HOUR):
+        assert resume(row).next_run_at == START + 3 * HOUR
+    with pytest.raises(WrongState, match="running already"):
+        resume(row)
+    tick_at(START + 3 * HOUR)
+    assert slots() == [START + 3 * HOUR]
+    assert [entry.act for entry in audited(row)[1:]] == ["schedule.pause", "schedule.resume"]
+
+
+def test_resuming_before_the_clock_jumped_back_runs_no_slot_again(firm: Firm) -> None:
+    row = schedule(firm, cron="0 * * * *")
+    tick_at(START + HOUR)
+    with stopped_at(START + 0.9 * HOUR):
+        pause(row)
+        assert resume(row).next_run_at == START + 2 * HOUR
+
+
+def test_a_change_of_the_timetable_begins_from_now_on(firm: Firm) -> None:
+    row = schedule(firm, cron="0 3 * * *")
+    with stopped_at(START + HOUR):
+        change_schedule(row, cron=None, interval_seconds=600, reason="more often")
+        assert now(row).next_run_at == START + HOUR + 10 * MINUTE
+    with stopped_at(START + 2 * HOUR):
+        change_schedule(row, priority=1)
+        assert now(row).next_run_at == START + HOUR + 10 * MINUTE
+    with pytest.raises(ScheduleInvalid):
+        change_schedule(row, interval_seconds=0)
+    assert now(row).interval_seconds == 600
+    first, second = audited(row)[1:]
+    assert first.before == {"cron": "0 3 * * *", "interval_seconds": None}
+    assert first.after == {"cron": None, "interval_seconds": 600}
+    assert second.after == {"priority": 1}
+
+
+@pytest.mark.req("T-03")
+def test_a_schedule_out_of_sight_is_not_found(firm: Firm, other_firm: Firm) -> None:
+    row = schedule(other_firm)
+    for act in (run_now, pause, resume, change_schedule):
+        with firm_scope(firm), pytest.raises(UnknownJob):
+            act(row)
+    for nothing in (uuid4(), "nonsense"):
+        with pytest.raises(UnknownJob):
+            pause(nothing)
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+    """Ship one schedule whose interval the test decides."""
+    setting = {"every": 3600}
+    monkeypatch.setattr(defaults, "_shipped", {})
+    ship("purge", "purge_jobs", every_seconds=lambda: setting["every"])
+    return setting
+
+
+def shipped_row() -> Schedule:
+    with all_firms("test"):
+        row: Schedule = Schedule.objects.get(name="purge")
+        return row
+
+
+@pytest.mark.req("S-02")
+def test_what_ships_is_stored_once_and_follows_its_setting(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    with stopped_at(START):
+        store_shipped()
+    with stopped_at(START + 10 * MINUTE):
+        store_shipped()
+    row = shipped_row()
+    assert (row.firm_id, row.target) == (system_firm.pk, ScheduleTarget.FIRM)
+    assert row.next_run_at == START + HOUR
+    declared["every"] = 1800
+    with stopped_at(START + 20 * MINUTE):
+        store_shipped()
+    assert (shipped_row().interval_seconds, shipped_row().next_run_at) == (
+        1800,
+        START + 50 * MINUTE,
+    )
+
+
+@pytest.mark.req("S-02")
+def test_what_an_operator_changed_stays_changed(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    with stopped_at(START):
+        store_shipped()
+        change_schedule(shipped_row(), cron="0 4 * * *", interval_seconds=None)
+        pause(shipped_row())
+    declared["every"] = 1800
+    with stopped_at(START + DAY):
+        store_shipped()
+    row = shipped_row()
+    assert (row.cron, row.interval_seconds, row.enabled) == ("0 4 * * *", None, False)
+
+
+@pytest.mark.req("S-02")
+def test_what_nobody_changed_goes_on_following_the_code(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    with stopped_at(START):
+        store_shipped()
+        change_schedule(shipped_row(), interval_seconds=7200)
+    ship(
+        "purge",
+        "purge_jobs",
+        every_seconds=lambda: declared["every"],
+        payload={"version": "1.1"},
+        priority=3,
+    )
+    with stopped_at(START + 3 * HOUR):
+        store_shipped()
+    row = shipped_row()
+    assert (row.payload, row.priority) == ({"version": "1.1"}, 3)
+    assert (row.interval_seconds, row.next_run_at) == (7200, START + 2 * HOUR)
+
+
+@pytest.mark.req("S-02")
+def test_a_new_declaration_leaves_a_run_that_is_due(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    with stopped_at(START):
+        store_shipped()
+    ship("purge", "purge_jobs", every_seconds=lambda: declared["every"], priority=3)
+    with stopped_at(START + 2 * HOUR):
+        store_shipped()
+    assert (shipped_row().priority, shipped_row().next_run_at) == (3, START + HOUR)
+
+
+@pytest.mark.req("S-02")
+def test_a_schedule_that_somebody_made_under_the_same_name_is_left_alone(
+    system_firm: Firm, declared: dict[str, int]
+) -> None:
+    schedule(system_firm, name="purge", job_type="noop")
+    store_shipped()
+    assert shipped_row().job_type == "noop"
+
+
+@pytest.mark.req("S-02", "J-22")
+def test_the_queue_ships_its_purge() -> None:
+    declaration, every_seconds = defaults._shipped["Purge old jobs"]
+    assert declaration.job_type == "purge_jobs"
+    assert every_seconds() == 24 * 3600

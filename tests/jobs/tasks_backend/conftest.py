@@ -1,0 +1,66 @@
+"""One firm, and a clean record of what the tasks did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django_tasks import TaskResult, TaskResultStatus
+from django_tasks.signals import task_enqueued, task_finished, task_started
+
+from jobs.conf import lease_seconds
+from jobs.engine import dialects
+from jobs.testing.run import do_chores
+from tenants.models import Firm
+from tests.jobs.tasks_backend import tasks
+from tests.queue_kit import later
+
+Told = list[tuple[str, TaskResultStatus, int]]
+
+
+@pytest.fixture(autouse=True)
+def only_firm(firm: Firm) -> Firm:
+    """Let one firm be the only one, which needs no naming."""
+    return firm
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> Iterator[None]:
+    """Forget what earlier tests did."""
+    tasks.seen.clear()
+    yield
+    tasks.seen.clear()
+
+
+@pytest.fixture
+def rescue_all(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what rescues the jobs of every worker there is, as if their leases were over."""
+    dialect = type(dialects.current())
+    monkeypatch.setattr(dialect, "database_is_settled_sql", lambda *_: "1 = 1")
+
+    def rescue() -> None:
+        with later(lease_seconds() + 1):
+            do_chores()
+
+    return rescue
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    """Return a list that grows with every signal: its name, the status, the errors so far."""
+    heard: Told = []
+
+    def listener(name: str) -> Any:
+        def hear(sender: type, task_result: TaskResult[Any], **kwargs: Any) -> None:
+            heard.append((name, task_result.status, len(task_result.errors)))
+
+        return hear
+
+    signals = {"enqueued": task_enqueued, "started": task_started, "finished": task_finished}
+    listeners = {name: listener(name) for name in signals}
+    for name, signal in signals.items():
+        signal.connect(listeners[name], weak=False)
+    yield heard
+    for name, signal in signals.items():
+        signal.disconnect(listeners[name])

@@ -1,0 +1,218 @@
+"""Calls of tasks become jobs, in the caller's transaction, with what the task asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.test import override_settings
+from django_tasks import TaskResultStatus, default_task_backend, task, task_backends
+from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
+
+from jobs.engine.database_time import database_now
+from jobs.errors import PayloadInvalid
+from jobs.payload_validator import SECRET_KEYS
+from jobs.queue import enqueue
+from jobs.states import Priority, Status
+from jobs.tasks_backend import MailroomBackend, MailroomTask
+from jobs.tasks_backend.calls import job_priority
+from jobs.testing import assert_enqueued, drain, enqueued, frozen_time
+from tenants.errors import MissingTenant
+from tenants.models import Firm
+from tenants.scope import firm_scope
+from tests.jobs.tasks_backend import tasks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("J-26")]
+
+
+def test_the_backend_says_what_it_can():
+    backend = task_backends["default"]
+    assert isinstance(backend, MailroomBackend)
+    assert backend.supports_defer
+    assert backend.supports_async_task
+    assert backend.supports_get_result
+    assert backend.supports_priority
+    assert isinstance(tasks.noop, MailroomTask)
+
+
+@pytest.mark.parametrize("name", ["add", "add_async"])
+def test_a_call_is_a_job_that_waits(firm, name):
+    function = getattr(tasks, name)
+    result = function.enqueue(1, second=2)
+    (job,) = assert_enqueued("django_task", status="pending")
+    assert result.id == str(job.job_id)
+    assert (result.task, result.args, result.kwargs) == (function, [1], {"second": 2})
+    assert (result.status, result.is_finished) == (TaskResultStatus.READY, False)
+    assert (result.started_at, result.finished_at, result.last_attempted_at) == (None,) * 3
+    assert (result.errors, result.worker_ids, result.attempts) == ([], [], 0)
+    assert result.enqueued_at == job.created_at
+    assert (result.backend, job.firm_id) == ("default", firm.pk)
+    assert tasks.seen == []
+
+
+@pytest.mark.parametrize("name", ["add", "add_async"])
+def test_coroutines_enqueue_as_well(name):
+    function = getattr(tasks, name)
+    result = async_to_sync(function.aenqueue)(1, second=2)
+    assert result.status == TaskResultStatus.READY
+    assert drain().counts == {"completed": 1}
+    assert async_to_sync(function.aget_result)(result.id).return_value == 3
+
+
+def test_arguments_are_stored_as_json():
+    result = tasks.echo.enqueue((1, 2), raw=b"text")
+    assert (result.args, result.kwargs) == ([[1, 2]], {"raw": "text"})
+    assert_enqueued(payload={"args": [[1, 2]], "kwargs": {"raw": "text"}})
+
+
+@pytest.mark.parametrize(
+    ("argument", "error"),
+    [
+        (object(), TypeError),
+        (datetime(2026, 1, 1), TypeError),  # noqa: DTZ001 - its type is what is refused
+        (b"\xff", ValueError),
+        (float("nan"), PayloadInvalid),
+        ("a\x00b", PayloadInvalid),
+        ("x" * 300_000, PayloadInvalid),
+    ],
+    ids=["object", "time", "bytes", "nan", "nul", "large"],
+)
+def test_what_cannot_be_stored_is_refused(argument, error):
+    with pytest.raises(error):
+        tasks.echo.enqueue(argument)
+    assert enqueued() == []
+
+
+@pytest.mark.req("J-03")
+def test_arguments_may_have_any_name():
+    secrets = dict.fromkeys(SECRET_KEYS, "x")
+    tasks.echo.enqueue(value=[{"deep": secrets}], **secrets)
+    assert_enqueued(payload={"kwargs": secrets})
+    with pytest.raises(PayloadInvalid, match="secrets"):
+        enqueue("django_task", {"token": "x"})
+
+
+def test_a_call_rolls_back_with_its_transaction():
+    with transaction.atomic():
+        tasks.noop.enqueue()
+        assert_enqueued("django_task")
+        transaction.set_rollback(True)
+    assert enqueued() == []
+
+
+@pytest.mark.req("J-08")
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (-100, Priority.LOW),
+        (-1, Priority.LOW),
+        (0, Priority.NORMAL),
+        (1, Priority.HIGH),
+        (49, Priority.HIGH),
+        (50, Priority.CRITICAL),
+        (100, Priority.CRITICAL),
+    ],
+)
+def test_priorities_fall_into_the_queues_four(theirs, ours):
+    assert job_priority(theirs) == ours
+    result = tasks.noop.using(priority=theirs).enqueue()
+    assert default_task_backend.get_result(result.id).task.priority == theirs
+    assert_enqueued(priority=ours)
+
+
+def test_the_urgent_come_first():
+    results = [function.enqueue() for function in (tasks.whenever, tasks.noop, tasks.urgent)]
+    ran = [str(one.job_id) for one in drain().ran]
+    assert ran == [result.id for result in reversed(results)]
+
+
+@pytest.mark.req("J-06")
+def test_a_deferred_task_waits_for_its_time():
+    moment = database_now() + timedelta(hours=2)
+    result = tasks.add.using(run_after=moment).enqueue(1)
+    assert result.task.run_after == moment
+    with frozen_time(moment - timedelta(seconds=1)) as clock:
+        assert drain().ran == ()
+        clock.tick(seconds=1)
+        assert drain().counts == {"completed": 1}
+    result.refresh()
+    assert result.task.run_after == moment
+    assert default_task_backend.get_result(result.id).task.run_after == moment
+
+
+def test_the_firm_in_scope_owns_the_job(firm: Firm, other_firm: Firm):
+    with firm_scope(other_firm):
+        tasks.noop.enqueue()
+    assert_enqueued("django_task", firm=other_firm)
+    with pytest.raises(MissingTenant):
+        tasks.noop.enqueue()
+
+
+BACKEND = {"BACKEND": "jobs.tasks_backend.MailroomBackend"}
+
+
+def function_of_one_argument(other: Any) -> None:
+    """Its argument is not called context."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": 101},
+        {"priority": -101},
+        {"priority": 1.5},
+        {"queue_name": "unknown"},
+        {"takes_context": True},
+        {"max_attempts": 0},
+        {"max_attempts": 40_000},
+    ],
+    ids=str,
+)
+@override_settings(TASKS={"default": {**BACKEND, "QUEUES": ["default", "urgent"]}})
+def test_what_cannot_run_here_is_refused_at_its_declaration(options):
+    with pytest.raises(InvalidTaskError):
+        task(**options)(function_of_one_argument)
+
+
+def test_a_function_inside_another_is_refused():
+    def inner() -> None:
+        pass
+
+    with pytest.raises(InvalidTaskError):
+        task(inner)
+
+
+def test_a_naive_time_is_refused():
+    with pytest.raises(InvalidTaskError, match="aware"):
+        tasks.noop.using(run_after=datetime(2026, 1, 1))  # noqa: DTZ001 - the point
+
+
+def test_a_task_is_checked_again_when_it_is_enqueued():
+    with override_settings(TASKS={"default": {**BACKEND, "QUEUES": ["default"]}}):
+        for enqueue_it in (tasks.urgent.enqueue, async_to_sync(tasks.urgent.aenqueue)):
+            with pytest.raises(InvalidTaskError, match="urgent"):
+                enqueue_it()
+    assert enqueued() == []
+
+
+def test_a_task_of_another_backend_can_be_sent_here():
+    backends = {
+        "default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"},
+        "queue": BACKEND,
+    }
+    with override_settings(TASKS=backends):
+        plain = task(tasks.echo.func)
+        assert not isinstance(plain, MailroomTask)
+        result = plain.using(backend="queue").enqueue("here")
+        assert result.backend == "queue"
+        (job,) = assert_enqueued(payload={"backend": "queue"}, max_attempts=1)
+        assert job.status == Status.PENDING
+
+
+def test_a_job_of_another_type_is_no_task(firm):
+    job_id = enqueue("noop", firm=firm).job_id
+    with pytest.raises(TaskResultDoesNotExist):
+        default_task_backend.get_result(str(job_id))

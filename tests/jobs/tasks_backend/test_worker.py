@@ -1,0 +1,28 @@
+"""Tasks on a real worker."""
+
+from __future__ import annotations
+
+import pytest
+from django_tasks import TaskResultStatus
+
+from tests.jobs.tasks_backend import tasks
+from tests.support.fixtures import fleet, queue
+from tests.support.scenario import Scenario
+from tests.support.workers import Fleet
+
+__all__ = ["fleet", "queue"]
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("J-26")]
+
+
+def test_a_worker_runs_tasks_of_both_kinds(queue: Scenario, fleet: Fleet) -> None:
+    adding = [task.enqueue(n, second=1) for n in range(5) for task in (tasks.add, tasks.add_async)]
+    failing = [tasks.fail.enqueue(), tasks.fail_async.enqueue(), tasks.leave.enqueue()]
+    worker = fleet.start("--burst")
+    assert worker.wait_for_exit(30) == 0
+    for result in (*adding, *failing):
+        result.refresh()
+    assert all(result.return_value == result.args[0] + 1 for result in adding)
+    assert {result.status for result in failing} == {TaskResultStatus.FAILED}
+    (worker_id,) = {one for result in (*adding, *failing) for one in result.worker_ids}
+    assert worker_id == worker.events("worker.started")[0]["worker_id"]

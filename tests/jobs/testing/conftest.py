@@ -1,0 +1,147 @@
+"""Job types whose effects are easy to see: they add people, send e-mails, enqueue others."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.mail import send_mail
+from django.db import transaction
+
+from jobs.errors import Fatal
+from jobs.execution.context import JobContext
+from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
+from tenants.models import Firm
+
+TWICE = RetryPolicy(max_attempts=2, base_delay_seconds=60)
+
+
+class NamePayload(JobPayload):
+    """Whom or what it is about."""
+
+    name: str = "ada"
+    options: dict[str, Any] = {}
+
+
+def add_once(payload: NamePayload, ctx: JobContext) -> dict[str, str]:
+    """Add a person of that name, unless there is one."""
+    User.objects.get_or_create(username=payload.name)
+    return {"added": payload.name}
+
+
+def add_always(payload: NamePayload, ctx: JobContext) -> None:
+    """Add a person."""
+    User.objects.create(username=uuid4().hex, first_name=payload.name)
+
+
+def add_in_a_step(payload: NamePayload, ctx: JobContext) -> None:
+    """Add a person, once in the job's life."""
+    ctx.step("add", lambda: User.objects.create(username=uuid4().hex).pk)
+
+
+def flip(payload: NamePayload, ctx: JobContext) -> None:
+    """Turn a person from active to inactive or back."""
+    person, _ = User.objects.get_or_create(username=payload.name)
+    person.is_active = not person.is_active
+    person.save()
+
+
+def write(payload: NamePayload, ctx: JobContext) -> None:
+    """Send an e-mail."""
+    send_mail(f"Dear {payload.name}", "…", None, ["somebody@example.org"])
+
+
+def pass_on(payload: NamePayload, ctx: JobContext) -> None:
+    """Leave the rest to another job, under the key it was given."""
+    ctx.enqueue("kit.keyed", {"name": payload.name}, idempotency_key=payload.options.get("key"))
+
+
+def fail_first(payload: NamePayload, ctx: JobContext) -> None:
+    """Succeed at the second attempt."""
+    if ctx.attempt == 1:
+        raise RuntimeError("not yet")
+
+
+def give_up(payload: NamePayload, ctx: JobContext) -> None:
+    """Be of no use."""
+    raise Fatal("no use")
+
+
+def break_the_database(payload: NamePayload, ctx: JobContext) -> None:
+    """Add the same person twice, which the database refuses; hand something to the commit."""
+    transaction.on_commit(partial(send_mail, "on commit", "…", None, ["somebody@example.org"]))
+    for _ in range(2):
+        User.objects.create(username="twice")
+
+
+def send_on_commit(payload: NamePayload, ctx: JobContext) -> None:
+    """Send an e-mail when the transaction is through."""
+    with transaction.atomic():
+        transaction.on_commit(partial(write, payload, ctx))
+
+
+async def wait_for_a_loop(payload: NamePayload, ctx: JobContext) -> dict[str, int]:
+    """Be a coroutine."""
+    await asyncio.sleep(0)
+    return {"attempt": ctx.attempt}
+
+
+async def step_on_a_loop(payload: NamePayload, ctx: JobContext) -> None:
+    """Use the database from a loop; complete with what was written there."""
+    await ctx.astep("add", add_once, payload, ctx)
+    await ctx.aenqueue("kit.keyed", {"name": payload.name})
+
+    def finish(tx: Any) -> None:
+        User.objects.filter(username=payload.name).update(first_name="done")
+        tx.result = {"done": True}
+
+    await ctx.run_in_transaction(finish)
+
+
+def complete_in_a_transaction(payload: NamePayload, ctx: JobContext) -> None:
+    """Add a person together with the completion."""
+    with ctx.transaction() as tx:
+        User.objects.create(username=uuid4().hex, first_name=payload.name)
+        tx.result = {"added": payload.name}
+
+
+def go_round(payload: NamePayload, ctx: JobContext) -> None:
+    """Never come to rest."""
+    ctx.enqueue("kit.round")
+
+
+@pytest.fixture(autouse=True)
+def kit_types(job_types: dict[str, Any]) -> None:
+    """Declare them."""
+    handlers = {
+        "kit.add": add_once,
+        "kit.append": add_always,
+        "kit.step": add_in_a_step,
+        "kit.flip": flip,
+        "kit.write": write,
+        "kit.pass_on": pass_on,
+        "kit.fail_first": fail_first,
+        "kit.give_up": give_up,
+        "kit.break": break_the_database,
+        "kit.on_commit": send_on_commit,
+        "kit.async": wait_for_a_loop,
+        "kit.async_step": step_on_a_loop,
+        "kit.transaction": complete_in_a_transaction,
+        "kit.round": go_round,
+    }
+    for name, handler in handlers.items():
+        job(name, category="sync", payload=NamePayload, retry=TWICE)(handler)
+    job("kit.keyed", category="sync", payload=NamePayload, lock_key=lambda p: f"name:{p.name}")(
+        lambda payload, ctx: {"slot": True}
+    )
+
+
+@pytest.fixture(autouse=True)
+def only_firm(firm: Firm) -> Firm:
+    """Let one firm be the only one, which needs no naming."""
+    return firm

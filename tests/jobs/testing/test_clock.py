@@ -1,0 +1,67 @@
+"""The queue's clock stands still, and moves when it is told to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobs.engine.database_time import database_now
+from jobs.queue import acquire_lock, enqueue
+from jobs.testing import drain, frozen_time
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("J-27")]
+
+NIGHT = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
+
+
+def test_it_stands() -> None:
+    with frozen_time("2026-03-29T01:59:00+01:00") as clock:
+        assert database_now() == clock.now == NIGHT
+        job = enqueue("kit.add", delay=60).job
+        assert (job.created_at, job.scheduled_at) == (NIGHT, NIGHT + timedelta(minutes=1))
+    assert database_now() > NIGHT
+
+
+def test_it_moves() -> None:
+    with frozen_time(NIGHT) as clock:
+        clock.tick(hours=1, minutes=2, seconds=3.5)
+        assert database_now() == NIGHT + timedelta(hours=1, minutes=2, seconds=3.5)
+        clock.tick(hours=-2)
+        assert database_now() < NIGHT
+        clock.move_to(NIGHT)
+        assert database_now() == clock.now == NIGHT
+
+
+def test_it_starts_where_the_database_is() -> None:
+    before = database_now()
+    with frozen_time() as clock:
+        assert before <= clock.now == database_now()
+
+
+def test_clocks_nest() -> None:
+    with frozen_time(NIGHT):
+        with frozen_time("2027-01-01T00:00Z") as inner:
+            inner.tick(hours=1)
+        assert database_now() == NIGHT
+
+
+def test_it_comes_off_when_the_test_fails() -> None:
+    with pytest.raises(ZeroDivisionError), frozen_time(NIGHT) as clock:
+        clock.move_to(NIGHT + timedelta(hours=1 // 0))
+    assert database_now() > NIGHT
+
+
+@pytest.mark.parametrize("moment", ["2026-03-29T01:59", "soon"])
+def test_times_without_a_zone_are_refused(moment: str) -> None:
+    with pytest.raises(ValueError, match=r"aware|isoformat"), frozen_time(moment):
+        pass
+
+
+def test_locks_and_schedules_go_by_it() -> None:
+    with frozen_time(NIGHT) as clock:
+        assert acquire_lock("name:ada", 30)
+        enqueue("kit.keyed", {"name": "ada"})
+        assert drain().ran == ()
+        clock.tick(seconds=31)
+        assert drain().counts == {"completed": 1}

@@ -1,0 +1,32 @@
+"""A worker of which a thread fell ends, and leaves the rest to its lease."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from jobs.models import Worker
+from jobs.worker import maintenance
+from jobs.worker.options import WorkerOptions
+from jobs.worker.worker import WorkerLoop
+from tests.support.scenario import Scenario
+
+
+@pytest.mark.req("W-04")
+def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fall() -> None:
+        raise RuntimeError("a bug nobody foresaw")
+
+    monkeypatch.setattr(maintenance, "drop_idle_breakers", fall)
+    loop = WorkerLoop(WorkerOptions(concurrency=1, poll_seconds=0.05, grace_seconds=1))
+
+    loop.run()
+
+    assert loop.state.broken.is_set()
+    assert not loop.is_ready()
+    # Its row stays: the end of its lease is what tells the others.
+    held = [UUID(str(row.id)) for row in Worker.objects.all()]
+    assert held == [loop.state.worker_id]

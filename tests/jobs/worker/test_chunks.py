@@ -1,0 +1,79 @@
+"""Short jobs share a thread's turn; a slow one among them keeps nobody waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from jobs.execution.context import JobContext
+from jobs.queue import EnqueueSpec, enqueue_many
+from jobs.registry import JobPayload, job
+from jobs.states import Status
+from jobs.worker import pool
+from tenants.models import Firm
+from tests.queue_kit import row
+from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("job_types"),
+    pytest.mark.req("W-02"),
+]
+
+SHORT_JOBS = 300
+
+
+class NumberPayload(JobPayload):
+    """Which job of a chunk it is."""
+
+    number: int
+
+
+def test_what_waits_behind_a_slow_job_goes_to_another_thread(firm: Firm) -> None:
+    may_end = threading.Event()
+    slow = SHORT_JOBS // 2
+
+    def mostly_short(payload: NumberPayload, ctx: JobContext) -> None:
+        if payload.number == slow:
+            may_end.wait(30)
+
+    job("test.short", category="sync", payload=NumberPayload)(mostly_short)
+    added = enqueue_many(
+        [EnqueueSpec("test.short", {"number": number}) for number in range(SHORT_JOBS)], firm=firm
+    )
+    others = [one.job_id for one in added if one.job_id != added[slow].job_id]
+    with working(worker_loop(concurrency=2, burst=False)):
+        wait_until(
+            lambda: all(row(job_id).status == Status.COMPLETED for job_id in others),
+            "the end of all others",
+        )
+        assert row(added[slow].job_id).status != Status.COMPLETED
+        may_end.set()
+        wait_until(
+            lambda: row(added[slow].job_id).status == Status.COMPLETED, "the end of the slow one"
+        )
+    assert all(row(job_id).attempts == 1 for job_id in others)
+
+
+def test_short_jobs_run_on_few_threads_and_several_at_a_time(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    chunk = pool.Chunk
+    monkeypatch.setattr(pool, "Chunk", lambda claims: sizes.append(len(claims)) or chunk(claims))
+    threads: Counter[int] = Counter()
+
+    def short(payload: NumberPayload, ctx: JobContext) -> None:
+        threads[threading.get_ident()] += 1
+
+    job("test.short", category="sync", payload=NumberPayload)(short)
+    added = enqueue_many([EnqueueSpec("test.short", {"number": 1})] * SHORT_JOBS, firm=firm)
+    worker_loop(concurrency=20).run()
+    assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
+    assert max(sizes) > 10
+    assert sum(sizes) >= SHORT_JOBS
+    # The first few are run one by one: nobody knows yet how short they are.
+    assert sum(number for _, number in threads.most_common(5)) > SHORT_JOBS * 0.7

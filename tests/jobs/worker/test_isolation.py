@@ -1,0 +1,238 @@
+"""The process in which a suspect runs alone, as its worker sees it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from uuid_utils.compat import uuid7
+
+from jobs.engine.claim import Claim
+from jobs.engine.json_storage import to_json
+from jobs.engine.outcomes import (
+    Canceled,
+    Completed,
+    DeadLettered,
+    Failure,
+    Outcome,
+    Released,
+    Retry,
+    Snoozed,
+)
+from jobs.states import DeadReason
+from jobs.worker.attempts import Stop
+from jobs.worker.isolation import InProcess, IsolatedProcess, Isolation, ProcessDied
+from jobs.worker.isolation_wire import pack_claim, pack_outcome, read_claim, read_outcome
+from tests.support.journal import Journal
+from tests.support.scenario import Gate
+from tests.support.testjobs import job_handlers
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.req("J-15")
+
+assert job_handlers
+
+Text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+Failures = st.builds(Failure, Text, Text, Text, Text)
+Numbers = st.floats(0, 1e6)
+Moments = st.datetimes(timezones=st.just(UTC))
+Json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | Text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(Text, inner, max_size=3),
+    max_leaves=6,
+)
+Outcomes = st.one_of(
+    st.builds(Completed, Json),
+    st.builds(Retry, Numbers, Failures, st.booleans()),
+    st.builds(Snoozed, until=Moments) | st.builds(Snoozed, delay_seconds=Numbers),
+    st.builds(Canceled, Text),
+    st.builds(DeadLettered, st.sampled_from(DeadReason), Failures, st.booleans(), st.booleans()),
+    st.builds(Released, Text, Numbers),
+)
+
+
+@pytest.fixture(scope="module")
+def isolation(isolated_memory_mb: int) -> Iterator[Isolation]:
+    """Return isolated processes, which the tests of this module share."""
+    isolation = Isolation()
+    yield isolation
+    isolation.end_idle(0)
+
+
+@pytest.fixture
+def process(isolation: Isolation) -> Iterator[IsolatedProcess]:
+    """Return a process that is ready."""
+    with isolation.process() as process:
+        yield process
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """Return what the handlers of the test write down."""
+    return Journal(tmp_path / "journal")
+
+
+def claimed(job_type: str, **payload: Any) -> Claim:
+    """Return a claim of a job that stands in no table."""
+    envelope = {"tenant_id": 1, "version": "1.0", "correlation_id": "it-belongs-together"}
+    return Claim(
+        job_id=UUID(str(uuid7())),
+        firm_id=1,
+        user_id=None,
+        category="notifications",
+        job_type=job_type,
+        payload_version="1.0",
+        payload=to_json({**envelope, **payload}),
+        correlation_id="it-belongs-together",
+        priority=2,
+        attempts=2,
+        max_attempts=40,
+        series=1,
+        deaths=1,
+        lease_token=7,
+        lock_key=None,
+        scheduled_at=datetime(2026, 3, 1, tzinfo=UTC),
+        cancel_requested=False,
+        worker_id=UUID(str(uuid7())),
+        waited_seconds=0.25,
+        **FURTHER,
+    )
+
+
+# What other parts of the queue keep in a claim.
+FURTHER: dict[str, Any] = {"admitted": False, "started": False}
+
+
+def run_aside(attempt: InProcess) -> Callable[[], Outcome]:
+    """Run on a thread; the answer waits for the outcome."""
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(attempt.run()))
+    thread.start()
+
+    def outcome() -> Outcome:
+        thread.join(30)
+        return outcomes[0]
+
+    return outcome
+
+
+@given(Outcomes)
+def test_every_outcome_comes_back_as_it_was(outcome: Outcome) -> None:
+    assert read_outcome(pack_outcome(outcome)) == outcome
+
+
+def test_a_claim_arrives_as_it_was() -> None:
+    claim = claimed("process.work", journal="")
+    assert read_claim(pack_claim(claim)) == claim
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("job_type", ["process.work", "process.wait"])
+def test_a_process_runs_one_job_after_the_other(
+    process: IsolatedProcess, journal: Journal, job_type: str
+) -> None:
+    for attempt in (1, 2):
+        claim = claimed(job_type, journal=str(journal.path), label=str(attempt))
+        assert InProcess(claim, process, Random(1)).run() == Completed({"attempt": 2})
+    assert len({entry.pid for entry in journal.entries()}) == 1
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [
+        ("exit", "its process died: exit code 0"),
+        ("segfault", "its process died: killed by SIGSEGV"),
+        ("memory", "its process died: out of memory, of which it may have 1024 MB"),
+    ],
+)
+def test_a_death_says_of_what(
+    process: IsolatedProcess, journal: Journal, how: str, cause: str
+) -> None:
+    claim = claimed("process.die", journal=str(journal.path), how=how, times=2)
+
+    outcome = InProcess(claim, process, Random(1)).run()
+
+    assert isinstance(outcome, Retry)
+    assert outcome.died
+    assert outcome.failure.message == cause
+    assert not process.alive
+
+
+@pytest.mark.processes
+@pytest.mark.req("J-16")
+@pytest.mark.parametrize("job_type", ["process.wait", "process.patient"])
+def test_a_request_to_cancel_reaches_the_handler(
+    process: IsolatedProcess, journal: Journal, tmp_path: Path, job_type: str
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    claim = claimed(job_type, journal=str(journal.path), gate=str(gate.path))
+    attempt = InProcess(claim, process, Random(1))
+    outcome = run_aside(attempt)
+    wait_until(journal.starts, "the start of the handler")
+
+    attempt.stop(Stop.CANCEL)
+
+    assert outcome() == Canceled("canceled by request")
+    assert process.alive
+
+
+@pytest.mark.processes
+@pytest.mark.req("J-14")
+@pytest.mark.parametrize("job_type", ["process.work", "process.wait"])
+def test_a_timeout_interrupts_the_handler(
+    process: IsolatedProcess, journal: Journal, tmp_path: Path, job_type: str
+) -> None:
+    claim = claimed(job_type, journal=str(journal.path), gate=str(tmp_path / "gate"))
+    attempt = InProcess(claim, process, Random(1))
+    outcome = run_aside(attempt)
+    wait_until(journal.starts, "the start of the handler")
+
+    attempt.stop(Stop.TIMEOUT)
+
+    interrupted = outcome()
+    assert isinstance(interrupted, Retry)
+    assert not interrupted.died
+    assert interrupted.failure.message == "timed out after 1800 seconds"
+    assert process.alive
+
+
+@pytest.mark.processes
+@pytest.mark.req("J-14")
+def test_a_handler_whose_lease_is_lost_is_killed_and_that_is_no_death(
+    process: IsolatedProcess, journal: Journal, tmp_path: Path
+) -> None:
+    claim = claimed("process.work", journal=str(journal.path), gate=str(tmp_path / "gate"))
+    attempt = InProcess(claim, process, Random(1))
+    outcome = run_aside(attempt)
+    wait_until(journal.starts, "the start of the handler")
+
+    attempt.stop(Stop.LEASE_LOST)
+
+    assert outcome() == Released("lease lost")
+
+
+@pytest.mark.processes
+def test_an_idle_process_ends_after_a_while(isolation: Isolation) -> None:
+    with isolation.process() as process:
+        pass
+    isolation.end_idle()
+    assert process.alive
+    isolation.end_idle(0)
+    assert not process.alive
+
+
+def test_a_process_that_cannot_start_is_not_lent(
+    isolated_memory_mb: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.worker.isolation.START", "raise SystemExit(3)")
+    with pytest.raises(ProcessDied, match="exit code 3"), Isolation().process():
+        raise AssertionError("there is none")
