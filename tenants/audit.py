@@ -51,7 +51,7 @@ def as_actor(by: Actor | AbstractBaseUser | None) -> Actor:
     return by if isinstance(by, Actor) else Actor("service", by)
 
 
-def record_act(
+def record_operation(
     actor: Actor,
     act: str,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
 
@@ -25,7 +25,7 @@ def set_role(user: AbstractBaseUser, firm: Firm, role: Role, *, by: Actor) -> No
                 return
             member.role = role
             member.save(update_fields=["role"])
-        record_act(
+        record_operation(
             by,
             "member.add" if is_new else "member.role",
             firm_id=firm.pk,

@@ -14,7 +14,7 @@ from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue
 from jobs.states import IN_FLIGHT
-from tenants.audit import SERVICE, Actor, record_act
+from tenants.audit import SERVICE, Actor, record_operation
 
 CANCELED_MESSAGE = "canceled by request"
 
@@ -82,7 +82,7 @@ def _request(job_id: UUID) -> bool:
 
 
 def _record(job: JobQueue, by: Actor, reason: str, after: dict[str, object]) -> None:
-    record_act(
+    record_operation(
         by,
         "job.cancel",
         firm_id=job.firm_id,

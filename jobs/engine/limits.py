@@ -20,7 +20,7 @@ from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.errors import ReasonMissing, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 from tenants.errors import TenantMismatch
 from tenants.models import Firm
 from tenants.scope import current_scope
@@ -96,7 +96,7 @@ def _pause(holds: Holds, values: list[str], until: datetime | None, by: Actor) -
         raise WrongState("the same is paused already: resume it first")
     pause_id = dialect.read_uuid(stored[0][0])
     row: Pause = Pause.objects.unscoped("the pause just set").get(pk=pause_id)
-    record_act(
+    record_operation(
         by,
         "pause.set",
         firm_id=firm_id,
@@ -120,7 +120,7 @@ def _resume(pause_id: UUID, reason: str, by: Actor) -> None:
     row = in_sight(Pause, pause_id)
     dialect = dialects.current()
     run("DELETE FROM jobs_pause WHERE id = %s", [dialect.value(Column.UUID, row.pk)])
-    record_act(
+    record_operation(
         by,
         "pause.lift",
         firm_id=row.firm_id,
@@ -164,7 +164,7 @@ def _set_rate_limit(holds: Holds, values: list[Any], by: Actor) -> RateLimit:
     rows = RateLimit.objects.unscoped("the limit just set")
     row: RateLimit = rows.get(pk=dialect.read_uuid(limit_id))
     park_type(holds.firm_id, row.job_type)
-    record_act(
+    record_operation(
         by,
         "rate_limit.set",
         firm_id=firm_id,
@@ -192,7 +192,7 @@ def _clear_rate_limit(holds: Holds, job_type: str, reason: str, by: Actor) -> No
         raise UnknownJob(f"no rate limit for {job_type}")
     dialect = dialects.current()
     run("DELETE FROM jobs_ratelimit WHERE id = %s", [dialect.value(Column.UUID, row.pk)])
-    record_act(
+    record_operation(
         by,
         "rate_limit.clear",
         firm_id=firm_id,

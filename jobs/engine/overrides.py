@@ -13,7 +13,7 @@ from jobs.engine.transactions import in_transaction
 from jobs.errors import ReasonMissing, WrongState
 from jobs.models import CircuitBreaker
 from jobs.states import BreakerState
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 
 
 def close(breaker_id: UUID, reason: str, *, by: Actor) -> None:
@@ -69,7 +69,7 @@ def _open(key: tuple[int, str], rule: Breaker, reason: str, by: Actor) -> None:
 
 
 def _record(by: Actor, act: str, row: Any, reason: str, *, before: BreakerState) -> None:
-    record_act(
+    record_operation(
         by,
         act,
         firm_id=row.firm_id,

@@ -22,7 +22,7 @@ from jobs.errors import PayloadInvalid, ReasonMissing
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
 from jobs.states import Priority, Resolution
-from tenants.audit import SERVICE, Actor, record_act
+from tenants.audit import SERVICE, Actor, record_operation
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -62,7 +62,7 @@ def _reprocess(
     resolve(letter.pk, Resolution.REPROCESSED, by, note)
     restarted = restart(job.job_id, change)
     before, after = _difference(job, change)
-    record_act(
+    record_operation(
         by,
         "dead_letter.reprocess",
         firm_id=letter.firm_id,
@@ -179,7 +179,7 @@ def _escalate(dead_letter_id: UUID, reason: str, to: AbstractBaseUser | None, by
 def _record(
     letter: DeadLetterQueue, act: str, by: Actor, reason: str, after: dict[str, Any]
 ) -> None:
-    record_act(
+    record_operation(
         by,
         act,
         firm_id=letter.firm_id,

@@ -11,7 +11,7 @@ from jobs.engine.restart import Restarted
 from jobs.engine.transactions import fetch, run
 from jobs.errors import WrongState
 from jobs.states import Resolution
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 
 OPEN = ("", Resolution.ESCALATED.value)
 
@@ -69,7 +69,7 @@ def close_as_reprocessed(restarted: Restarted, by: Actor, note: str) -> None:
     for row_id, resolution in found:
         letter_id = dialect.read_uuid(row_id)
         resolve(letter_id, Resolution.REPROCESSED, by, note)
-        record_act(
+        record_operation(
             by,
             "dead_letter.reprocess",
             firm_id=restarted.firm_id,

@@ -14,7 +14,7 @@ from jobs.engine.restart import Restart, Restarted, restart
 from jobs.engine.transactions import in_transaction
 from jobs.engine.wakeup import wake
 from jobs.models import JobQueue
-from tenants.audit import SERVICE, Actor, record_act
+from tenants.audit import SERVICE, Actor, record_operation
 
 
 def retry(job_id: UUID, *, by: Actor = SERVICE, reason: str = "") -> None:
@@ -32,7 +32,7 @@ def _retry(job_id: UUID, by: Actor, reason: str) -> None:
     job = in_sight(JobQueue, job_id)
     restarted = restart(job_id, Restart())
     close_as_reprocessed(restarted, by, reason)
-    record_act(
+    record_operation(
         by,
         "job.retry",
         firm_id=job.firm_id,

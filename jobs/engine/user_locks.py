@@ -12,7 +12,7 @@ from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.errors import ReasonMissing, WrongState
 from jobs.models import ConcurrencyLock
-from tenants.audit import SERVICE, Actor, record_act
+from tenants.audit import SERVICE, Actor, record_operation
 
 
 def acquire(
@@ -121,7 +121,7 @@ def _force_release(lock_id: UUID, reason: str, by: Actor) -> None:
     )
     if freed != 1:
         raise WrongState(f"lock {lock.lock_key} belongs to a live job: cancel the job instead")
-    record_act(
+    record_operation(
         by,
         "lock.force_release",
         firm_id=lock.firm_id,

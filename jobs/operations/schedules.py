@@ -25,7 +25,7 @@ from jobs.schedules.cron import TimetableInvalid, timetable_of
 from jobs.schedules.slots import database_time, note_run
 from jobs.schedules.tick import enqueue_run
 from jobs.states import MissedRuns, Priority, ScheduleTarget
-from tenants.audit import Actor, as_actor, record_act
+from tenants.audit import Actor, as_actor, record_operation
 from tenants.models import Firm
 from tenants.scope import firm_scope
 
@@ -231,7 +231,7 @@ def _record(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    record_act(
+    record_operation(
         as_actor(by),
         f"schedule.{act}",
         firm_id=row.firm_id,

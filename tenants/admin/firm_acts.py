@@ -15,7 +15,7 @@ from unfold.widgets import (
 
 from tenants.access import Access
 from tenants.admin.acts import Act, ActRefused, Answers, ReasonForm
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 from tenants.models import Firm
 
 LIMITS = ("active", "weight", "running_cap")
@@ -86,7 +86,7 @@ class ChangeLimits(Act):
         for name in changed:
             setattr(row, name, answers[name])
         row.save(update_fields=changed)
-        record_act(
+        record_operation(
             by,
             "firm.limits",
             firm_id=row.pk,

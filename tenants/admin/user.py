@@ -17,7 +17,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from interfaces.admin.closed_list import ClosedList
 from tenants.admin.filters import FlagFilter
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 from tenants.models import Firm
 
 admin.site.unregister(User)
@@ -117,7 +117,7 @@ def _record(
     before: Facts | None = None,
     after: Facts | None = None,
 ) -> None:
-    record_act(
+    record_operation(
         Actor("admin", cast("AbstractBaseUser", request.user)),
         act,
         firm_id=Firm.objects.system().pk,

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from tenants.access import Access
-from tenants.audit import Actor, record_act
+from tenants.audit import Actor, record_operation
 from tenants.models import ApiKey, Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 
@@ -72,7 +72,7 @@ def issue(
             expires_at=None if lifetime is None else timezone.now() + lifetime,
         )
         after = _facts(row)
-        record_act(by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after)
+        record_operation(by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after)
     return text, row
 
 
@@ -108,7 +108,7 @@ def revoke(prefix: str, *, by: Actor, reason: str = "") -> int:
         keys = list(valid.select_related("user"))
         for key in keys:
             ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
-            record_act(
+            record_operation(
                 by,
                 "api_key.revoke",
                 firm_id=key.firm_id,

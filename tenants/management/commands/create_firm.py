@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from tenants.audit import record_act
+from tenants.audit import record_operation
 from tenants.cli import JsonCommand, Refused, operator
 from tenants.models import Firm
 
@@ -33,7 +33,7 @@ class Command(JsonCommand):
         with transaction.atomic():
             firm.save()
             after = {"name": name, "slug": slug}
-            record_act(
+            record_operation(
                 operator(), "firm.create", firm_id=firm.pk, target=("firm", firm.pk), after=after
             )
         if json:
