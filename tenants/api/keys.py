@@ -72,7 +72,9 @@ def issue(
             expires_at=None if lifetime is None else timezone.now() + lifetime,
         )
         after = _facts(row)
-        record_operation(by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after)
+        record_operation(
+            by, "api_key.create", firm_id=firm.pk, target=("api_key", row.pk), after=after
+        )
     return text, row
 
 
