@@ -137,5 +137,5 @@ def set_first_slot(instance: Schedule, **_: object) -> None:
     Raises:
         TimetableInvalid: its cron expression, interval or zone cannot be read.
     """
-    if instance.next_run_at is None:
+    if getattr(instance, "next_run_at", None) is None:
         instance.next_run_at = timetable_of(instance).first_after(timezone.now())
