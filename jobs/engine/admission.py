@@ -23,7 +23,7 @@ from jobs.engine.candidates import Q_KEY, Head, due_sql, heads_after, heads_near
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED
 from jobs.engine.locks import take_slot
-from jobs.engine.released_capacity import Freed, Strand
+from jobs.engine.released_capacity import ReleasedCapacity, WaitingGroup
 from jobs.engine.token_bucket import close_bucket, open_bucket
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.states import Priority
@@ -31,14 +31,14 @@ from jobs.states import Priority
 BATCH = 500
 # Longer than any of the engine's own transactions holds a limit's row.
 LOCK_WAIT_MILLISECONDS = 100
-FIRST = Strand(0, "", "")
+FIRST = WaitingGroup(0, "", "")
 
 
 @dataclass
 class Sweep:
     """Where a worker's sweep goes on: in turn every strand comes first."""
 
-    place: Strand = FIRST
+    place: WaitingGroup = FIRST
 
     def step(self) -> int:
         """Look over the next strands and let through what can be; return how many jobs."""
@@ -47,11 +47,11 @@ class Sweep:
         return _let_through(heads)
 
 
-def admit(freed: Freed) -> int:
+def admit(released_capacity: ReleasedCapacity) -> int:
     """Let the next jobs have what was freed; return how many became ready."""
-    if not freed:
+    if not released_capacity:
         return 0
-    return _let_through(reading(lambda: _heads_for(freed)))
+    return _let_through(reading(lambda: _heads_for(released_capacity)))
 
 
 def sweep() -> int:
@@ -63,14 +63,16 @@ def sweep() -> int:
     return admitted
 
 
-def _heads_for(freed: Freed) -> list[Head]:
+def _heads_for(released_capacity: ReleasedCapacity) -> list[Head]:
     """Return who may have it: the room of a capped firm belongs to all its strands."""
-    of_keys = heads_of_keys(freed.keys)
-    return of_keys + heads_near(freed.room | {head.strand for head in of_keys if head.capped})
+    of_keys = heads_of_keys(released_capacity.keys)
+    return of_keys + heads_near(
+        released_capacity.groups | {head.strand for head in of_keys if head.capped}
+    )
 
 
 def _let_through(heads: Iterable[Head]) -> int:
-    by_firm: dict[int, dict[Strand, Head]] = defaultdict(dict)
+    by_firm: dict[int, dict[WaitingGroup, Head]] = defaultdict(dict)
     for head in heads:
         by_firm[head.strand.firm_id][head.strand] = head
     return sum(_of_firm(firm_id, list(by_firm[firm_id].values())) for firm_id in sorted(by_firm))

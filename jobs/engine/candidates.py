@@ -15,7 +15,7 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import capped_sql, may_run_sql, rated_sql
-from jobs.engine.released_capacity import Strand
+from jobs.engine.released_capacity import WaitingGroup
 from jobs.engine.token_bucket import empty_bucket_sql
 from jobs.engine.transactions import fetch
 from jobs.states import Priority
@@ -71,7 +71,7 @@ class Head:
     `capped` and `rated` say which limits it must pass; neither is looked at here.
     """
 
-    strand: Strand
+    strand: WaitingGroup
     job_id: UUID
     priority: int
     scheduled_at: datetime
@@ -86,7 +86,7 @@ class Head:
         return self.priority, self.scheduled_at, self.job_id
 
 
-def heads_after(start: Strand) -> tuple[list[Head], Strand | None]:
+def heads_after(start: WaitingGroup) -> tuple[list[Head], WaitingGroup | None]:
     """Return the heads of the strands after `start`, and the last strand seen; None: the line ends.
 
     Heads that nobody may let through now (paused, no token, no slot of their key) are left out.
@@ -97,15 +97,15 @@ def heads_after(start: Strand) -> tuple[list[Head], Strand | None]:
 
 def heads_of_keys(keys: Collection[tuple[int, str]]) -> list[Head]:
     """Return the heads of these (firm id, lock key) pairs."""
-    return _walk([Strand(*key, "") for key in sorted(keys)], (SAME_KEY,), NEAR_STRANDS)[1]
+    return _walk([WaitingGroup(*key, "") for key in sorted(keys)], (SAME_KEY,), NEAR_STRANDS)[1]
 
 
-def heads_near(strands: Collection[Strand]) -> list[Head]:
+def heads_near(strands: Collection[WaitingGroup]) -> list[Head]:
     """Return the heads of the firms of these strands, looked for behind each of them and in front.
 
     A firm with more strands is looked through further from wherever the next job of it ends.
     """
-    starts = sorted({*strands, *(Strand(strand.firm_id, "", "") for strand in strands)})
+    starts = sorted({*strands, *(WaitingGroup(strand.firm_id, "", "") for strand in strands)})
     heads = _walk(starts, (SAME_KEY, NEXT_KEY), NEAR_STRANDS)[1]
     return list({head.job_id: head for head in heads}.values())
 
@@ -120,8 +120,8 @@ def due_sql(job: str) -> str:
 
 
 def _walk(
-    starts: list[Strand], steps: tuple[str, ...], most: int
-) -> tuple[list[Strand], list[Head]]:
+    starts: list[WaitingGroup], steps: tuple[str, ...], most: int
+) -> tuple[list[WaitingGroup], list[Head]]:
     """Step `most` strands from each start; return the strands seen and the heads to be had."""
     if not starts:
         return [], []
@@ -147,7 +147,7 @@ def _walk(
         ),
         [*params, most],
     )
-    strands = [Strand(*row[:3]) for row in found]
+    strands = [WaitingGroup(*row[:3]) for row in found]
     heads = [_head(row) for row in found if row[3] is not None and row[6]]
     # A head without a slot stays where others of its key might get one: it was there before them.
     open_keys = {head.strand.key for head in heads if head.free_slots > 0}
@@ -157,7 +157,7 @@ def _walk(
 def _head(row: tuple[Any, ...]) -> Head:
     dialect = dialects.current()
     return Head(
-        strand=Strand(*row[:3]),
+        strand=WaitingGroup(*row[:3]),
         job_id=dialect.read_uuid(row[3]),
         priority=row[4],
         scheduled_at=dialect.read_time(row[5]),  # type: ignore[arg-type]  # never null

@@ -8,14 +8,14 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.outcomes import Completed
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import write_outcomes
 from jobs.engine.settlement import Settlement
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.errors import LeaseLost
 
 
-def complete(claim: Claim, result: Any, *, ran_seconds: float) -> Freed:
+def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapacity:
     """Settle the job as completed in the transaction that is open; return what it gave up.
 
     The caller rolls back when this raises, and admits that after the commit.
@@ -26,7 +26,7 @@ def complete(claim: Claim, result: Any, *, ran_seconds: float) -> Freed:
     return in_transaction(lambda: _complete(Settlement(claim, Completed(result), ran_seconds)))
 
 
-def _complete(settlement: Settlement) -> Freed:
+def _complete(settlement: Settlement) -> ReleasedCapacity:
     claim = settlement.claim
     dialect = dialects.current()
     held = fetch(
@@ -40,4 +40,4 @@ def _complete(settlement: Settlement) -> Freed:
         raise LeaseLost(f"job {claim.job_id} is no longer this attempt's: nothing was written")
     if held[0][0]:
         raise LeaseLost(f"job {claim.job_id} was asked to stop: nothing was written")
-    return write_outcomes([settlement]).freed
+    return write_outcomes([settlement]).released_capacity

@@ -12,7 +12,7 @@ from jobs.engine import dialects
 from jobs.engine.admission import admit
 from jobs.engine.dialects import Column
 from jobs.engine.insert_sql import NewJob, insert_sql, rows_sql
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.transactions import (
     fetch,
     in_transaction,
@@ -117,7 +117,7 @@ def set_off(jobs: Sequence[NewJob]) -> None:
     """
     keys = frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key)
     if keys:
-        admit(Freed(keys=keys))
+        admit(ReleasedCapacity(keys=keys))
     wake({job.category for job in jobs})
 
 

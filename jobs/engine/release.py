@@ -22,7 +22,7 @@ LOST_ANSWER = "the answer to its claim was lost"
 def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
     """Put these jobs back to pending and return the ids of those that were still held.
 
-    The caller admits what they gave up afterwards (`Freed.by`).
+    The caller admits what they gave up afterwards (`ReleasedCapacity.of_jobs`).
     """
     if not claims:
         return []
@@ -33,7 +33,7 @@ def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> list[Held]:
     """Put back what this worker holds without knowing: its claims whose answer never came.
 
     `known_tokens` are those of all claims it does know. Call it from the thread that claims.
-    Returns what was put back; the caller admits what it gave up afterwards (`Freed.by`).
+    Returns what was put back; the caller admits what it gave up afterwards (`ReleasedCapacity.of_jobs`).
     """
     lost: list[Held] = []
     while batch := in_transaction(lambda: _release_batch(worker_id, known_tokens)):

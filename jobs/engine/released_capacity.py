@@ -1,35 +1,34 @@
-"""What the end of an attempt leaves for others, so that whoever ended it can hand it on at once."""
+"""The lock slots and the room under caps and rates that ended attempts give back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-class Holder(Protocol):
-    """A job that was let through, as a claim or a rescue knows it."""
+class AdmittedJob(Protocol):
+    """A job that was admitted: a claim, or a job taken from a dead worker."""
 
     @property
     def firm_id(self) -> int:
-        """The firm whose room it took."""
+        """The firm it belongs to."""
 
     @property
     def lock_key(self) -> str | None:
-        """The key of which it held a slot."""
+        """The key of its lock slot."""
 
     @property
     def job_type(self) -> str:
-        """Its type."""
+        """The name of its type."""
 
     @property
     def admitted(self) -> bool:
         """Whether it was counted against a cap or a rate."""
 
 
-@dataclass(frozen=True, order=True)
-class Strand:
-    """What waits for the same things; `lock_key` empty for jobs without one."""
+class WaitingGroup(NamedTuple):
+    """The waiting jobs of one firm, lock key (empty for jobs without one) and type."""
 
     firm_id: int
     lock_key: str
@@ -42,32 +41,32 @@ class Strand:
 
 
 @dataclass(frozen=True)
-class Freed:
-    """Slots of keys (firm id, lock key), and room in the firms of these strands."""
+class ReleasedCapacity:
+    """Lock keys (firm id, key) with a free slot, and groups whose firm has room again."""
 
     keys: frozenset[tuple[int, str]] = frozenset()
-    room: frozenset[Strand] = frozenset()
+    groups: frozenset[WaitingGroup] = frozenset()
 
     @classmethod
-    def by(cls, jobs: Iterable[Holder]) -> Freed:
-        """Return what these jobs gave up."""
+    def of_jobs(cls, jobs: Iterable[AdmittedJob]) -> ReleasedCapacity:
+        """Return what these jobs give back when their attempts end."""
         jobs = list(jobs)
         return cls(
             keys=frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key is not None),
-            room=frozenset(
-                Strand(job.firm_id, job.lock_key or "", job.job_type)
+            groups=frozenset(
+                WaitingGroup(job.firm_id, job.lock_key or "", job.job_type)
                 for job in jobs
                 if job.admitted
             ),
         )
 
     @classmethod
-    def key(cls, firm_id: int, lock_key: str) -> Freed:
-        """Return the slot of one key."""
+    def of_key(cls, firm_id: int, lock_key: str) -> ReleasedCapacity:
+        """Return one slot of a lock key."""
         return cls(keys=frozenset([(firm_id, lock_key)]))
 
-    def __or__(self, other: Freed) -> Freed:
-        return Freed(self.keys | other.keys, self.room | other.room)
+    def __or__(self, other: ReleasedCapacity) -> ReleasedCapacity:
+        return ReleasedCapacity(self.keys | other.keys, self.groups | other.groups)
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.room)
+        return bool(self.keys or self.groups)

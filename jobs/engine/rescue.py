@@ -27,7 +27,7 @@ from jobs.engine.locks import free_job_locks
 from jobs.engine.open_dead_letter import Death, bury
 from jobs.engine.outcomes import Failure
 from jobs.engine.poison import end_by_death, is_suspect
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.models.ids import unpack_ids
 from jobs.retry import RetryPolicy
@@ -50,12 +50,12 @@ class Rescued:
 
 @dataclass
 class RescueReport:
-    """What one pass did; `freed` is for the caller to admit."""
+    """What one pass did; `released_capacity` is for the caller to admit."""
 
     workers: int = 0
     rescued: int = 0
     buried: int = 0
-    freed: Freed = field(default_factory=Freed)
+    released_capacity: ReleasedCapacity = field(default_factory=ReleasedCapacity)
     attempts: tuple[Rescued, ...] = field(default=(), compare=False)
 
     @property
@@ -70,7 +70,7 @@ class RescueReport:
         self.workers += other.workers
         self.rescued += other.rescued
         self.buried += other.buried
-        self.freed |= other.freed
+        self.released_capacity |= other.released_capacity
         self.attempts += other.attempts
 
 
@@ -290,6 +290,6 @@ def _write_consequences(taken: Sequence[_Decision]) -> RescueReport:
     return RescueReport(
         rescued=len(taken) - len(dead),
         buried=len(dead),
-        freed=Freed.by(one.job for one in taken),
+        released_capacity=ReleasedCapacity.of_jobs(one.job for one in taken),
         attempts=tuple(Rescued(one.job, one.status, one.failure.error_class) for one in taken),
     )

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from jobs.engine.admission import admit
 from jobs.engine.lookup import in_sight
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.resolve import close_as_reprocessed
 from jobs.engine.restart import Restart, Restarted, restart
 from jobs.engine.transactions import in_transaction
@@ -47,5 +47,5 @@ def _retry(job_id: UUID, by: Actor, reason: str) -> None:
 def set_off(restarted: Restarted) -> None:
     """Admit and wake after the commit of a restart."""
     if restarted.lock_key is not None:
-        admit(Freed.key(restarted.firm_id, restarted.lock_key))
+        admit(ReleasedCapacity.of_key(restarted.firm_id, restarted.lock_key))
     wake([restarted.category])

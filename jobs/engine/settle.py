@@ -22,7 +22,7 @@ from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.locks import free_job_locks
 from jobs.engine.open_dead_letter import Death, bury
 from jobs.engine.outcomes import Completed, DeadLettered, Failure, Retry
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.transition import Ending, ending_of
@@ -48,7 +48,7 @@ def settle(settlements: Sequence[Settlement]) -> SettleReport:
 
     Plain completions come first, in a statement and transaction of their own (`completions`). Stale claims change nothing and are named in the report. Of two outcomes of one claim the first
     counts. A row the database refuses is settled alone, as a dead letter when it is refused again.
-    The caller admits what it `freed` afterwards.
+    The caller admits the report's `released_capacity` afterwards.
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
     ordered = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.bytes)
@@ -74,7 +74,7 @@ def _complete_plain(
     done = [one.claim for one in settlements if one.claim.lease_token in written]
     tell_settled([claim.job_id for claim in done])
     report = SettleReport(statuses={claim.job_id: Status.COMPLETED for claim in done})
-    report.freed = Freed.by(done)
+    report.released_capacity = ReleasedCapacity.of_jobs(done)
     return report, [one for one in settlements if one.claim.lease_token not in written]
 
 
@@ -111,7 +111,9 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     transaction.on_commit(lambda: tell_settled([claim.job_id for claim in over]), robust=True)
     # Those of before too: whoever wrote them may not have come to hand it on.
     written = statuses.keys() | before.keys()
-    report.freed = Freed.by(one.claim for one in settlements if one.claim.lease_token in written)
+    report.released_capacity = ReleasedCapacity.of_jobs(
+        one.claim for one in settlements if one.claim.lease_token in written
+    )
     return report
 
 

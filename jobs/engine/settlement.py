@@ -8,7 +8,7 @@ from uuid import UUID
 
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.states import Status
 
 
@@ -40,11 +40,11 @@ class SettleReport:
     statuses: dict[UUID, Status] = field(default_factory=dict)
     before: dict[int, Status] = field(default_factory=dict)
     stale: list[Claim] = field(default_factory=list)
-    freed: Freed = field(default_factory=Freed)
+    released_capacity: ReleasedCapacity = field(default_factory=ReleasedCapacity)
 
     def add(self, other: SettleReport) -> None:
         """Take in the report of another part of the batch."""
         self.statuses |= other.statuses
         self.before |= other.before
         self.stale += other.stale
-        self.freed |= other.freed
+        self.released_capacity |= other.released_capacity

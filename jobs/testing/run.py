@@ -204,7 +204,7 @@ def settled(claimed: Claim, outcome: Outcome) -> Ran:
     settlement = Settlement(claimed, outcome, None if isinstance(outcome, Released) else 0.0)
     report = settle([settlement])
     emit_attempts([settlement], report)
-    admit(report.freed)
+    admit(report.released_capacity)
     status = report.statuses.get(claimed.job_id)
     if status is None:
         end = STALE if report.stale else read_job(claimed.job_id).status

@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.wakeup import wake
@@ -129,13 +129,13 @@ class Completer:
                     return
                 outage.failed(error)
         self._settled([one.claim for one in batch])
-        self._hand_on(report.freed)
+        self._hand_on(report.released_capacity)
         self._teller.tell(batch, report)
 
-    def _hand_on(self, freed: Freed) -> None:
+    def _hand_on(self, released_capacity: ReleasedCapacity) -> None:
         """Let those run that waited for what these jobs held, before anything is told."""
         try:
-            if admit(freed):
+            if admit(released_capacity):
                 self._state.round_is_stale.set()
                 wake(())
         except DatabaseError as error:

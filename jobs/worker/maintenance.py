@@ -174,6 +174,6 @@ class Maintenance:
     def _report(self, report: RescueReport) -> None:
         if report.workers or report.rescued or report.buried:
             emit_rescued(report)
-            admit(report.freed)
+            admit(report.released_capacity)
             self._state.round_is_stale.set()
             wake(())

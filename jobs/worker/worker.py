@@ -15,7 +15,7 @@ from jobs.engine.fair_share import Turns
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.outcomes import Released
 from jobs.engine.release import release, release_lost
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settlement import Settlement
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_released
@@ -150,7 +150,7 @@ class WorkerLoop:
         if self._claim_in_doubt:
             lost = release_lost(self.state.worker_id, self._pool.known_tokens())
             emit_released(lost)
-            admit(Freed.by(lost))
+            admit(ReleasedCapacity.of_jobs(lost))
             self.state.round_is_stale.set()
         if self.state.round_is_stale.is_set():
             self.state.round_is_stale.clear()
@@ -232,7 +232,7 @@ class WorkerLoop:
         try:
             released = set(release(claims, "worker stopped"))
             emit_released([claim for claim in claims if claim.job_id in released])
-            admit(Freed.by(claims))
+            admit(ReleasedCapacity.of_jobs(claims))
             if released:
                 wake({one.category for one in claims})
         except DatabaseError as error:

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.engine.outcomes import Completed
 from jobs.engine.release import release_lost
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.states import AttemptEnd, Status
 from tests.queue_kit import finish, new_worker, take
 from tests.support.scenario import Scenario
@@ -25,7 +25,7 @@ def test_a_worker_gives_back_what_it_holds_without_knowing(queue: Scenario) -> N
     given_back = release_lost(worker_id, {known.lease_token})
 
     assert {held.job_id for held in given_back} == {claim.job_id for claim in lost}
-    assert Freed.by(given_back).keys == {(queue.firm.pk, "key")}
+    assert ReleasedCapacity.of_jobs(given_back).keys == {(queue.firm.pk, "key")}
     assert queue.row(known.job_id).lease_token == known.lease_token
     assert queue.row(of_another).status == Status.CLAIMED
     assert keyed in {claim.job_id for claim in lost}

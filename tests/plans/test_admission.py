@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.admission import Sweep, admit, sweep
-from jobs.engine.released_capacity import Freed, Strand
+from jobs.engine.released_capacity import ReleasedCapacity, WaitingGroup
 from jobs.engine.transactions import in_transaction, run
 from jobs.queue import set_rate_limit
 from jobs.states import Status
@@ -171,8 +171,10 @@ def by_sweep(firm: Firm) -> Callable[[], object]:
 
 
 def by_hand_over(firm: Firm) -> Callable[[], object]:
-    freed = Freed(frozenset([(firm.pk, "key")]), frozenset([Strand(firm.pk, "key-7", "noop")]))
-    return lambda: admit(freed)
+    released_capacity = ReleasedCapacity(
+        frozenset([(firm.pk, "key")]), frozenset([WaitingGroup(firm.pk, "key-7", "noop")])
+    )
+    return lambda: admit(released_capacity)
 
 
 @on_postgresql

@@ -15,7 +15,7 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
 from jobs.engine.complete import complete
 from jobs.engine.json_storage import NotStorable, to_json
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.wakeup import wake
 from jobs.errors import Fatal, JobTimeout, WrongPlace
 from jobs.execution.context.signals import Signals
@@ -49,8 +49,8 @@ def completing(
                     shield.enter_context(signals.shielded())
             check()
             result = storable_result(claim, tx.result)
-            freed = complete(claim, result, ran_seconds=time.monotonic() - begun)
-            transaction.on_commit(lambda: _hand_on(claim, freed), robust=True)
+            released_capacity = complete(claim, result, ran_seconds=time.monotonic() - begun)
+            transaction.on_commit(lambda: _hand_on(claim, released_capacity), robust=True)
     finally:
         if signals.timed_out.is_set() and not isinstance(sys.exception(), JobTimeout):
             raise JobTimeout
@@ -83,7 +83,7 @@ def _outermost() -> Iterator[None]:
         yield
 
 
-def _hand_on(claim: Claim, freed: Freed) -> None:
+def _hand_on(claim: Claim, released_capacity: ReleasedCapacity) -> None:
     """Let those run that waited for what the job held."""
-    if admit(freed):
+    if admit(released_capacity):
         wake([claim.category])

@@ -59,7 +59,7 @@ def test_one_at_a_time(add):
 def test_the_next_one_is_admitted_when_the_first_is_over(firm, add):
     first, second = add("test.locked", "key"), add("test.locked", "key")
     report = finish(take_one(), Completed({}))
-    assert admit(report.freed) == 1
+    assert admit(report.released_capacity) == 1
     assert take_one().job_id == second
     assert row(first).status == "completed"
 
@@ -71,7 +71,7 @@ def test_each_holding_has_a_higher_token(firm, add):
     tokens = []
     for _ in range(3):
         tokens.append(locks()[0].fencing_token)
-        admit(finish(take_one(), Completed({})).freed)
+        admit(finish(take_one(), Completed({})).released_capacity)
     assert tokens == sorted(set(tokens))
 
 
@@ -81,7 +81,7 @@ def test_as_many_as_the_type_says(add):
     assert sorted(lock.slot for lock in locks()) == [0, 1]
     held = take(5)
     assert [one.job_id for one in held] == ids[:2]
-    admit(finish(held[0], Completed({})).freed)
+    admit(finish(held[0], Completed({})).released_capacity)
     assert ready() == [False, True, True, False, False]
     assert sorted(lock.slot for lock in locks()) == [0, 1]
 
@@ -106,7 +106,7 @@ def test_the_line_goes_by_priority_then_time_then_id(add):
     for _ in range(5):
         held = take_one()
         order.append(held.job_id)
-        admit(finish(held, Completed({})).freed)
+        admit(finish(held, Completed({})).released_capacity)
     assert order == [holder, first, second, third, fourth]
 
 

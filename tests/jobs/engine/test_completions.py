@@ -128,7 +128,7 @@ def test_a_lock_is_given_back(add: Any, long_way: list[Claim]) -> None:
     report = settled(*held)
     assert locks() == []
     assert long_way == held
-    assert report.freed.keys == {(held[0].firm_id, "key")}
+    assert report.released_capacity.keys == {(held[0].firm_id, "key")}
 
 
 @pytest.mark.req("A-02")

@@ -198,7 +198,7 @@ def test_a_dead_workers_lock_is_freed(firm, add):
     job_id = add("test.locked", "key")
     take_started(new_worker())
     assert len(locks()) == 1
-    assert after_the_lease().freed.keys == {(firm.pk, "key")}
+    assert after_the_lease().released_capacity.keys == {(firm.pk, "key")}
     assert locks() == []
     assert (row(job_id).ready, row(job_id).waiting) == (False, True)
     with later(200):

@@ -195,7 +195,7 @@ def test_every_outcome_frees_the_lock_slot(firm, add, outcome):
     report = finish(held, outcome)
     stored = row(job_id)
     assert locks() == []
-    assert report.freed.keys == {(firm.pk, "key")}
+    assert report.released_capacity.keys == {(firm.pk, "key")}
     assert (stored.ready, stored.waiting) == (False, stored.status == "pending")
 
 
@@ -244,7 +244,7 @@ def test_a_late_writer_changes_nothing_and_is_told(add, outcome):
     report = finish(late, outcome)
     assert [one.lease_token for one in report.stale] == [late.lease_token]
     assert report.statuses == {}
-    assert not report.freed
+    assert not report.released_capacity
     after = vars(row(job_id))
     assert {k: v for k, v in after.items() if k != "_state"} == {
         k: v for k, v in before.items() if k != "_state"

@@ -14,7 +14,7 @@ from jobs.engine.database_time import database_now
 from jobs.engine.demotion import park
 from jobs.engine.outcomes import Completed, Retry
 from jobs.engine.release import release
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.rescue import rescue
 from tenants.models import Firm
 from tests.queue_kit import FAILURE, finish, later, locks, new_worker, row, take, take_one
@@ -42,7 +42,7 @@ def test_as_many_as_the_cap_and_the_rest_in_their_turn(firm, other_firm, add):
     assert {one.job_id for one in held} == {*ids[:2], *theirs}
     assert running() == []
     mine = next(one for one in held if one.job_id == ids[0])
-    assert admit(finish(mine, Completed({})).freed) == 1
+    assert admit(finish(mine, Completed({})).released_capacity) == 1
     assert [one.job_id for one in take()] == [ids[2]]
     assert [row(job_id).attempts for job_id in ids] == [1, 1, 1, 0, 0]
 
@@ -151,15 +151,15 @@ def test_room_comes_back_however_an_attempt_ends(firm, add, end, monkeypatch):
     assert held.admitted
     if end == "release":
         release([held], "because")
-        freed = Freed.by([held])
+        released_capacity = ReleasedCapacity.of_jobs([held])
     elif end == "retry":
-        freed = finish(held, Retry(60.0, FAILURE)).freed
+        released_capacity = finish(held, Retry(60.0, FAILURE)).released_capacity
     else:
         with later(3600):
-            freed = rescue(Random(1)).freed
+            released_capacity = rescue(Random(1)).released_capacity
     with later(3700 if end == "rescue" else 0):
         assert not row(first).admitted
-        assert admit(freed) == 1
+        assert admit(released_capacity) == 1
         # Released and rescued unused, the first is still the first in line.
         assert [one.job_id for one in take()] == [second if end == "retry" else first]
 
@@ -173,5 +173,5 @@ def test_many_strands_of_a_firm_all_get_their_turn(firm, add, monkeypatch):
     done = set()
     while held := take():
         done.add(held[0].job_id)
-        admit(finish(held[0], Completed({})).freed)
+        admit(finish(held[0], Completed({})).released_capacity)
     assert done == ids

@@ -105,7 +105,7 @@ class History:
     def _finish(self, outcome: str) -> None:
         while self.held:
             one = self.held.pop()
-            admit(finish(one, outcome_of(one, outcome)).freed)
+            admit(finish(one, outcome_of(one, outcome)).released_capacity)
 
     def _crash_after(self, outcome: str) -> None:
         """Nobody hands over what was freed."""

@@ -143,7 +143,7 @@ def test_limits_hold_together(firm, add, now):
         assert {one.job_id for one in held} == {keyed[0], keyed[1], others[0]}
         assert len(locks()) == 2
         # Room and a slot are free again, but the tokens are gone: of the rest, only others run.
-        assert admit(finish(held[0], Completed({})).freed) == 1
+        assert admit(finish(held[0], Completed({})).released_capacity) == 1
         assert [one.job_id for one in take(100)] == [others[1]]
 
 

@@ -224,7 +224,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def maintain(self) -> None:
         report = self.twin.now(lambda: rescue_orphans(Middle()))
-        assert report.freed.keys == upkeep.rescue_orphans(self.state)
+        assert report.released_capacity.keys == upkeep.rescue_orphans(self.state)
         self.twin.same(expire, lambda: upkeep.expire(self.state))
         self.twin.same(sweep, lambda: upkeep.sweep(self.state))
         assert free_orphan_slots() == 0

@@ -16,7 +16,7 @@ from jobs.engine.in_flight import held_by
 from jobs.engine.insert import insert
 from jobs.engine.insert_sql import NewJob
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
-from jobs.engine.released_capacity import Freed
+from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement
 from jobs.engine.transactions import in_transaction, reading
@@ -123,7 +123,9 @@ class Twin:
     def admit(self, keys: Iterable[tuple[int, str | None]]) -> None:
         """Hand free slots over."""
         wanted: set[LockKey] = {(firm_id, key) for firm_id, key in keys if key is not None}
-        self.same(lambda: admit(Freed(frozenset(wanted))), lambda: self.state.admit(wanted))
+        self.same(
+            lambda: admit(ReleasedCapacity(frozenset(wanted))), lambda: self.state.admit(wanted)
+        )
 
     def claim(
         self, worker_id: UUID, limit: int, turns: Turns, categories: tuple[str, ...] = ()
@@ -170,7 +172,7 @@ class Twin:
         assert report.statuses == told.statuses
         assert {one.lease_token for one in report.stale} == told.stale
         if handed_over:
-            self.admit(report.freed.keys)
+            self.admit(report.released_capacity.keys)
 
     def _perform(self, one: Claim, does: Does) -> Any:
         if does is Does.DIES and work.starts(one):
@@ -188,9 +190,9 @@ class Twin:
 
     def rescue(self, *, handed_over: bool = True) -> None:
         report = self.now(lambda: rescuing.rescue(Middle()))
-        assert report.freed.keys == upkeep.rescue(self.state)
+        assert report.released_capacity.keys == upkeep.rescue(self.state)
         if handed_over:
-            self.admit(report.freed.keys)
+            self.admit(report.released_capacity.keys)
 
     def look(self, worker_id: UUID) -> Look:
         """A rescuer looks at a silent worker's jobs, and makes up its mind about each."""
@@ -211,7 +213,7 @@ class Twin:
         def write() -> set[LockKey]:
             taken = rescuing._take_back(seen)
             mine = [one for one in seen if one.job.job_id in taken]
-            return set(rescuing._write_consequences(mine).freed.keys)
+            return set(rescuing._write_consequences(mine).released_capacity.keys)
 
         self.same(lambda: in_transaction(write), lambda: upkeep.take_back(self.state, predicted))
 
