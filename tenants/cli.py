@@ -1,34 +1,21 @@
-"""The manners of every command: who types it, `--json`, tables for people, exit codes."""
+"""What commands know of tenancy: who runs them, and on which firm's rows they work."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import pwd
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
-
+from interfaces.commands import NotFound
 from tenants.audit import Actor
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 
-# Tables have room for a whole id and what stands beside it.
-LEAST_WIDTH = 120
-EXIT_REFUSED = 1
-EXIT_NOT_FOUND = 3
-
 
 def operator() -> Actor:
-    """Return who types the command, by the account the process runs under."""
+    """Return the actor at the command line, named by the operating system's account."""
     account = os.getuid()
     try:
         name = pwd.getpwuid(account).pw_name
@@ -38,130 +25,9 @@ def operator() -> Actor:
     return Actor("cli", account=name)
 
 
-class CommandRefused(CommandError):
-    """A command that ends with a reason; `errors` lists field, code and message of each fault."""
-
-    code = "refused"
-    exit_code = EXIT_REFUSED
-
-    def __init__(
-        self, message: str, *, code: str = "", errors: Sequence[dict[str, str]] = ()
-    ) -> None:
-        super().__init__(message, returncode=self.exit_code)
-        self.code = code or self.code
-        self.errors = list(errors)
-
-
-class Refused(CommandRefused):
-    """The command understood, and may not or cannot do it now: exit 1."""
-
-
-class NotFound(CommandRefused):
-    """What the command was to act on does not exist: exit 3."""
-
-    code = "not_found"
-    exit_code = EXIT_NOT_FOUND
-
-
-class JsonCommand(BaseCommand):
-    """A command with `--json`: then one object on stdout, everything else on stderr."""
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Add `--json` to whatever the command takes."""
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
-        return parser
-
-    def add_json_option(self, parser: CommandParser) -> None:
-        """Let a subcommand take `--json` too."""
-        # Without a default of its own, the subcommand leaves alone what stood before its name.
-        parser.add_argument(
-            "--json",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="print one JSON object",
-        )
-
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Run the command; with `--json` a refusal is an object on stdout too."""
-        try:
-            return super().execute(*args, **options)
-        except CommandRefused as refusal:
-            if options.get("json"):
-                self.emit({"code": refusal.code, "detail": str(refusal), "errors": refusal.errors})
-            raise
-        except BrokenPipeError:
-            # The reader (head, less) has seen enough; without this Python complains at its exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return None
-
-    def emit(self, data: object) -> None:
-        """Write `data` to stdout as one JSON object."""
-        self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
-
-    def console(self) -> Console:
-        """Return a console for people, writing to this command's stdout."""
-        return Console(
-            file=self.stdout,  # type: ignore[arg-type]  # OutputWrapper is a text stream in all but name
-            # Cells hold text from outside: brackets in it are not markup.
-            markup=False,
-            highlight=False,
-            emoji=False,
-        )
-
-    def table(
-        self, title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
-    ) -> None:
-        """Print a table for people; None prints as a dash.
-
-        A narrow terminal wraps the lines: what was cut off could not be copied, or found by grep.
-        """
-        table = Table(
-            *(
-                Column(column, overflow="fold") if isinstance(column, str) else column
-                for column in columns
-            ),
-            title=title or None,
-            title_justify="left",
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-            header_style="bold",
-            # A column that asks for the rest of the line gets it.
-            expand=any(isinstance(column, Column) and column.ratio for column in columns),
-        )
-        for row in rows:
-            table.add_row(*(_cell(value) for value in row))
-        console = self.console()
-        console.width = max(console.width, LEAST_WIDTH)
-        console.print(table)
-
-    def facts(self, title: str, pairs: Iterable[tuple[str, object]]) -> None:
-        """Print a heading and what is known under it, a line each."""
-        grid = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
-        for name, value in pairs:
-            grid.add_row(name, _cell(value))
-        console = self.console()
-        console.print(title, style="bold")
-        console.print(grid)
-
-
-def _cell(value: object) -> str | Text:
-    if value is None:
-        return "-"
-    return value if isinstance(value, Text) else printable(str(value))
-
-
-def printable(text: str) -> str:
-    """Return `text` without control characters, which could steer the reader's terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
-
-
 @contextmanager
 def command_scope(firm_slug: str | None) -> Iterator[Firm | None]:
-    """Work on the rows of the firm with this slug, or of every firm when none is named.
+    """Work on the rows of the firm with this slug; None means the rows of every firm.
 
     Raises:
         NotFound: no firm has this slug.

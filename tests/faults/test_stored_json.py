@@ -18,11 +18,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from interfaces.commands import EXIT_REFUSED
 from jobs.models import DeadLetterQueue, JobQueue, JobStep, Schedule
 from jobs.operations import jobs
 from jobs.registry import JobPayload, JobType, job
 from jobs.testing.run import drain
-from tenants.cli import EXIT_REFUSED
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.job_rows import envelope, make_job, make_letter

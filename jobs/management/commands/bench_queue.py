@@ -9,13 +9,13 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from interfaces.commands import JsonCommand
 from jobs.benchmarks.ground import own_ground, refuse_company
 from jobs.benchmarks.scenario import Plan, report
 from jobs.benchmarks.scenarios import SCENARIOS
 from jobs.management.subcommands.arguments import count
 from jobs.management.subcommands.bench_table import print_report
 from jobs.management.subcommands.refusals import refusals
-from tenants.cli import JsonCommand
 
 EXIT_INTERRUPTED = 130
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from interfaces.commands import EXIT_REFUSED, JsonCommand
 from jobs.engine.unreadable import Unreadable, unreadable_jobs
 from jobs.management.subcommands.find import id_column
-from tenants.cli import EXIT_REFUSED, JsonCommand
 
 
 class Command(JsonCommand):

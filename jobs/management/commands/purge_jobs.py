@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand, NotFound
 from jobs.engine.prune import prune
-from tenants.cli import JsonCommand, NotFound
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
 

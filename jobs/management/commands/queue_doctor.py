@@ -8,9 +8,9 @@ from django.core.management.base import CommandError
 from rich.table import Column, Table
 from rich.text import Text
 
+from interfaces.commands import EXIT_REFUSED, JsonCommand, printable
 from jobs.doctor import Examination, Finding, Severity, examine, finding_row
 from jobs.queries.serializers import iso
-from tenants.cli import EXIT_REFUSED, JsonCommand, printable
 from tenants.scope import all_firms
 
 INDENT = 9

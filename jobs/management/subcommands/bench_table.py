@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.table import Column
 
+from interfaces.commands import JsonCommand
 from jobs.benchmarks.scenario import Scenario
-from tenants.cli import JsonCommand
 
 _FIGURES = {
     "seconds": "seconds",

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.core.management.base import CommandError, CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand
 from jobs.engine.database_time import database_now
 from jobs.management.subcommands.arguments import EXIT_USAGE, add_page_options, cursor_refused
 from jobs.management.subcommands.find import find_one, id_column
@@ -18,7 +19,7 @@ from jobs.queries.durations import since_in_words
 from jobs.queries.limit_serializers import breaker_row
 from jobs.queries.lists import CursorInvalid, list_breakers
 from jobs.states import BreakerState
-from tenants.cli import JsonCommand, command_scope, operator
+from tenants.cli import command_scope, operator
 
 
 class ListBreakers(Verb):

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand, NotFound
 from jobs.management.subcommands.arguments import json_object
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.refusals import refusals
@@ -17,7 +18,7 @@ from jobs.operations.escalation_recipients import NOBODY_TOLD, addresses_to_tell
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers import dead_letter_row
 from jobs.states import Priority
-from tenants.cli import JsonCommand, NotFound, command_scope, operator
+from tenants.cli import command_scope, operator
 
 
 class DeadLetterAct(Verb):

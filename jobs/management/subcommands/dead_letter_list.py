@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.management.base import CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand
 from jobs.engine.database_time import database_now
 from jobs.management.subcommands.arguments import add_page_options, cursor_refused, since
 from jobs.management.subcommands.find import id_column
@@ -15,7 +16,7 @@ from jobs.queries.filters import DeadLetterFilter
 from jobs.queries.lists import CursorInvalid, list_dead_letters
 from jobs.queries.serializers import dead_letter_row
 from jobs.states import Category, DeadReason, Resolution
-from tenants.cli import JsonCommand, command_scope
+from tenants.cli import command_scope
 
 _COLUMNS = ("Type", "Reason", "Moved", "Decision")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers import dead_letter_row
-from tenants.cli import JsonCommand, command_scope
+from tenants.cli import command_scope
 
 
 class ShowDeadLetter(Verb):

@@ -7,8 +7,8 @@ from typing import TypeVar
 from django.db.models import Model, QuerySet
 from rich.table import Column
 
+from interfaces.commands import NotFound, Refused
 from jobs.queries.filters import id_range
-from tenants.cli import NotFound, Refused
 
 M = TypeVar("M", bound=Model)
 

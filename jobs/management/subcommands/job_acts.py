@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
@@ -13,7 +14,7 @@ from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.queries.serializers import job_row
 from jobs.states import Status
-from tenants.cli import JsonCommand, command_scope, operator
+from tenants.cli import command_scope, operator
 
 
 class JobAct(Verb):

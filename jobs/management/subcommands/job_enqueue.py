@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.arguments import json_object, moment, seconds
 from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
@@ -11,7 +12,7 @@ from jobs.models import JobQueue
 from jobs.queries.serializers import job_row
 from jobs.queue import enqueue
 from jobs.states import Priority
-from tenants.cli import JsonCommand, command_scope
+from tenants.cli import command_scope
 
 
 class EnqueueJob(Verb):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.arguments import add_page_options, cursor_refused, since
 from jobs.management.subcommands.job_table import print_jobs
 from jobs.management.subcommands.verbs import Options, Verb
@@ -11,7 +12,7 @@ from jobs.queries.filters import JobFilter
 from jobs.queries.lists import CursorInvalid, list_jobs
 from jobs.queries.serializers import job_row
 from jobs.states import Category, Status
-from tenants.cli import JsonCommand, command_scope
+from tenants.cli import command_scope
 
 
 class ListJobs(Verb):

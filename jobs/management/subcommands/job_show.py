@@ -8,6 +8,7 @@ from datetime import datetime
 from django.core.management.base import CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand, printable
 from jobs.engine.database_time import database_now
 from jobs.engine.masks import mask_secrets
 from jobs.management.subcommands.find import find_one
@@ -18,7 +19,7 @@ from jobs.queries.durations import since_in_words
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.serializers import iso, job_detail
 from jobs.states import Priority
-from tenants.cli import JsonCommand, command_scope, printable
+from tenants.cli import command_scope
 
 
 class ShowJob(Verb):

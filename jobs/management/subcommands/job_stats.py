@@ -5,10 +5,11 @@ from __future__ import annotations
 from django.core.management.base import CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.durations import in_words
 from jobs.queries.stats import CategoryStats, QueueStats, queue_stats
-from tenants.cli import JsonCommand, command_scope
+from tenants.cli import command_scope
 
 # What stands in every line; the rest only where some category has it.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")

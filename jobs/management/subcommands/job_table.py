@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.table import Column
 from rich.text import Text
 
+from interfaces.commands import JsonCommand, printable
 from jobs.engine.database_time import database_now
 from jobs.management.subcommands.find import id_column
 from jobs.models import JobQueue
 from jobs.queries.durations import since_in_words
 from jobs.states import Status
-from tenants.cli import JsonCommand, printable
 
 _COLUMNS = ("Status", "Type", "Tries", "Age", "Firm")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand, printable
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import JobQueue
 from jobs.queries.serializers import iso, wait_row
 from jobs.queries.why_waiting import why_waiting
 from jobs.states import Status
-from tenants.cli import JsonCommand, command_scope, printable
+from tenants.cli import command_scope
 
 
 class WhyWaiting(Verb):

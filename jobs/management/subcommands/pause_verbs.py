@@ -7,6 +7,7 @@ from datetime import datetime
 from django.core.management.base import CommandError, CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand, printable
 from jobs.engine.database_time import database_now
 from jobs.management.subcommands.arguments import (
     EXIT_USAGE,
@@ -23,7 +24,7 @@ from jobs.queries.durations import since_in_words
 from jobs.queries.limit_serializers import pause_row
 from jobs.queries.lists import CursorInvalid, list_pauses
 from jobs.states import Category
-from tenants.cli import JsonCommand, command_scope, operator, printable
+from tenants.cli import command_scope, operator
 
 
 class ListPauses(Verb):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.management.base import CommandError, CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.arguments import EXIT_USAGE, add_page_options, cursor_refused
 from jobs.management.subcommands.find import find_one, id_column
 from jobs.management.subcommands.refusals import refusals
@@ -13,7 +14,7 @@ from jobs.models import RateLimit
 from jobs.operations import limits
 from jobs.queries.limit_serializers import rate_limit_row
 from jobs.queries.lists import CursorInvalid, list_rate_limits
-from tenants.cli import JsonCommand, command_scope, operator
+from tenants.cli import command_scope, operator
 
 
 class ListRateLimits(Verb):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interfaces.commands import NotFound, Refused
 from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
-from tenants.cli import NotFound, Refused
 from tenants.errors import TenantError
 
 

@@ -6,13 +6,14 @@ from abc import abstractmethod
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import Schedule
 from jobs.operations import schedules
 from jobs.queries.schedule_serializers import schedule_row
-from tenants.cli import JsonCommand, command_scope, operator
+from tenants.cli import command_scope, operator
 
 
 class ScheduleAct(Verb):

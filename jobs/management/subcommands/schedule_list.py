@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.management.base import CommandParser
 from rich.table import Column
 
+from interfaces.commands import JsonCommand
 from jobs.engine.database_time import database_now
 from jobs.management.subcommands.arguments import add_page_options, cursor_refused
 from jobs.management.subcommands.find import id_column
@@ -12,7 +13,7 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.durations import since_in_words
 from jobs.queries.lists import CursorInvalid, list_schedules
 from jobs.queries.schedule_serializers import schedule_row, timetable_in_words
-from tenants.cli import JsonCommand, command_scope
+from tenants.cli import command_scope
 
 
 class ListSchedules(Verb):

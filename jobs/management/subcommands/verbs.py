@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from django.core.management.base import CommandParser
 
-from tenants.cli import JsonCommand
+from interfaces.commands import JsonCommand
 
 Options = Mapping[str, Any]
 

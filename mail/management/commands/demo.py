@@ -13,6 +13,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 from rich.status import Status
 
+from interfaces.commands import JsonCommand, NotFound, Refused
 from mail.conf import demo_worker_log
 from mail.models import MailAccount
 from mail.services.accounts import open_account
@@ -23,7 +24,6 @@ from mail.services.mail_files import Unreadable
 from mail.services.overview import Overview, live_jobs, overview_of
 from mail.services.queueing import request_backfill, request_sync
 from mail.services.sample_mailbox import SAMPLE_ADDRESS, SAMPLE_OWNER, import_sample
-from tenants.cli import JsonCommand, NotFound, Refused
 from tenants.models import Firm
 from tenants.scope import firm_scope
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand, NotFound, Refused
 from mail.services.accounts import open_account
 from mail.services.import_mail import import_mail
 from mail.services.mail_files import Unreadable
-from tenants.cli import JsonCommand, NotFound, Refused
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
 

@@ -9,8 +9,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand, NotFound, Refused
 from tenants.api import keys
-from tenants.cli import JsonCommand, NotFound, Refused, operator
+from tenants.cli import operator
 from tenants.errors import UnknownFirm
 from tenants.models import Firm, Role
 

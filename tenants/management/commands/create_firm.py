@@ -8,8 +8,9 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 from django.db import transaction
 
+from interfaces.commands import JsonCommand, Refused
 from tenants.audit import record_operation
-from tenants.cli import JsonCommand, Refused, operator
+from tenants.cli import operator
 from tenants.models import Firm
 
 

@@ -13,7 +13,8 @@ from django.core.management.base import CommandParser
 from django.core.validators import validate_email
 from django.db import transaction
 
-from tenants.cli import JsonCommand, NotFound, Refused, operator
+from interfaces.commands import JsonCommand, NotFound, Refused
+from tenants.cli import operator
 from tenants.errors import UnknownFirm
 from tenants.members import set_role
 from tenants.models import Firm, Role

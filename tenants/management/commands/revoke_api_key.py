@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from interfaces.commands import JsonCommand, NotFound
 from tenants.api import keys
-from tenants.cli import JsonCommand, NotFound, operator
+from tenants.cli import operator
 
 
 class Command(JsonCommand):

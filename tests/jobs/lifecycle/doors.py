@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from interfaces.commands import EXIT_REFUSED, CommandRefused
 from jobs.errors import JobError
 from jobs.operations import dead_letters, jobs
-from tenants.cli import EXIT_REFUSED, CommandRefused
 from tenants.models import Firm, Role
 from tests.jobs.admin.conftest import browser_of
 from tests.jobs.admin.pages import submit

@@ -1,0 +1,141 @@
+"""The base of every command: `--json`, tables, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+# Wide enough for a whole id and the columns beside it.
+MIN_WIDTH = 120
+EXIT_REFUSED = 1
+EXIT_NOT_FOUND = 3
+
+
+class CommandRefused(CommandError):
+    """A command that ends with a reason; `errors` lists field, code and message of each fault."""
+
+    code = "refused"
+    exit_code = EXIT_REFUSED
+
+    def __init__(
+        self, message: str, *, code: str = "", errors: Sequence[dict[str, str]] = ()
+    ) -> None:
+        super().__init__(message, returncode=self.exit_code)
+        self.code = code or self.code
+        self.errors = list(errors)
+
+
+class Refused(CommandRefused):
+    """The command cannot or may not be done now: exit 1."""
+
+
+class NotFound(CommandRefused):
+    """The command's object does not exist: exit 3."""
+
+    code = "not_found"
+    exit_code = EXIT_NOT_FOUND
+
+
+class JsonCommand(BaseCommand):
+    """A command with `--json`: then one object on stdout, everything else on stderr."""
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Add `--json` to the command's own arguments."""
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        return parser
+
+    def add_json_option(self, parser: CommandParser) -> None:
+        """Add `--json` to a subcommand."""
+        # A default would overwrite the value that was given before the subcommand's name.
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="print one JSON object",
+        )
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run the command; with `--json` a refusal is an object on stdout too."""
+        try:
+            return super().execute(*args, **options)
+        except CommandRefused as refusal:
+            if options.get("json"):
+                self.emit({"code": refusal.code, "detail": str(refusal), "errors": refusal.errors})
+            raise
+        except BrokenPipeError:
+            # The reader (head, less) closed the pipe; Python would complain when it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return None
+
+    def emit(self, data: object) -> None:
+        """Write `data` to stdout as one JSON object."""
+        self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
+
+    def console(self) -> Console:
+        """Return a console that writes to this command's stdout."""
+        return Console(
+            file=self.stdout,  # type: ignore[arg-type]  # OutputWrapper is a text stream in all but name
+            # Cells hold text from outside: brackets in it are not markup.
+            markup=False,
+            highlight=False,
+            emoji=False,
+        )
+
+    def table(
+        self, title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
+    ) -> None:
+        """Print a table; None prints as a dash.
+
+        A narrow terminal wraps lines: nothing is cut off, so all of it can be copied and grepped.
+        """
+        table = Table(
+            *(
+                Column(column, overflow="fold") if isinstance(column, str) else column
+                for column in columns
+            ),
+            title=title or None,
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+            header_style="bold",
+            # A column with a ratio fills the rest of the line.
+            expand=any(isinstance(column, Column) and column.ratio for column in columns),
+        )
+        for row in rows:
+            table.add_row(*(_cell(value) for value in row))
+        console = self.console()
+        console.width = max(console.width, MIN_WIDTH)
+        console.print(table)
+
+    def facts(self, title: str, pairs: Iterable[tuple[str, object]]) -> None:
+        """Print a heading, then a line for each pair of name and value."""
+        grid = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
+        for name, value in pairs:
+            grid.add_row(name, _cell(value))
+        console = self.console()
+        console.print(title, style="bold")
+        console.print(grid)
+
+
+def _cell(value: object) -> str | Text:
+    if value is None:
+        return "-"
+    return value if isinstance(value, Text) else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return `text` without control characters, which could steer the reader's terminal."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
