@@ -14,7 +14,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine.claim import Claim, claim
 from jobs.engine.database_time import database_now
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
 from jobs.engine.outcomes import Failure, Outcome
@@ -91,7 +91,7 @@ def new_worker() -> UUID:
 
 def take(limit: int = 10, *, worker_id: UUID | None = None, **filters: Any) -> list[Claim]:
     """Claim with a fresh sense of whose turn it is."""
-    return claim(worker_id or uuid7(), limit, Turns(), **filters)
+    return claim(worker_id or uuid7(), limit, FairShare(), **filters)
 
 
 def take_one(worker_id: UUID | None = None) -> Claim:

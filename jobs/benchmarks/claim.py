@@ -15,7 +15,7 @@ from jobs.benchmarks.ground import Ground
 from jobs.benchmarks.measures import percentile
 from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
 from jobs.engine.claim import claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.release import release
 
 BATCH = 100
@@ -39,7 +39,7 @@ class ClaimGrowth(Scenario):
 
     name = "claim"
     measures = (
-        "claim(100) as a worker calls it that knows nothing of who has work: with a few jobs of"
+        "claim(100) as a worker calls it: with a few jobs of"
         " each firm in the table and nothing else (base), and with --jobs older rows of several"
         " kinds beside them. What was claimed goes back. Each ratio is to the base just before."
     )
@@ -75,17 +75,15 @@ def _point(look: Look, timed: Timed, base: Timed) -> Point:
 
 def _time_claims(look: Look) -> Timed:
     """Claim and give back, again and again; the turns of the firms go on."""
-    turns, worker_id = Turns(), uuid7()
+    fair_share, worker_id = FairShare(), uuid7()
     timed = Timed()
     until = time.monotonic() + ENOUGH_SECONDS
     for number in range(MOST_CLAIMS):
         if number >= LEAST_CLAIMS and time.monotonic() > until:
             break
-        # Every claim looks at everything: within a round it would cost less.
-        turns.round = None
         begun = time.perf_counter()
         claims = claim(
-            worker_id, BATCH, turns, categories=look.categories, job_types=look.job_types
+            worker_id, BATCH, fair_share, categories=look.categories, job_types=look.job_types
         )
         seconds = time.perf_counter() - begun
         release(claims, "a benchmark claimed it")

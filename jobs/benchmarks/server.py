@@ -9,20 +9,20 @@ from uuid_utils.compat import uuid7
 
 from jobs.benchmarks.rows import complete
 from jobs.engine.claim import Claim, claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 
 
 class Server:
     """Serves firms in turn; empty `job_types` means all."""
 
     def __init__(self, worker_id: UUID | None = None, *, job_types: tuple[str, ...] = ()) -> None:
-        self.turns = Turns()
+        self.fair_share = FairShare()
         self._worker_id = worker_id or uuid7()
         self._job_types = job_types
 
     def claim(self, limit: int) -> list[Claim]:
         """Claim one batch."""
-        return claim(self._worker_id, limit, self.turns, job_types=self._job_types)
+        return claim(self._worker_id, limit, self.fair_share, job_types=self._job_types)
 
     def finish(self, claims: Sequence[Claim]) -> list[int]:
         """End these jobs; return whose they were, in order."""

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 from jobs.doctor.finding import Finding, Severity
 from jobs.doctor.safely import fetch
 from jobs.engine.claim import claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 
 BATCH = 100
 TABLE = "jobs_jobqueue"
@@ -70,7 +70,7 @@ def look() -> Iterator[Finding]:
     """Say by which way a claim finds its jobs, and what it would read."""
     explainer = Explainer()
     with connection.execute_wrapper(explainer), suppress(_Enough):
-        claim(uuid7(), BATCH, Turns())
+        claim(uuid7(), BATCH, FairShare())
     plan = (_of_postgresql if connection.vendor == "postgresql" else _of_sqlite)(explainer.plans)
     what = f"A claim of {BATCH} goes by {', '.join(plan.ways) or 'no index'}"
     what += f" and would touch about {plan.rows:,.0f} rows." if plan.rows is not None else "."

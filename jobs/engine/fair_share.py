@@ -1,9 +1,9 @@
-"""Whose turn it is: weighted round robin between the firms that have work of one priority.
+"""Fair sharing between firms: deficit round robin over those with work of one priority.
 
-A lap visits each of these firms once, in the order of their ids. A visit adds the firm's weight to
-its credit and serves one job for each whole unit of it; the rest is kept. So a weight of 3 means
-three jobs in each lap, a weight of 0.25 one job in every fourth, and nobody waits for longer than
-a lap because of another firm's backlog. Where a batch ends, the next one goes on.
+A round visits each of these firms once, in the order of their ids. A visit adds the firm's weight
+to its deficit, serves one job for each whole unit of it, and keeps the rest. So a weight of 3 means
+three jobs in each round, a weight of 0.25 one job in every fourth, and no firm waits longer than a
+round because of another's backlog. Each batch goes on where the one before ended.
 """
 
 from __future__ import annotations
@@ -13,156 +13,149 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from jobs.engine.rounds import LEAST_BATCH, Round
-
 DEFAULT_WEIGHT = 1.0
 LEAST_WEIGHT = 0.01
-# Ten times 0.1 is a little less than 1 to a computer.
+# Ten times 0.1 is a little less than 1 in binary floating point.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the turn stands in the line of one priority.
+class Cursor:
+    """Where the next batch of one priority begins.
 
-    `last` is the firm whose turn was the last to end, `cut` the one whose turn the end of a batch
-    interrupted. `credits` names only firms that save for a job, or have jobs left of their turn.
+    `last` is the firm whose visit ended last, `cut` the one whose visit the end of a batch
+    interrupted. `deficits` names only firms with a part of a job saved up, or jobs left of a visit.
     """
 
     last: int = 0
     cut: int | None = None
-    credits: Mapping[int, float] = field(default_factory=dict)
+    deficits: Mapping[int, float] = field(default_factory=dict)
 
     @property
-    def start(self) -> int:
-        """The id behind which the next visit is looked for."""
+    def after(self) -> int:
+        """The next visit is to the first firm with work whose id is greater than this."""
         return self.last if self.cut is None else self.cut - 1
 
 
 @dataclass
-class Turns:
-    """Whose turn it is, per priority; each worker keeps its own in memory."""
+class FairShare:
+    """The cursor of each priority, and the weights; each worker keeps its own in memory."""
 
-    places: dict[int, Place] = field(default_factory=dict)
+    cursors: dict[int, Cursor] = field(default_factory=dict)
     # Weights other than the default, and when they were read, by the monotonic clock.
     weights: Mapping[int, float] = field(default_factory=dict)
     weights_read_at: float | None = None
-    # What the last look found, where it is still good.
-    round: Round | None = None
 
-    def known_round(self, limit: int, now: float) -> Round | None:
-        """Return the round a claim of so many jobs may deal from; None: it has to look."""
-        if self.round is None or limit < LEAST_BATCH or now >= self.round.ends_at:
-            return None
-        return self.round
-
-    def place(self, priority: int) -> Place:
-        """Return where the turn stands; at first, before the firm with the lowest id."""
-        return self.places.get(priority, Place())
+    def cursor(self, priority: int) -> Cursor:
+        """Return the cursor of a priority; at first it is before the lowest id."""
+        return self.cursors.get(priority, Cursor())
 
 
-class Line:
-    """Deals one batch out to firms, in the order of their turns."""
+class VisitingOrder:
+    """Allots the jobs of one batch to firms; `allotted` has the firm of each job, in order."""
 
-    def __init__(self, place: Place, weights: Mapping[int, float], limit: int) -> None:
-        self.order: list[int] = []
-        self._place = place
+    def __init__(self, cursor: Cursor, weights: Mapping[int, float], limit: int) -> None:
+        self.allotted: list[int] = []
+        self._cursor = cursor
         self._weights = weights
         self._limit = limit
         self._firms: list[int] = []
-        self._credits = dict(place.credits)
-        # The firm whose turn goes on is not paid for it twice.
-        self._resumed = place.cut
+        self._deficits = dict(cursor.deficits)
+        # A visit that goes on does not add the weight again.
+        self._resumed = cursor.cut
         self._cut: int | None = None
-        self._last = place.last
-        self._went_round = False
+        self._last = cursor.last
+        self._repeated = False
 
     def is_full(self) -> bool:
-        """Say whether the batch is dealt out."""
-        return len(self.order) >= self._limit
+        """Say whether every job of the batch is allotted."""
+        return len(self.allotted) >= self._limit
 
     def visit(self, firms: Iterable[int]) -> None:
-        """Serve firms that have work and were not visited yet, as far as the batch reaches."""
+        """Visit firms with work for the first time, until the batch is full."""
         for firm_id in firms:
             if self.is_full():
                 return
             self._firms.append(firm_id)
-            self._serve(firm_id)
+            self._visit(firm_id)
 
-    def go_round(self) -> None:
-        """Serve the visited firms, which are all that have work, lap by lap until full."""
-        self._went_round = not self.is_full()
+    def repeat_rounds(self) -> None:
+        """Visit the same firms round after round until the batch is full.
+
+        Call it only when they are all that have work.
+        """
+        self._repeated = not self.is_full()
         if self._each_gets_one():
-            self._serve_whole_laps()
+            self._visit_whole_rounds()
         while self._firms and not self.is_full():
-            self._skip_empty_laps()
+            self._skip_empty_rounds()
             for firm_id in self._firms:
                 if self.is_full():
                     return
-                self._serve(firm_id)
+                self._visit(firm_id)
 
-    def place_after(self, taken: Mapping[int, int]) -> Place:
-        """Return where the turn stands when these numbers of jobs were there to be taken.
+    def cursor_after(self, taken: Mapping[int, int]) -> Cursor:
+        """Return the cursor once these numbers of jobs were taken of each firm.
 
-        A firm that had fewer than it was dealt has no work left, nor has one that was passed
-        without a visit: their credit is forgotten, so it can neither pile up nor fill the memory.
+        A firm that had fewer than were allotted has no work left, nor has one that was passed
+        without a visit: its deficit is dropped.
         """
-        dealt = Counter(self.order)
-        dry = {firm_id for firm_id in dealt if taken.get(firm_id, 0) < dealt[firm_id]}
-        known = set(self._firms)
+        allotted = Counter(self.allotted)
+        empty = {firm_id for firm_id in allotted if taken.get(firm_id, 0) < allotted[firm_id]}
+        visited = set(self._firms)
         kept = {
-            firm_id: credit
-            for firm_id, credit in self._credits.items()
-            if firm_id not in dry and (firm_id in known or not self._passed(firm_id))
+            firm_id: deficit
+            for firm_id, deficit in self._deficits.items()
+            if firm_id not in empty and (firm_id in visited or not self._passed(firm_id))
         }
-        if self._cut in dry:
-            return Place(self._cut, None, kept)
-        return Place(self._last, self._cut, kept)
+        if self._cut in empty:
+            return Cursor(self._cut, None, kept)
+        return Cursor(self._last, self._cut, kept)
 
-    def _serve(self, firm_id: int) -> None:
-        credit = self._credits.pop(firm_id, 0.0)
+    def _visit(self, firm_id: int) -> None:
+        deficit = self._deficits.pop(firm_id, 0.0)
         if firm_id != self._resumed:
-            credit += self._weight(firm_id)
+            deficit += self._weight(firm_id)
         self._resumed = None
-        due = credit + ROUNDING
-        jobs = int(min(due, self._limit - len(self.order)))
-        self.order += [firm_id] * jobs
-        if credit - jobs > ROUNDING:
-            self._credits[firm_id] = credit - jobs
+        due = deficit + ROUNDING
+        jobs = int(min(due, self._limit - len(self.allotted)))
+        self.allotted += [firm_id] * jobs
+        if deficit - jobs > ROUNDING:
+            self._deficits[firm_id] = deficit - jobs
         if due - jobs >= 1:
             self._cut = firm_id
         else:
             self._last = firm_id
 
     def _each_gets_one(self) -> bool:
-        """Say whether each firm gets one job in each lap, as nearly everywhere."""
-        return not self._credits and self._weights.keys().isdisjoint(self._firms)
+        """Say whether each firm gets one job in each round, as with default weights."""
+        return not self._deficits and self._weights.keys().isdisjoint(self._firms)
 
-    def _serve_whole_laps(self) -> None:
-        """Serve the laps that fit into the batch as a whole, all at once."""
-        laps = (self._limit - len(self.order)) // max(len(self._firms), 1)
-        if laps > 0:
-            self.order += self._firms * laps
+    def _visit_whole_rounds(self) -> None:
+        """Add the rounds that fit into the batch as a whole, in one step."""
+        rounds = (self._limit - len(self.allotted)) // max(len(self._firms), 1)
+        if rounds > 0:
+            self.allotted += self._firms * rounds
             self._last = self._firms[-1]
 
-    def _skip_empty_laps(self) -> None:
-        """Pay for the laps in which nobody would have saved enough for a job, all at once."""
-        laps = min(
-            ceil((1 - self._credits.get(firm_id, 0.0)) / self._weight(firm_id) - ROUNDING)
+    def _skip_empty_rounds(self) -> None:
+        """Add the weights of the rounds in which no firm would be served, in one step."""
+        rounds = min(
+            ceil((1 - self._deficits.get(firm_id, 0.0)) / self._weight(firm_id) - ROUNDING)
             for firm_id in self._firms
         )
-        for firm_id in self._firms if laps > 1 else ():
-            paid = (laps - 1) * self._weight(firm_id)
-            self._credits[firm_id] = self._credits.get(firm_id, 0.0) + paid
+        for firm_id in self._firms if rounds > 1 else ():
+            added = (rounds - 1) * self._weight(firm_id)
+            self._deficits[firm_id] = self._deficits.get(firm_id, 0.0) + added
 
     def _weight(self, firm_id: int) -> float:
         return self._weights.get(firm_id, DEFAULT_WEIGHT)
 
     def _passed(self, firm_id: int) -> bool:
-        """Whether the firm's place lies between the line's start and its last visit."""
-        if self._went_round:
+        """Say whether the scan of this batch would have met the firm, if it had work."""
+        if self._repeated:
             return True
-        start, end = self._place.start, self._firms[-1]
+        start, end = self._cursor.after, self._firms[-1]
         if start < end:
             return start < firm_id <= end
         return firm_id > start or firm_id <= end

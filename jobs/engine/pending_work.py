@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobs.engine import dialects
-from jobs.engine.claim import claimable
-from jobs.engine.dialects.claiming import Walk
+from jobs.engine.claim import claim_filter
+from jobs.engine.dialects.claim_types import Range, firm_ranges
 from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
 from jobs.engine.transactions import fetch, fetch_alone, reading
 from jobs.states import Priority
@@ -40,14 +40,16 @@ def look(
     dead rows. No transaction may be open.
     """
     dialect = dialects.current()
-    wanted = claimable(categories, job_types)
-    walks = [Walk(priority.value, 0, 0) for priority in Priority] if claims else []
-    alone = dialect.outlook_sql(walks, wanted, _conditions())
+    wanted = claim_filter(categories, job_types)
+    ranges: list[Range] = []
+    for priority in Priority if claims else ():
+        ranges += firm_ranges(priority.value, 0, 0)
+    alone = dialect.pending_work_sql(ranges, wanted, _conditions())
     if alone is not None:
         return Outlook(*fetch_alone(*alone)[0])
 
     def ask() -> Outlook:
-        has_work = bool(walks) and dialect.firms_with_work(walks, wanted, 1) is not None
+        has_work = bool(ranges) and dialect.firms_with_work(ranges, wanted, 1) is not None
         (answers,) = fetch(f"SELECT {', '.join(_conditions())}", [])
         return Outlook(has_work, *map(bool, answers))
 

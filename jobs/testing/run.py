@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim, claim_one
 from jobs.engine.enqueue import EnqueueResult, enqueue
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.lookup import read_job
 from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Snoozed
 from jobs.engine.settle import settle
@@ -114,11 +114,11 @@ def drain(*, max_jobs: int | None = None) -> DrainReport:
         RuntimeError: called inside a tenant scope.
     """
     _refuse_scope()
-    worker_id, turns = uuid7(), Turns()
+    worker_id, fair_share = uuid7(), FairShare()
     ran: list[Ran] = []
     do_chores()
     while max_jobs is None or len(ran) < max_jobs:
-        claimed = _next(worker_id, turns)
+        claimed = _next(worker_id, fair_share)
         if claimed is None:
             break
         ran.append(settled(claimed, performed(claimed)))
@@ -128,12 +128,12 @@ def drain(*, max_jobs: int | None = None) -> DrainReport:
     return DrainReport(tuple(ran))
 
 
-def _next(worker_id: UUID, turns: Turns) -> Claim | None:
+def _next(worker_id: UUID, fair_share: FairShare) -> Claim | None:
     """Claim whatever comes next; the chores may find more."""
-    claims = claim(worker_id, 1, turns)
+    claims = claim(worker_id, 1, fair_share)
     if not claims:
         do_chores()
-        claims = claim(worker_id, 1, turns)
+        claims = claim(worker_id, 1, fair_share)
     return claims[0] if claims else None
 
 

@@ -136,7 +136,6 @@ class Completer:
         """Let those run that waited for what these jobs held, before anything is told."""
         try:
             if admit(released_capacity):
-                self._state.round_is_stale.set()
                 wake(())
         except DatabaseError as error:
             # The sweep admits what this could not; polling finds it.

@@ -138,7 +138,6 @@ class Maintenance:
     def _admit(self) -> None:
         until = time.monotonic() + PASS_SECONDS
         while self._sweep.step():
-            self._state.round_is_stale.set()
             wake(())
             if time.monotonic() > until:
                 break
@@ -175,5 +174,4 @@ class Maintenance:
         if report.workers or report.rescued or report.buried:
             emit_rescued(report)
             admit(report.released_capacity)
-            self._state.round_is_stale.set()
             wake(())

@@ -51,8 +51,6 @@ class WorkerState:
         # Set: claim nothing more. `halt` set: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()
-        # Jobs can be claimed that may be due before what was taken of their firm already.
-        self.round_is_stale = threading.Event()
         # A handler cannot be ended: the process has to.
         self.stuck = threading.Event()
         # A thread of the worker's own fell: nothing it kept up can be trusted any more.

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection
 from jobs import VERSION, registry
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.outcomes import Released
 from jobs.engine.release import release, release_lost
@@ -48,7 +48,7 @@ class WorkerLoop:
     def __init__(self, options: WorkerOptions) -> None:
         self.options = options
         self.state = WorkerState()
-        self._turns = Turns()
+        self._fair_share = FairShare()
         self._claimed = 0
         # The database may have made a claim of which this worker was never told.
         self._claim_in_doubt = False
@@ -138,11 +138,8 @@ class WorkerLoop:
         return True
 
     def _is_worth_a_claim(self) -> bool:
-        """Ask the database where nothing hints at work; a claim in doubt is put right by the next.
-
-        While a round is on, a claim costs it less than a look.
-        """
-        if self._claim_in_doubt or not self._looks_first or self._turns.round is not None:
+        """Ask the database where nothing hints at work; a claim in doubt is put right by the next."""
+        if self._claim_in_doubt or not self._looks_first:
             return True
         return self._lookout.look().claimable
 
@@ -151,16 +148,12 @@ class WorkerLoop:
             lost = release_lost(self.state.worker_id, self._pool.known_tokens())
             emit_released(lost)
             admit(ReleasedCapacity.of_jobs(lost))
-            self.state.round_is_stale.set()
-        if self.state.round_is_stale.is_set():
-            self.state.round_is_stale.clear()
-            self._turns.round = None
         self._claim_in_doubt = True
         with CLAIM_SECONDS.time():
             claims = claim(
                 self.state.worker_id,
                 wanted,
-                self._turns,
+                self._fair_share,
                 categories=self.options.categories,
                 job_types=self.options.job_types,
                 starts=self._pool.starts_at_once,
@@ -171,25 +164,17 @@ class WorkerLoop:
     def _rest(self) -> bool:
         """Wait for a hint or the next poll. False: a burst is done."""
         if not self.options.burst:
-            hinted = self._listener.wait(self._rest_seconds())
-            self._looks_first = not hinted
+            seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
+            self._looks_first = not self._listener.wait(seconds)
             return True
         if not (self._pool.idle and self._completer.idle):
             self._listener.wait(BURST_LOOK_SECONDS)
             return True
         self._maintenance.run_once()
-        # So few, that no round hides what there is.
         claims = self._claim(1)
         self._claimed += len(claims)
         self._pool.put(claims)
         return bool(claims)
-
-    def _rest_seconds(self) -> float:
-        """Return when to look again without a hint: soon where a round could not see what one meant."""
-        seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
-        if self._turns.round is None or self._looks_first:
-            return seconds
-        return min(seconds, max(self._turns.round.glance_at - time.monotonic(), 0.0))
 
     def _shut_down(self) -> None:
         """Give unstarted jobs back, let running ones finish, release the rest, say goodbye."""

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
 from django.db import connection
 from django.db.models import F, Func
 
 from jobs.benchmarks import rows
 from jobs.benchmarks.rows import Kind
-from jobs.engine import rounds
 from jobs.engine.claim import claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.limits import Holds, pause
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.models import JobQueue
@@ -26,7 +24,6 @@ from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
 from tests.support.backlog import fill, make_firms
-from tests.support.databases import database_url
 from tests.support.plans import nodes
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08")]
@@ -60,10 +57,10 @@ def backlog(firm: Firm) -> Firm:
 def claim_statements(
     taken: int = BATCH,
     worker_id: UUID | None = None,
-    turns: Turns | None = None,
+    fair_share: FairShare | None = None,
     **named: tuple[str, ...],
 ) -> list[Statement]:
-    """Claim, and return the statements it took to look and to take, without their frame."""
+    """Claim, and return the statements of scan and take, without their transaction."""
     seen: list[Statement] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -72,7 +69,10 @@ def claim_statements(
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        assert len(claim(worker_id or new_worker(), BATCH, turns or Turns(), **named)) == taken
+        assert (
+            len(claim(worker_id or new_worker(), BATCH, fair_share or FairShare(), **named))
+            == taken
+        )
     return seen
 
 
@@ -119,7 +119,7 @@ def effort(statements: list[Statement]) -> Effort:
     return Effort(indexes, touched, pages)
 
 
-# Per firm a step and a look, per job a pick and a write: nothing grows with the backlog.
+# Two rows a firm for the scan, and two a job for pick and write: nothing grows with the backlog.
 FEW_ROWS = 4 * (FIRMS + 1) + 4 * BATCH
 FEW_PAGES = 10_000
 
@@ -154,7 +154,7 @@ def test_a_claim_of_some_kinds_of_jobs_touches_nothing_of_the_others(backlog, na
 @on_postgresql
 @pytest.mark.req("J-23")
 @pytest.mark.parametrize("stop", ["cap", "inactive", "pause"])
-def test_the_long_line_of_a_firm_that_was_just_stopped_is_not_walked(backlog, stop):
+def test_the_backlog_of_a_firm_that_was_just_stopped_is_not_scanned(backlog, stop):
     match stop:
         case "cap":
             Firm.objects.filter(pk=backlog.pk).update(running_cap=1)
@@ -168,53 +168,15 @@ def test_the_long_line_of_a_firm_that_was_just_stopped_is_not_walked(backlog, st
 
 
 @on_postgresql
-def test_a_take_leaves_out_a_firm_that_was_stopped_since_the_look(backlog):
+def test_a_take_leaves_out_a_firm_that_was_stopped_since_the_scan(backlog):
     _, take = claim_statements()
     Firm.objects.filter(pk=backlog.pk).update(running_cap=1)
     assert effort([take]).touched <= FEW_ROWS
 
 
-@pytest.fixture
-def five_lines(db: None) -> list[int]:
-    """Give five firms 4,000 jobs each."""
-    firms = make_firms(5)
-    fill(dict.fromkeys(firms, BACKLOG // 5))
-    return firms
-
-
-@on_postgresql
-def test_within_a_round_a_claim_does_not_look_and_passes_what_it_took_before(
-    five_lines, monkeypatch
-):
-    monkeypatch.setattr(rounds, "ROUND_SECONDS", 60.0)
-    worker_id, turns = new_worker(), Turns()
-    claim_statements(BATCH, worker_id, turns)
-    for _ in range(9):
-        (take,) = claim_statements(BATCH, worker_id, turns)
-    # Nine hundred jobs in flight stand before those it takes.
-    assert effort([take]).touched <= 3 * BATCH
-
-
-@on_postgresql
-def test_within_a_round_a_claim_passes_the_dead_rows_that_an_old_snapshot_keeps(
-    five_lines, monkeypatch
-):
-    monkeypatch.setattr(rounds, "ROUND_SECONDS", 60.0)
-    worker_id, turns = new_worker(), Turns()
-    with psycopg.connect(database_url()) as other:
-        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        other.execute("SELECT 1")
-        for _ in range(20):
-            claims = claim(worker_id, 5 * BATCH, turns)
-            rows.complete([one.job_id for one in claims])
-        (take,) = claim_statements(BATCH, worker_id, turns)
-        everything = claim_statements(BATCH, worker_id, Turns())
-        assert effort([take]).pages * 5 < effort(everything).pages
-
-
 @on_postgresql
 @pytest.mark.req("J-23")
-def test_a_few_urgent_jobs_are_not_paid_for_with_a_walk_along_all_others(backlog):
+def test_a_few_urgent_jobs_are_claimed_without_a_scan_of_all_others(backlog):
     fill({backlog.pk: 1}, priority=0)
     statements = claim_statements(taken=1)
     fill({backlog.pk: 1}, priority=0)
@@ -240,8 +202,8 @@ def test_claims_are_hot_updates(backlog):
         return all_, hot
 
     before_all, before_hot = updates()
-    turns, worker_id = Turns(), new_worker()
-    claimed = sum(len(claim(worker_id, 500, turns)) for _ in range(4))
+    fair_share, worker_id = FairShare(), new_worker()
+    claimed = sum(len(claim(worker_id, 500, fair_share)) for _ in range(4))
     after_all, after_hot = updates()
     assert claimed > 1_000
     assert after_all - before_all == claimed
@@ -256,7 +218,7 @@ SOME_KINDS = {"categories": ("maintenance",), "job_types": ("noop", "other")}
     ("named", "indexes"),
     [({}, {"job_claim", "job_admitted"}), (SOME_KINDS, {"job_lane", "job_admitted"})],
 )
-def test_every_look_of_a_claim_goes_by_an_index(backlog, named, indexes):
+def test_every_statement_of_a_claim_uses_an_index(backlog, named, indexes):
     statements = claim_statements(**named)
     assert statements
     allowed = {*indexes, "sqlite_autoindex"}
@@ -291,7 +253,7 @@ def test_the_backlog_does_not_grow_the_work_of_a_claim(backlog, state):
     # Called every thousand instructions of SQLite's machine.
     connection.connection.set_progress_handler(count, 1_000)
     try:
-        assert len(claim(worker_id, BATCH, Turns(), **named)) == BATCH
+        assert len(claim(worker_id, BATCH, FairShare(), **named)) == BATCH
     finally:
         connection.connection.set_progress_handler(None, 0)
     assert steps < 200
@@ -317,7 +279,7 @@ def test_the_claim_writes_what_is_listed_here_and_nothing_else(firm):
     enqueue_many([EnqueueSpec("noop")], firm=firm)
     with all_firms("test"):
         before = JobQueue.objects.values().get()
-    claim(new_worker(), 1, Turns())
+    claim(new_worker(), 1, FairShare())
     with all_firms("test"):
         after = JobQueue.objects.values().get()
     assert {name for name in before if before[name] != after[name]} <= CLAIM_WRITES

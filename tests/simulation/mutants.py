@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError
 
 from jobs.engine import admission, candidates, lease, release, rescue, settle
-from jobs.engine.dialects.claiming import Claimable
+from jobs.engine.dialects.claim_types import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.settlement import SettleReport
 from jobs.models.ids import ID_BYTES
@@ -101,16 +101,16 @@ def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Claim jobs whose time has not come."""
     take, firms_with_work = SqliteDialect.take, SqliteDialect.firms_with_work
 
-    def early(claimable: Claimable) -> Claimable:
-        assert "q.scheduled_at <= " in claimable.sql
-        seen.append("claimable")
-        return replace(claimable, sql=claimable.sql.replace("q.scheduled_at <= ", "'' <= "))
+    def early(wanted: ClaimFilter) -> ClaimFilter:
+        assert "q.scheduled_at <= " in wanted.sql
+        seen.append("claim_filter")
+        return replace(wanted, sql=wanted.sql.replace("q.scheduled_at <= ", "'' <= "))
 
-    def take_early(self: SqliteDialect, *given: Any) -> Any:
-        return take(self, *given[:-1], early(given[-1]))
+    def take_early(self: SqliteDialect, *given: Any, **named: Any) -> Any:
+        return take(self, *given[:-1], early(given[-1]), **named)
 
-    def firms_early(self: SqliteDialect, walks: Any, claimable: Claimable, most: int) -> Any:
-        return firms_with_work(self, walks, early(claimable), most)
+    def firms_early(self: SqliteDialect, ranges: Any, wanted: ClaimFilter, most: int) -> Any:
+        return firms_with_work(self, ranges, early(wanted), most)
 
     monkeypatch.setattr(SqliteDialect, "take", take_early)
     monkeypatch.setattr(SqliteDialect, "firms_with_work", firms_early)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
+from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.frozen_time import frozen_now
 
 # Some SQL and its parameters.
@@ -142,11 +142,13 @@ class Dialect(ABC):
         """Return the expression for the job id inside a lock's holder (`job:<id>`)."""
 
     @abstractmethod
-    def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
-        """Return the first `most` firms that have a claimable job.
+    def firms_with_work(
+        self, ranges: Sequence[Range], wanted: ClaimFilter, most: int
+    ) -> FirmsWithWork | None:
+        """Return the first `most` firms with a claimable job, all of one priority.
 
-        The walks are tried in order, and the first one that meets such a firm is the one that
-        counts. Reads nothing but the claim index and, of each firm, its first claimable job.
+        The ranges are scanned in order, up to the end of the first priority that has such a firm.
+        Reads nothing but the claim index and, of each firm, its first claimable job.
         """
 
     @abstractmethod
@@ -154,15 +156,15 @@ class Dialect(ABC):
         self,
         worker_id: UUID,
         priority: int,
-        shares: Sequence[Share],
-        claimable: Claimable,
+        quotas: Sequence[Quota],
+        wanted: ClaimFilter,
         *,
         starts: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Take the jobs due first of each firm and return their rows, as in `CLAIM_COLUMNS`.
 
-        What another claim holds is passed over: two workers can never take the same job. With
-        `starts`, a job that is taken alone and is no suspect counts as started.
+        Rows that another claim has locked are skipped: two workers can never take the same job.
+        With `starts`, a job that is taken alone and is not quarantined counts as started.
         """
 
     @abstractmethod
@@ -170,9 +172,9 @@ class Dialect(ABC):
         """Return a FROM item of one row with these typed columns; its parameters are `values`."""
 
     @abstractmethod
-    def outlook_sql(
-        self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
-    ) -> tuple[str, list[Any]] | None:
+    def pending_work_sql(
+        self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
+    ) -> Statement | None:
         """Return one statement that says whether a firm has work and which conditions hold.
 
         It opens the wall itself. None where a statement by itself is no gain.

@@ -16,7 +16,7 @@ from psycopg.pq import Format
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import Column, Dialect, Statement
-from jobs.engine.dialects.claiming import Claimable, Leg, Met, Share, Walk
+from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.dialects.packed import packed
 from tenants.scope import ENGINE_SETTING
 
@@ -129,35 +129,37 @@ class PostgresDialect(Dialect):
         """Cut and cast."""
         return f"substr({holder}, 5)::uuid"
 
-    def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
-        """Walk in one statement."""
-        found = self.fetch_hot([postgresql_claim.walk(_legs(walks), claimable, most)])
+    def firms_with_work(
+        self, ranges: Sequence[Range], wanted: ClaimFilter, most: int
+    ) -> FirmsWithWork | None:
+        """Scan in one statement."""
+        found = self.fetch_hot([postgresql_claim.scan(ranges, wanted, most)])
         if not found:
             return None
         capped = frozenset(firm_id for _, firm_id, is_capped in found if is_capped)
-        return Met(found[0][0], [firm_id for _, firm_id, _ in found], capped)
+        return FirmsWithWork(found[0][0], [firm_id for _, firm_id, _ in found], capped)
 
     def take(
         self,
         worker_id: UUID,
         priority: int,
-        shares: Sequence[Share],
-        claimable: Claimable,
+        quotas: Sequence[Quota],
+        wanted: ClaimFilter,
         *,
         starts: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Take in one statement, and in one more where firms have a cap."""
         statements = []
-        # A statement knows only of the jobs it takes itself.
-        starts = starts and len({share.capped for share in shares}) == 1
+        # Each statement counts only the jobs that it takes itself.
+        starts = starts and len({quota.capped for quota in quotas}) == 1
         for capped in (False, True):
-            dealt = [share for share in shares if share.capped is capped]
-            if dealt:
-                values = [(share.firm_id, share.jobs, *share.after) for share in dealt]
-                table = self.rows_sql("turn", postgresql_claim.SHARE, values, hot=True)
+            same = [quota for quota in quotas if quota.capped is capped]
+            if same:
+                values = [(quota.firm_id, quota.jobs) for quota in same]
+                table = self.rows_sql("firm", postgresql_claim.QUOTA_COLUMNS, values, hot=True)
                 statements.append(
                     postgresql_claim.take(
-                        worker_id, priority, dealt, table, claimable, self.now_sql(), starts
+                        worker_id, priority, same, table, wanted, self.now_sql(), starts
                     )
                 )
         return self.fetch_hot(statements)
@@ -187,11 +189,11 @@ class PostgresDialect(Dialect):
         values = ", ".join(f"%s::{column}" for column in columns.values())
         return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})"
 
-    def outlook_sql(
-        self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
-    ) -> tuple[str, list[Any]] | None:
+    def pending_work_sql(
+        self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
+    ) -> Statement | None:
         """Return one SELECT."""
-        firms, params = postgresql_claim.walk(_legs(walks), claimable, 1)
+        firms, params = postgresql_claim.scan(ranges, wanted, 1)
         answers = ", ".join([f"EXISTS ({firms})", *conditions])
         return f"SELECT {answers} FROM {self.engine_wall_sql('wall')}", params
 
@@ -244,7 +246,3 @@ class PostgresDialect(Dialect):
         if not isinstance(error, OperationalError | InterfaceError):
             return False
         return getattr(error.__cause__, "sqlstate", None) in TRANSIENT_STATES
-
-
-def _legs(walks: Sequence[Walk]) -> list[Leg]:
-    return [leg for walk in walks for leg in walk.legs]

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from jobs.engine.dialects import sqlite_claim
 from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Dialect, Statement
-from jobs.engine.dialects.claiming import Claimable, Met, Share, Walk
+from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
 
 # The form Django stores, always with six digits so that texts compare as times do.
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
@@ -133,40 +133,40 @@ class SqliteDialect(Dialect):
         """Cut to the hex digits Django stores."""
         return f"replace(substr({holder}, 5), '-', '')"
 
-    def firms_with_work(self, walks: Sequence[Walk], claimable: Claimable, most: int) -> Met | None:
-        """Walk leg by leg: a statement costs nothing here."""
+    def firms_with_work(
+        self, ranges: Sequence[Range], wanted: ClaimFilter, most: int
+    ) -> FirmsWithWork | None:
+        """Scan range by range: a statement costs no round trip."""
+        found: list[tuple[int, bool]] = []
+        priority = 0
         with connection.cursor() as cursor:
-            wanted = sqlite_claim.lanes(cursor, claimable)
-            for walk in walks:
-                met: list[tuple[int, bool]] = []
-                for leg in walk.legs:
-                    if len(met) < most:
-                        rest = most - len(met)
-                        met += sqlite_claim.firms_on(cursor, leg, wanted, claimable, rest)
-                if met:
-                    capped = frozenset(firm_id for firm_id, is_capped in met if is_capped)
-                    return Met(walk.priority, [firm_id for firm_id, _ in met], capped)
-        return None
+            lanes = sqlite_claim.ready_lanes(cursor, wanted)
+            for one in ranges:
+                if found and (one.priority != priority or len(found) >= most):
+                    break
+                priority = one.priority
+                rest = most - len(found)
+                found += sqlite_claim.firms_in(cursor, one, lanes, wanted, rest)
+        if not found:
+            return None
+        capped = frozenset(firm_id for firm_id, is_capped in found if is_capped)
+        return FirmsWithWork(priority, [firm_id for firm_id, _ in found], capped)
 
     def take(
         self,
         worker_id: UUID,
         priority: int,
-        shares: Sequence[Share],
-        claimable: Claimable,
+        quotas: Sequence[Quota],
+        wanted: ClaimFilter,
         *,
         starts: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Look, then take: nobody else writes meanwhile."""
+        """Read, then write: nobody else writes meanwhile."""
         picked: list[str] = []
         with connection.cursor() as cursor:
-            wanted = sqlite_claim.lanes(cursor, claimable)
-            for share in shares:
-                mark = (
-                    self.value(Column.TIME, share.after.scheduled_at),
-                    self.value(Column.UUID, share.after.job_id),
-                )
-                picked += sqlite_claim.pick(cursor, priority, share, mark, wanted, claimable)
+            lanes = sqlite_claim.ready_lanes(cursor, wanted)
+            for quota in quotas:
+                picked += sqlite_claim.pick(cursor, priority, quota, lanes, wanted)
             starts = starts and len(picked) == 1
             return self._write(cursor, picked, worker_id, starts=starts) if picked else []
 
@@ -197,9 +197,9 @@ class SqliteDialect(Dialect):
         """Return it as a SELECT of parameters."""
         return f"(SELECT {', '.join(f'%s AS {name}' for name in columns)}) AS {alias}"
 
-    def outlook_sql(
-        self, walks: Sequence[Walk], claimable: Claimable, conditions: Sequence[str]
-    ) -> tuple[str, list[Any]] | None:
+    def pending_work_sql(
+        self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
+    ) -> Statement | None:
         """Return nothing: no round trips."""
         return None
 

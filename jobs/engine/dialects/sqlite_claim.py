@@ -1,7 +1,7 @@
-"""SQLite's statements of a claim: the walk along one leg, and the pick from one firm's line.
+"""SQLite's statements of a claim: the firm scan over one range, and the pick of one firm's jobs.
 
-A claim of some kinds of jobs only goes by the index `job_lane`, which keeps each kind (category and
-type) apart: a lane. Without one it goes by `job_claim`; of a capped firm, by `job_admitted`.
+A claim restricted to some categories or types reads the index `job_lane`, which keeps each lane
+(category and type) apart. Any other reads `job_claim`; of a capped firm, `job_admitted`.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Any
 
 from django.db import connection
 
-from jobs.engine.dialects.claiming import Claimable, Leg, Share
+from jobs.engine.dialects.claim_types import ClaimFilter, Quota, Range
 
 # As Django finds them.
 PARAMETER = re.compile(r"(?<!%)%s")
 
-# A category and a type; None: every kind of job is wanted.
+# A category and a type; None: the claim is not restricted.
 Lane = tuple[str, str] | None
 
-# The firms of one leg that have a claimable job.
+# A loose index scan: from each firm with ready jobs to the next, keeping those with a claimable one.
 FIRMS_SQL = """
-WITH RECURSIVE turn (firm_id) AS (
+WITH RECURSIVE firm (firm_id) AS (
     SELECT (SELECT q.firm_id FROM jobs_jobqueue q
             WHERE q.ready{lane} AND q.priority = %s AND q.firm_id > %s AND q.firm_id <= %s
             ORDER BY q.firm_id LIMIT 1)
     UNION ALL
     SELECT (SELECT q.firm_id FROM jobs_jobqueue q
-            WHERE q.ready{lane} AND q.priority = %s AND q.firm_id > turn.firm_id AND q.firm_id <= %s
+            WHERE q.ready{lane} AND q.priority = %s AND q.firm_id > firm.firm_id AND q.firm_id <= %s
             ORDER BY q.firm_id LIMIT 1)
-    FROM turn WHERE turn.firm_id IS NOT NULL
+    FROM firm WHERE firm.firm_id IS NOT NULL
 )
-SELECT turn.firm_id, {capped} FROM turn
-WHERE turn.firm_id IS NOT NULL AND NOT {still} AND CASE WHEN {capped} THEN (
+SELECT firm.firm_id, {capped} FROM firm
+WHERE firm.firm_id IS NOT NULL AND NOT {blocked} AND CASE WHEN {capped} THEN (
     SELECT 1 FROM jobs_jobqueue q INDEXED BY job_admitted
-    WHERE q.ready AND q.admitted AND q.priority = %s AND q.firm_id = turn.firm_id AND {claimable}
+    WHERE q.ready AND q.admitted AND q.priority = %s AND q.firm_id = firm.firm_id AND {claimable}
     LIMIT 1
 ) ELSE (
     SELECT 1 FROM jobs_jobqueue q
-    WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = turn.firm_id AND {claimable} LIMIT 1
+    WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = firm.firm_id AND {claimable} LIMIT 1
 ) END
 LIMIT %s
 """
-# The next kind of ready jobs: in two looks, since one with (category, job_type) > (…, …) would begin
-# at the entries of the kind before and walk along all of them.
+# The next lane with ready jobs, in two statements: one with (category, job_type) > (…, …) would begin
+# at the entries of the lane before and read all of them.
 NEXT_TYPE_SQL = """
 SELECT q.category, q.job_type FROM jobs_jobqueue q
 WHERE q.ready AND q.category = %s AND q.job_type > %s ORDER BY q.job_type LIMIT 1
@@ -57,8 +57,7 @@ WHERE q.ready AND q.category > %s ORDER BY q.category, q.job_type LIMIT 1
 """
 PICK_SQL = """
 SELECT q.scheduled_at, q.job_id FROM jobs_jobqueue q
-WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = %s
-  AND (q.scheduled_at, q.job_id) > (%s, %s) AND {claimable}
+WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = %s AND {claimable}
 ORDER BY q.scheduled_at, q.job_id LIMIT %s
 """
 PICK_ADMITTED_SQL = """
@@ -68,80 +67,68 @@ ORDER BY q.scheduled_at, q.job_id LIMIT %s
 """
 
 
-def lanes(cursor: Any, claimable: Claimable) -> Sequence[Lane]:
-    """Return the wanted kinds of jobs of which some are ready."""
-    if not (claimable.categories or claimable.job_types):
+def ready_lanes(cursor: Any, wanted: ClaimFilter) -> Sequence[Lane]:
+    """Return the wanted lanes that have ready jobs."""
+    if not (wanted.categories or wanted.job_types):
         return [None]
     found: list[tuple[str, str]] = []
-    kind = _kind_after(cursor, ("", ""))
-    while kind is not None:
-        found.append(kind)
-        kind = _kind_after(cursor, kind)
+    lane = _lane_after(cursor, ("", ""))
+    while lane is not None:
+        found.append(lane)
+        lane = _lane_after(cursor, lane)
     return [
         (category, job_type)
         for category, job_type in found
-        if category in (claimable.categories or (category,))
-        and job_type in (claimable.job_types or (job_type,))
+        if category in (wanted.categories or (category,))
+        and job_type in (wanted.job_types or (job_type,))
     ]
 
 
-def firms_on(
-    cursor: Any, leg: Leg, wanted: Sequence[Lane], claimable: Claimable, most: int
+def firms_in(
+    cursor: Any, firms: Range, lanes: Sequence[Lane], wanted: ClaimFilter, most: int
 ) -> list[tuple[int, bool]]:
-    """Return the first `most` firms of the leg with a claimable job, and whether each is capped."""
-    met: dict[int, bool] = {}
-    for lane in wanted:
+    """Return the first `most` firms with a claimable job, and whether each is capped."""
+    found: dict[int, bool] = {}
+    for lane in lanes:
         sql = FIRMS_SQL.format(
             lane=_sql_of(lane),
-            still=claimable.still,
-            capped=claimable.capped,
-            claimable=claimable.sql,
+            blocked=wanted.blocked,
+            capped=wanted.capped,
+            claimable=wanted.sql,
         )
-        kind = lane or ()
+        named = lane or ()
         cursor.execute(
             sql,
             [
-                *(*kind, leg.priority, leg.after, leg.until),
-                *(*kind, leg.priority, leg.until),
-                *(leg.priority, *claimable.params),
-                *(*kind, leg.priority, *claimable.params, most),
+                *(*named, firms.priority, firms.after, firms.until),
+                *(*named, firms.priority, firms.until),
+                *(firms.priority, *wanted.params),
+                *(*named, firms.priority, *wanted.params, most),
             ],
         )
-        met |= {firm_id: bool(capped) for firm_id, capped in cursor.fetchall()}
-    return sorted(met.items())[:most]
+        found |= {firm_id: bool(capped) for firm_id, capped in cursor.fetchall()}
+    return sorted(found.items())[:most]
 
 
 def pick(
-    cursor: Any,
-    priority: int,
-    share: Share,
-    mark: Sequence[str],
-    wanted: Sequence[Lane],
-    claimable: Claimable,
+    cursor: Any, priority: int, quota: Quota, lanes: Sequence[Lane], wanted: ClaimFilter
 ) -> list[str]:
-    """Return the ids of the jobs that make up the share; `mark` is its own, as it is stored."""
-    if share.capped:
-        admitted = _fetch(
-            cursor,
-            PICK_ADMITTED_SQL.format(claimable=claimable.sql),
-            [priority, share.firm_id, *claimable.params, share.jobs],
-        )
-        return [job_id for _, job_id in admitted]
-    due: list[tuple[str, str]] = []
-    for lane in wanted:
-        due += _fetch(
-            cursor,
-            PICK_SQL.format(lane=_sql_of(lane), claimable=claimable.sql),
-            [*(lane or ()), priority, share.firm_id, *mark, *claimable.params, share.jobs],
-        )
-    return [job_id for _, job_id in sorted(due)[: share.jobs]]
+    """Return the ids of the jobs that fill the quota."""
+    params = [priority, quota.firm_id, *wanted.params, quota.jobs]
+    if quota.capped:
+        due = _fetch(cursor, PICK_ADMITTED_SQL.format(claimable=wanted.sql), params)
+    else:
+        due = []
+        for lane in lanes:
+            sql = PICK_SQL.format(lane=_sql_of(lane), claimable=wanted.sql)
+            due += _fetch(cursor, sql, [*(lane or ()), *params])
+    return [job_id for _, job_id in sorted(due)[: quota.jobs]]
 
 
 def _fetch(cursor: Any, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of one firm's look, of which there are many.
+    """Run one firm's statement; past Django, which takes longer over it than SQLite does.
 
-    Django takes longer over its wording than it takes to run; so it comes by Django only where
-    somebody listens to what is run.
+    Not where something records the statements.
     """
     if connection.execute_wrappers or connection.queries_logged:
         cursor.execute(sql, params)
@@ -149,12 +136,12 @@ def _fetch(cursor: Any, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
         return rows
     with connection.wrap_database_errors:
         database: sqlite3.Connection = connection.connection
-        return database.execute(_worded(sql), params).fetchall()
+        return database.execute(_with_own_placeholders(sql), params).fetchall()
 
 
 @lru_cache(maxsize=64)
-def _worded(sql: str) -> str:
-    """Return the statement with the module's own marks for parameters."""
+def _with_own_placeholders(sql: str) -> str:
+    """Return the statement with the sqlite3 module's own placeholders."""
     return PARAMETER.sub("?", sql).replace("%%", "%")
 
 
@@ -162,10 +149,10 @@ def _sql_of(lane: Lane) -> str:
     return "" if lane is None else " AND q.category = %s AND q.job_type = %s"
 
 
-def _kind_after(cursor: Any, kind: tuple[str, str]) -> tuple[str, str] | None:
-    cursor.execute(NEXT_TYPE_SQL, kind)
+def _lane_after(cursor: Any, lane: tuple[str, str]) -> tuple[str, str] | None:
+    cursor.execute(NEXT_TYPE_SQL, lane)
     following: tuple[str, str] | None = cursor.fetchone()
     if following is None:
-        cursor.execute(NEXT_CATEGORY_SQL, kind[:1])
+        cursor.execute(NEXT_CATEGORY_SQL, lane[:1])
         following = cursor.fetchone()
     return following

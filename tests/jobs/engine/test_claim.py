@@ -10,7 +10,7 @@ from django.db import transaction
 from jobs.engine.admission import sweep
 from jobs.engine.claim import claim
 from jobs.engine.database_time import database_now
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 from tests.queue_kit import change, later, new_worker, row, take, take_one
@@ -98,8 +98,8 @@ def test_the_turn_goes_on_where_the_last_batch_ended(firm, other_firm, add, past
     for one in firms:
         for number in range(4):
             add(firm=one, at=past(number))
-    turns, worker_id = Turns(), new_worker()
-    served = [claim(worker_id, 1, turns)[0].firm_id for _ in range(12)]
+    fair_share, worker_id = FairShare(), new_worker()
+    served = [claim(worker_id, 1, fair_share)[0].firm_id for _ in range(12)]
     assert served == [one.pk for one in firms] * 4
 
 
@@ -107,11 +107,11 @@ def test_the_turn_goes_on_where_the_last_batch_ended(firm, other_firm, add, past
 @pytest.mark.parametrize("batch", [1, 2, 5, 7])
 def test_a_long_line_of_one_firm_delays_another_by_one_turn(firm, other_firm, add, past, batch):
     enqueue_many([EnqueueSpec("test.work", at=past(number)) for number in range(60)], firm=firm)
-    turns, worker_id = Turns(), new_worker()
-    claim(worker_id, batch, turns)
+    fair_share, worker_id = FairShare(), new_worker()
+    claim(worker_id, batch, fair_share)
     light = add(firm=other_firm)
     waited = 0
-    while light not in {held.job_id for held in claim(worker_id, batch, turns)}:
+    while light not in {held.job_id for held in claim(worker_id, batch, fair_share)}:
         waited += 1
     assert waited <= 1
 
@@ -130,8 +130,8 @@ def test_each_priority_keeps_its_own_turn(firm, other_firm, add):
     for one in (first, second):
         add(firm=one, priority=1)
         add(firm=one, priority=2)
-    turns, worker_id = Turns(), new_worker()
-    served = [claim(worker_id, 1, turns)[0] for _ in range(4)]
+    fair_share, worker_id = FairShare(), new_worker()
+    served = [claim(worker_id, 1, fair_share)[0] for _ in range(4)]
     assert [(held.priority, held.firm_id) for held in served] == [
         (1, first.pk), (1, second.pk), (2, first.pk), (2, second.pk),
     ]  # fmt: skip
@@ -210,7 +210,7 @@ def test_a_claim_that_rolls_back_took_nothing(add):
 def test_a_job_taken_alone_counts_as_started_where_the_caller_starts_it(firm, add):
     job_id = add()
     with later(10) as now:
-        (held,) = claim(new_worker(), 10, Turns(), starts=True)
+        (held,) = claim(new_worker(), 10, FairShare(), starts=True)
     assert held.started
     assert (row(job_id).started_at, row(job_id).claimed_at) == (now, now)
 
@@ -223,7 +223,7 @@ def test_no_other_claim_counts_as_started(add, others, deaths, starts):
     ids = [add() for _ in range(1 + others)]
     for job_id in ids:
         change(job_id, deaths=deaths)
-    taken = claim(new_worker(), 10, Turns(), starts=starts)
+    taken = claim(new_worker(), 10, FairShare(), starts=starts)
     assert [held.started for held in taken] == [False] * len(ids)
     assert [row(job_id).started_at for job_id in ids] == [None] * len(ids)
 
@@ -234,5 +234,5 @@ def test_two_jobs_of_a_capped_firm_and_of_another_do_not_count_as_started(firm, 
     Firm.objects.filter(pk=other.pk).update(running_cap=5)
     ids = [add(), enqueue("test.work", {"name": "A"}, firm=other).job_id]
     sweep()
-    taken = claim(new_worker(), 10, Turns(), starts=True)
+    taken = claim(new_worker(), 10, FairShare(), starts=True)
     assert {held.job_id: held.started for held in taken} == dict.fromkeys(ids, False)

@@ -14,7 +14,7 @@ from jobs.engine import dialects, in_flight
 from jobs.engine import rescue as module
 from jobs.engine.admission import sweep
 from jobs.engine.claim import claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import deregister, heartbeat, mark_processing, note_running
 from jobs.engine.outcomes import Completed, Retry
 from jobs.engine.release import release
@@ -95,7 +95,7 @@ def test_a_started_job_goes_round_again_with_its_attempt_counted(add):
 @pytest.mark.req("J-14")
 def test_a_job_that_started_with_its_claim_has_its_attempt_counted(add):
     job_id = add()
-    assert claim(new_worker(), 1, Turns(), starts=True)
+    assert claim(new_worker(), 1, FairShare(), starts=True)
     assert after_the_lease().rescued == 1
     stored = row(job_id)
     assert (stored.status, stored.attempts, stored.deaths) == ("pending", 1, 1)
@@ -104,7 +104,7 @@ def test_a_job_that_started_with_its_claim_has_its_attempt_counted(add):
 @pytest.mark.req("J-14", "J-11")
 def test_a_job_that_was_given_back_after_such_a_claim_has_not_started(add):
     job_id = add()
-    held = claim(new_worker(), 1, Turns(), starts=True)
+    held = claim(new_worker(), 1, FairShare(), starts=True)
     assert release(held, "worker stopped") == [job_id]
     assert row(job_id).started_at is None
     take_one(new_worker())

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.engine import settle as settle_module
 from jobs.engine.claim import claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import mark_processing
 from jobs.engine.outcomes import (
     Canceled,
@@ -400,7 +400,7 @@ def test_a_start_is_told_from_when_it_was_not_from_when_it_was_written(add, outc
 @pytest.mark.req("J-11")
 def test_what_is_given_back_has_not_started(add):
     job_id = add()
-    (held,) = claim(new_worker(), 1, Turns(), starts=True)
+    (held,) = claim(new_worker(), 1, FairShare(), starts=True)
     assert row(job_id).started_at is not None
     finish(held, Released("unknown type"), None)
     assert (row(job_id).status, row(job_id).started_at) == ("pending", None)

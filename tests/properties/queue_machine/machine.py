@@ -32,7 +32,7 @@ from jobs.engine import retry as retrying
 from jobs.engine.admission import sweep
 from jobs.engine.claim import Claim
 from jobs.engine.expire import expire
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue_orphans
@@ -85,7 +85,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.state = self.twin.state
         self.enqueued = 0
         self.workers = [self.twin.begin_worker() for _ in range(WORKERS)]
-        self.turns = [Turns() for _ in range(WORKERS)]
+        self.fair_share = [FairShare() for _ in range(WORKERS)]
 
     @invariant()
     def queue_and_model_agree(self) -> None:
@@ -131,17 +131,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(target=claims, worker=_worker, limit=integers(1, 6))
     def claim(self, worker: int, limit: int) -> Any:
-        return multiple(*self.twin.claim(self.workers[worker], limit, self.turns[worker]))
+        return multiple(*self.twin.claim(self.workers[worker], limit, self.fair_share[worker]))
 
     @rule(target=claims, worker=_worker, category=sampled_from(["sync", "export"]))
     def claim_of_one_category(self, worker: int, category: str) -> Any:
-        turns = self.turns[worker]
-        return multiple(*self.twin.claim(self.workers[worker], 2, turns, (category,)))
+        fair_share = self.fair_share[worker]
+        return multiple(*self.twin.claim(self.workers[worker], 2, fair_share, (category,)))
 
     @rule(target=claims, worker=_worker, does=_does, wait=sampled_from([0, 61, 709]))
     def a_worker_does_a_round(self, worker: int, does: Does, wait: int) -> Any:
         self.state.now += wait
-        taken = self.twin.claim(self.workers[worker], 6, self.turns[worker])
+        taken = self.twin.claim(self.workers[worker], 6, self.fair_share[worker])
         if taken:
             self.twin.note_running(taken)
             self.twin.settle([(one, does) for one in taken])
@@ -151,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
     def a_worker_dies(self, worker: int, started: int) -> Any:
         """Some of its handlers had started; the other workers live on."""
         worker_id = self.workers[worker]
-        taken = self.twin.claim(worker_id, 6, self.turns[worker])
+        taken = self.twin.claim(worker_id, 6, self.fair_share[worker])
         if taken[:started]:
             self.twin.note_running(taken[:started])
         self.state.now += 20
@@ -165,7 +165,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _begin_anew(self, worker: int) -> None:
         """What the worker held stays with its former life."""
-        self.workers[worker], self.turns[worker] = self.twin.begin_worker(), Turns()
+        self.workers[worker], self.fair_share[worker] = self.twin.begin_worker(), FairShare()
 
     @rule(worker=_worker, anew=booleans())
     def be_alive(self, worker: int, anew: bool) -> None:
@@ -202,7 +202,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(target=claims, worker=_worker, does=_does)
     def a_worker_wakes_before_its_rescuer(self, worker: int, does: Does) -> Any:
         """The rescuer looked when the worker was silent, and writes when it has settled."""
-        taken = self.twin.claim(self.workers[worker], 6, self.turns[worker])
+        taken = self.twin.claim(self.workers[worker], 6, self.fair_share[worker])
         if taken:
             self.twin.note_running(taken)
             self.state.now += 31

@@ -7,7 +7,7 @@ import pytest
 from jobs.engine import candidates, lease, release, rescue, restart, retry, settle
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import postgresql_claim, sqlite
-from jobs.engine.fair_share import Place, Turns
+from jobs.engine.fair_share import Cursor, FairShare
 from jobs.engine.outcomes import DeadLettered, Failure, Outcome
 from jobs.execution import executor
 from jobs.states import DeadReason
@@ -37,14 +37,14 @@ def drop_unknown_types(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(executor, "_unknown", dropped)
 
 
-def forget_whose_turn_it_is(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+def forget_the_cursor(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Begin with the first firm at every claim."""
 
-    def place(self: Turns, priority: int) -> Place:
+    def cursor(self: FairShare, priority: int) -> Cursor:
         seen.append("claim")
-        return Place()
+        return Cursor()
 
-    monkeypatch.setattr(Turns, "place", place)
+    monkeypatch.setattr(FairShare, "cursor", cursor)
 
 
 MUTANTS: dict[str, Fault] = {
@@ -53,7 +53,7 @@ MUTANTS: dict[str, Fault] = {
     "unguarded rescue": Rewrite(rescue, FENCE),
     "attempts counted at failure": count_at_failure,
     "unknown types dropped": drop_unknown_types,
-    "turns of firms forgotten": forget_whose_turn_it_is,
+    "fair share cursor forgotten": forget_the_cursor,
     "attempts given back on retry": Rewrite(
         settle,
         "attempts = j.attempts - r.refund",

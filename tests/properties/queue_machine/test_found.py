@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from tenants.models import Firm
 from tests.properties.queue_machine.kinds import KINDS, Does
 from tests.properties.queue_machine.state import Job
@@ -67,7 +67,7 @@ def test_a_key_for_ever_that_a_live_job_holds_names_that_job(
     for batch in [jobs] if at_once else [[job] for job in jobs]:
         twin.enqueue(batch)
     worker_id = twin.begin_worker()
-    twin.settle([(one, Does.COMPLETES) for one in twin.claim(worker_id, 5, Turns())])
+    twin.settle([(one, Does.COMPLETES) for one in twin.claim(worker_id, 5, FairShare())])
     assert twin.enqueue([new_job(4, firm, "model.once", key="x")]) == []
     twin.assert_agreement()
     assert twin.state.once_keys == {(firm.pk, "x"): UUID(int=1)}
@@ -77,10 +77,10 @@ def test_a_key_for_ever_that_a_live_job_holds_names_that_job(
 def test_an_old_claim_beside_the_one_in_force_is_released_once(machine_firms: list[Firm]) -> None:
     twin = Twin()
     twin.enqueue([new_job(1, machine_firms[0])])
-    worker_id, turns = twin.begin_worker(), Turns()
-    old = twin.claim(worker_id, 1, turns)
+    worker_id, fair_share = twin.begin_worker(), FairShare()
+    old = twin.claim(worker_id, 1, fair_share)
     twin.release(old, handed_over=False)
-    twin.release([*old, *twin.claim(worker_id, 1, turns)], handed_over=False)
+    twin.release([*old, *twin.claim(worker_id, 1, fair_share)], handed_over=False)
     twin.assert_agreement()
     assert len(twin.state.history) == 2
 
@@ -89,10 +89,10 @@ def test_an_old_claim_beside_the_one_in_force_is_released_once(machine_firms: li
 def test_an_old_claim_is_stale_beside_a_repeat_of_the_last(machine_firms: list[Firm]) -> None:
     twin = Twin()
     twin.enqueue([new_job(1, machine_firms[0])])
-    worker_id, turns = twin.begin_worker(), Turns()
-    old = twin.claim(worker_id, 1, turns)
+    worker_id, fair_share = twin.begin_worker(), FairShare()
+    old = twin.claim(worker_id, 1, fair_share)
     twin.release(old, handed_over=False)
-    last = twin.claim(worker_id, 1, turns)
+    last = twin.claim(worker_id, 1, fair_share)
     twin.settle([(last[0], Does.COMPLETES)])
     twin.settle([(old[0], Does.FAILS), (last[0], Does.COMPLETES)])
     twin.assert_agreement()

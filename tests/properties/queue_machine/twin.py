@@ -10,7 +10,7 @@ from jobs.engine import release as releasing
 from jobs.engine import rescue as rescuing
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
-from jobs.engine.fair_share import Turns
+from jobs.engine.fair_share import FairShare
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.in_flight import held_by
 from jobs.engine.insert import insert
@@ -128,14 +128,14 @@ class Twin:
         )
 
     def claim(
-        self, worker_id: UUID, limit: int, turns: Turns, categories: tuple[str, ...] = ()
+        self, worker_id: UUID, limit: int, fair_share: FairShare, categories: tuple[str, ...] = ()
     ) -> list[Claim]:
         """Take whom the model says is next."""
-        served = _last_served(turns)
+        served = _last_served(fair_share)
         chosen = work.claim(self.state, limit, served, categories)
-        taken = self.now(lambda: claim(worker_id, limit, turns, categories=categories))
+        taken = self.now(lambda: claim(worker_id, limit, fair_share, categories=categories))
         assert [one.job_id for one in taken] == [job.job_id for job in chosen]
-        assert _last_served(turns) == served
+        assert _last_served(fair_share) == served
         self._see_tokens(one.lease_token for one in taken)
         for one, job in zip(taken, chosen, strict=True):
             work.take(self.state, job, worker_id, one.lease_token)
@@ -218,8 +218,8 @@ class Twin:
         self.same(lambda: in_transaction(write), lambda: upkeep.take_back(self.state, predicted))
 
 
-def _last_served(turns: Turns) -> dict[int, int]:
-    return {priority: place.last for priority, place in turns.places.items()}
+def _last_served(fair_share: FairShare) -> dict[int, int]:
+    return {priority: cursor.last for priority, cursor in fair_share.cursors.items()}
 
 
 def _outcome(call: Callable[[], object]) -> object:

@@ -1,4 +1,4 @@
-"""The rule by which a batch is dealt out, without a database."""
+"""How the jobs of a batch are allotted to firms, without a database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engine.fair_share import Line, Place
-from tests.jobs.fair_share import reference
+from jobs.engine.fair_share import Cursor, VisitingOrder
+from tests.jobs.engine import fair_share_reference as reference
 
 pytestmark = pytest.mark.req("J-23")
 
@@ -23,27 +23,27 @@ class Workload:
     def __init__(self, weights: dict[int, float], jobs: dict[int, int]) -> None:
         self.weights = weights
         self.jobs = dict(jobs)
-        self.place = Place()
+        self.cursor = Cursor()
 
-    def batch(self, limit: int, look: int) -> list[int]:
-        """Deal out one batch, meeting `look` firms at a time."""
-        start = self.place.start
+    def batch(self, limit: int, step: int) -> list[int]:
+        """Allot one batch, scanning `step` firms at a time."""
+        after = self.cursor.after
         firms = sorted(
             (firm_id for firm_id, left in self.jobs.items() if left),
-            key=lambda firm_id: (firm_id <= start, firm_id),
+            key=lambda firm_id: (firm_id <= after, firm_id),
         )
-        line = Line(self.place, self.weights, limit)
-        for first in range(0, len(firms), look):
-            line.visit(firms[first : first + look])
-        line.go_round()
+        order = VisitingOrder(self.cursor, self.weights, limit)
+        for first in range(0, len(firms), step):
+            order.visit(firms[first : first + step])
+        order.repeat_rounds()
         taken: Counter[int] = Counter()
         served = []
-        for firm_id in line.order:
+        for firm_id in order.allotted:
             if self.jobs[firm_id]:
                 self.jobs[firm_id] -= 1
                 taken[firm_id] += 1
                 served.append(firm_id)
-        self.place = line.place_after(taken)
+        self.cursor = order.cursor_after(taken)
         return served
 
 
@@ -58,13 +58,13 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 
 @given(workloads(), st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(1, 9))
-def test_whoever_claims_how_much_at_once_the_order_of_service_is_the_same(workload, limits, look):
+def test_whoever_claims_how_much_at_once_the_order_of_service_is_the_same(workload, limits, step):
     expected = list(reference.services(workload.weights, workload.jobs))
     served: list[int] = []
     for limit in cycle(limits):
         if not any(workload.jobs.values()):
             break
-        served += workload.batch(limit, look)
+        served += workload.batch(limit, step)
     assert served == expected
 
 
@@ -75,34 +75,34 @@ def test_while_all_have_work_each_is_served_by_its_weight(workload, limit, servi
     while served.total() < services:
         served.update(workload.batch(limit, 3))
     for one, other in combinations(workload.weights, 2):
-        laps = served[one] / workload.weights[one]
-        laps_of_other = served[other] / workload.weights[other]
-        # A lap ahead at most, and what is saved for the next job.
+        rounds = served[one] / workload.weights[one]
+        rounds_of_other = served[other] / workload.weights[other]
+        # A round ahead at most, and what is saved for the next job.
         room = 1 + 1 / workload.weights[one] + 1 / workload.weights[other]
-        assert abs(laps - laps_of_other) <= room + 1e-6
+        assert abs(rounds - rounds_of_other) <= room + 1e-6
 
 
-def test_laps_follow_each_other_within_a_batch():
-    line = Line(Place(), {1: 3, 2: 0.5}, 9)
-    line.visit([1, 2, 3])
-    line.go_round()
-    assert line.order == [1, 1, 1, 3, 1, 1, 1, 2, 3]
+def test_rounds_follow_each_other_within_a_batch():
+    order = VisitingOrder(Cursor(), {1: 3, 2: 0.5}, 9)
+    order.visit([1, 2, 3])
+    order.repeat_rounds()
+    assert order.allotted == [1, 1, 1, 3, 1, 1, 1, 2, 3]
 
 
-def test_a_turn_cut_by_the_end_of_the_batch_goes_on_in_the_next():
+def test_a_visit_cut_by_the_end_of_the_batch_goes_on_in_the_next():
     workload = Workload({1: 5, 2: 1}, {1: 100, 2: 100})
     batches = [workload.batch(limit, 9) for limit in (2, 2, 3, 5)]
     assert batches == [[1, 1], [1, 1], [1, 2, 1], [1, 1, 1, 1, 2]]
 
 
-def test_a_cut_turn_of_a_firm_without_work_left_is_over():
+def test_a_cut_visit_of_a_firm_without_work_left_is_over():
     workload = Workload({1: 5, 2: 1, 3: 1}, {1: 2, 2: 9, 3: 9})
     assert workload.batch(2, 9) == [1, 1]
     assert workload.batch(3, 9) == [2, 3, 2]
-    assert not workload.place.credits
+    assert not workload.cursor.deficits
 
 
-def test_a_lower_weight_counts_from_the_next_turn_on():
+def test_a_lower_weight_counts_from_the_next_visit_on():
     workload = Workload({1: 50, 2: 1}, {1: 100, 2: 100})
     workload.batch(10, 9)
     workload.weights = {1: 1, 2: 1}
@@ -118,12 +118,12 @@ def test_nothing_is_saved_while_there_is_no_work():
     assert workload.batch(6, 9).count(1) == 2
 
 
-def test_credit_of_firms_without_work_is_forgotten():
+def test_the_deficit_of_firms_without_work_is_forgotten():
     everybody = range(1, 5_001)
     workload = Workload(dict.fromkeys(everybody, 0.3), dict.fromkeys(everybody, 2))
     while any(workload.jobs.values()):
         workload.batch(500, 500)
-        assert len(workload.place.credits) <= len(everybody)
+        assert len(workload.cursor.deficits) <= len(everybody)
     workload.jobs = {1: 10}
     workload.batch(5, 5)
-    assert set(workload.place.credits) <= {1}
+    assert set(workload.cursor.deficits) <= {1}

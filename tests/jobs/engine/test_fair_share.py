@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs.engine.claim import WEIGHTS_SECONDS
 from jobs.engine.transactions import in_transaction, run
 from tenants.models import Firm
-from tests.jobs.fair_share import reference
+from tests.jobs.engine import fair_share_reference as reference
 from tests.support.backlog import Server, fill, jain, make_firms
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-23")]
@@ -37,7 +37,7 @@ def first_services(light: set[int], batch: int, workers: int = 1) -> dict[int, i
 
 
 @pytest.mark.parametrize(("batch", "workers"), [(500, 1), (7, 1), (50, 4)])
-def test_a_light_firm_waits_for_one_turn_of_each_other_and_one_batch(chaos, batch, workers):
+def test_a_light_firm_waits_for_one_visit_of_each_other_and_one_batch(chaos, batch, workers):
     lights, jobs = CHAOS if chaos else SUITE
     heavy, *light = make_firms(lights + 1)
     fill({heavy: jobs}, age_seconds=7_200)
@@ -48,7 +48,7 @@ def test_a_light_firm_waits_for_one_turn_of_each_other_and_one_batch(chaos, batc
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_a_firm_that_comes_late_is_next_but_one_turn_of_each(place):
+def test_a_firm_that_comes_late_is_next_but_one_visit_of_each(place):
     firms = make_firms(20)
     late = firms[place]
     fill({firm_id: 100 for firm_id in firms if firm_id != late})
@@ -120,8 +120,8 @@ def test_a_changed_weight_is_seen_within_a_second(monkeypatch):
     assert server.serve(4) == [one, other] * 2
     Firm.objects.filter(pk=other).update(weight=3)
     assert server.serve(2) == [one, other]
-    assert server.turns.weights_read_at is not None
-    server.turns.weights_read_at -= WEIGHTS_SECONDS
+    assert server.fair_share.weights_read_at is not None
+    server.fair_share.weights_read_at -= WEIGHTS_SECONDS
     assert server.serve(8) == [one, other, other, other] * 2
 
 
@@ -155,7 +155,7 @@ def test_firms_that_pass_most_turns_leave_no_batch_empty():
     batches=st.lists(st.integers(1, 25), min_size=1, max_size=4),
 )
 @example(lines=[(0.25, 9), (1.0, 3), (3.0, 20)], batches=[1])
-def test_the_order_of_service_is_that_of_weighted_turns(db, lines, batches):
+def test_the_order_of_service_is_that_of_weighted_rounds(db, lines, batches):
     in_transaction(lambda: run("DELETE FROM jobs_jobqueue", []))
     Firm.objects.filter(slug__startswith="line-").delete()
     firms = make_firms(len(lines), [weight for weight, _ in lines])
