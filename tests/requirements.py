@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 DOCUMENT = ROOT / "docs" / "requirements.md"
 
 # What each letter stands for, and how many requirements there are.

@@ -107,7 +107,7 @@ def test_every_module_says_what_it_owns_and_promises_late_annotations():
 
 # What operators, pages and commands may not do for themselves.
 @pytest.mark.req("T-05")
-@pytest.mark.parametrize("door", ["jobs/admin", "jobs/cli", "jobs/api"])
+@pytest.mark.parametrize("door", ["jobs/admin", "jobs/management", "jobs/api"])
 def test_doors_never_set_a_status(door: str):
     writes = [
         place(path, node)

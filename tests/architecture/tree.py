@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("config", "tenants", "jobs", "mail")
+from tests.support.paths import ROOT
+
+PACKAGES = ("config", "mail", "jobs", "tenants", "interfaces")
 
 
 def sources(*, migrations: bool = False) -> list[Path]:

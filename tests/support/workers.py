@@ -16,9 +16,9 @@ from django.conf import settings
 from django.db import OperationalError, connection
 
 from tests.support.databases import database_url
+from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # Where leases must end for a test to go on.
 SHORT_LEASE_SECONDS = 1.0
 # Where they must not: longer than any test lasts.

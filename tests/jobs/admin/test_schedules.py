@@ -72,9 +72,9 @@ def test_a_schedule_is_run_paused_and_resumed(operator: Client, acme: FirmRows) 
     assert "runs again" in told(submit(operator, row, "resume"))
     assert now(row).enabled is True
     assert [(entry.act, entry.door) for entry in acts_on(row.pk)] == [
-        ("schedules.run", "admin"),
-        ("schedules.pause", "admin"),
-        ("schedules.resume", "admin"),
+        ("schedule.run", "admin"),
+        ("schedule.pause", "admin"),
+        ("schedule.resume", "admin"),
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interfaces.api.parsers import MAX_BODY_BYTES
 from jobs.api.urls import urlpatterns
-from jobs.operations import dead_letters, jobs
+from jobs.operations import dead_letters
 from tests.jobs.api.conftest import ROOT, Api, FirmRows, audit_log, fields, problem
 from tests.queue_kit import row
 
@@ -208,7 +208,7 @@ def test_a_bug_here_is_a_500_that_tells_nothing_and_changes_nothing(
         discard(*args, **kwargs)
         raise RuntimeError("the inner workings")
 
-    monkeypatch.setattr(jobs, "discard", discard_and_break)
+    monkeypatch.setattr(dead_letters, "discard", discard_and_break)
     answer = operator.post(f"dlq/{acme.dead_letter.pk}/discard/", {"reason": "x"})
     assert problem(answer, 500)["code"] == "internal_error"
     assert "inner" not in answer.content.decode()

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client, RequestFactory
 
 from interfaces.client_address import address_of
-from jobs.operations import jobs
+from jobs.operations import dead_letters
 from tenants.admin import login
 from tenants.api import throttles
 from tenants.api.throttles import CallerThrottle, FirmThrottle
@@ -66,7 +66,7 @@ def test_what_broke_counts_too_though_all_it_did_is_rolled_back(
     def break_down(*args: object, **kwargs: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(jobs, "discard", break_down)
+    monkeypatch.setattr(dead_letters, "discard", break_down)
     monkeypatch.setattr(CallerThrottle, "per_minute", 1)
     path = f"dlq/{acme.dead_letter.pk}/discard/"
     problem(staff.post(path, {"reason": "x"}), 500)

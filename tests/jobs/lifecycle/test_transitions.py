@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,11 @@ from tests.jobs.lifecycle.doors import DOORS, OF_JOBS, REASON
 from tests.jobs.lifecycle.subject import ESCALATED, subject
 from tests.jobs.lifecycle.table import EVERY_CASE, OF_OPERATORS, OF_WORKERS, Case
 from tests.jobs.lifecycle.worker_acts import WORKER_ACTS
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LIFECYCLE = Path(__file__).resolve().parents[2] / "docs" / "lifecycle.md"
+LIFECYCLE = ROOT / "docs" / "lifecycle.md"
 
 
 def acts_so_far() -> list[AuditEntry]:

@@ -17,10 +17,10 @@ from jobs.queue import enqueue
 from jobs.registry import JobType
 from jobs.testing import drain
 from tenants.models import Firm
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("J-27")
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # A file's name, then what stands in it.
 FILE = re.compile(r"\*\*`(?P<name>[\w/]+\.py)`\*\*\n\n```python\n(?P<text>.*?)```", re.DOTALL)
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)

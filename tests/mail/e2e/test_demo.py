@@ -13,10 +13,10 @@ import pytest
 
 from mail.llm.base import Category
 from tests.mail.mail_kit import letter
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
-ROOT = Path(__file__).resolve().parent.parent.parent.parent
 CONFIGURED = ("DATABASE_URL", "GMAIL_BACKEND", "SYNC_FULL_DAYS")
 
 

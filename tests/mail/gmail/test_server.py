@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import httplib2
 import pytest
@@ -21,6 +20,7 @@ from mail.gmail.service import gmail_resources
 from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.gmail.simulator.server import SimulatorServer
 from tests.mail.gmail.mailbox_kit import ADDRESS, letter
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("M-02", "M-03")
 
@@ -119,7 +119,7 @@ def test_the_command_announces_where_it_serves_and_stops_when_told(
     store = tmp_path / "gmail.sqlite3"
     with subprocess.Popen(
         [*command, "--store", str(store)],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

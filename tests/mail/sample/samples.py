@@ -12,9 +12,10 @@ from email.header import decode_header
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3] / "mail" / "sample"
+from tests.support.paths import ROOT as REPOSITORY
+
+ROOT = REPOSITORY / "mail" / "sample"
 OWNER = "tereza.holubova@bramleykos.example"
 _MESSAGE_ID = re.compile(r"<[^<>\s]+>")
 
