@@ -1,9 +1,8 @@
-"""Lets waiting jobs through: within their firm's cap and their type's rate, with a slot if keyed.
+"""Admits waiting jobs: within their firm's cap and their type's rate, with a lock slot if keyed.
 
-Called with what a settle, rescue or release has freed, right after a keyed enqueue commits, and by
-a sweep over all that waits, which is the truth. Whatever is let through is written in the
-transaction that holds the rows of the limits it passed, always taken in this order: the firm, its
-buckets by type, slots.
+`admit` runs after a keyed enqueue commits, and with what settle, rescue and release have given
+back. The sweep reads all waiting groups and finds what that missed. A job becomes ready in the
+transaction that locks the limits it passed, always in this order: firm, token buckets, lock slots.
 """
 
 from __future__ import annotations
@@ -11,133 +10,126 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from operator import attrgetter
-from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 
 from jobs.engine import dialects
-from jobs.engine.candidates import Q_KEY, Head, due_sql, heads_after, heads_near, heads_of_keys
+from jobs.engine.candidates import (
+    FIRST_GROUP,
+    Candidate,
+    candidates_after,
+    candidates_of_firms,
+    candidates_of_keys,
+    followers,
+)
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED
 from jobs.engine.locks import take_slot
 from jobs.engine.released_capacity import ReleasedCapacity, WaitingGroup
-from jobs.engine.token_bucket import close_bucket, open_bucket
+from jobs.engine.token_bucket import lock_bucket, store_bucket
 from jobs.engine.transactions import fetch, in_transaction, reading, run
-from jobs.states import Priority
 
 BATCH = 500
-# Longer than any of the engine's own transactions holds a limit's row.
-LOCK_WAIT_MILLISECONDS = 100
-FIRST = WaitingGroup(0, "", "")
+# Longer than any of the engine's own transactions locks a limit's row.
+LOCK_TIMEOUT_MILLISECONDS = 100
 
 
 @dataclass
 class Sweep:
-    """Where a worker's sweep goes on: in turn every strand comes first."""
+    """Reads all waiting groups in steps, again and again."""
 
-    place: WaitingGroup = FIRST
+    after: WaitingGroup = FIRST_GROUP
 
     def step(self) -> int:
-        """Look over the next strands and let through what can be; return how many jobs."""
-        heads, last = reading(lambda: heads_after(self.place))
-        self.place = last or FIRST
-        return _let_through(heads)
-
-
-def admit(released_capacity: ReleasedCapacity) -> int:
-    """Let the next jobs have what was freed; return how many became ready."""
-    if not released_capacity:
-        return 0
-    return _let_through(reading(lambda: _heads_for(released_capacity)))
+        """Admit from the next groups; return the number of jobs admitted."""
+        candidates, self.after = reading(lambda: candidates_after(self.after))
+        return _admit(candidates)
 
 
 def sweep() -> int:
-    """Let through whatever can be, all strands once; return how many jobs became ready."""
-    line = Sweep()
-    admitted = line.step()
-    while line.place != FIRST:
-        admitted += line.step()
+    """Admit from all waiting groups once; return the number of jobs admitted."""
+    steps = Sweep()
+    admitted = steps.step()
+    while steps.after != FIRST_GROUP:
+        admitted += steps.step()
     return admitted
 
 
-def _heads_for(released_capacity: ReleasedCapacity) -> list[Head]:
-    """Return who may have it: the room of a capped firm belongs to all its strands."""
-    of_keys = heads_of_keys(released_capacity.keys)
-    return of_keys + heads_near(
-        released_capacity.groups | {head.strand for head in of_keys if head.capped}
-    )
+def admit(released: ReleasedCapacity) -> int:
+    """Admit the next jobs for the released capacity; return the number of jobs admitted."""
+    return _admit(reading(lambda: _candidates_for(released))) if released else 0
 
 
-def _let_through(heads: Iterable[Head]) -> int:
-    by_firm: dict[int, dict[WaitingGroup, Head]] = defaultdict(dict)
-    for head in heads:
-        by_firm[head.strand.firm_id][head.strand] = head
-    return sum(_of_firm(firm_id, list(by_firm[firm_id].values())) for firm_id in sorted(by_firm))
+def _candidates_for(released: ReleasedCapacity) -> list[Candidate]:
+    of_keys = candidates_of_keys(released.keys)
+    # All groups of a firm share its cap.
+    capped = {candidate.group for candidate in of_keys if candidate.capped}
+    return of_keys + candidates_of_firms(released.groups | capped)
 
 
-def _of_firm(firm_id: int, heads: Sequence[Head]) -> int:
-    """Admit one firm's, or leave it to the sweep while somebody else holds what that takes.
+def _admit(candidates: Iterable[Candidate]) -> int:
+    by_firm: dict[int, dict[WaitingGroup, Candidate]] = defaultdict(dict)
+    for candidate in candidates:
+        by_firm[candidate.group.firm_id][candidate.group] = candidate
+    return sum(_admit_of_firm(pk, list(by_firm[pk].values())) for pk in sorted(by_firm))
 
-    Somebody's open transaction may hold it for long, and an enqueue that admits must not wait.
+
+def _admit_of_firm(firm_id: int, candidates: Sequence[Candidate]) -> int:
+    """Admit one firm's jobs, or none while another transaction locks one of its limits.
+
+    That transaction may stay open for long, and an enqueue must not wait for it: the sweep retries.
     """
     if connection.in_atomic_block:
-        return in_transaction(lambda: _admit(firm_id, heads))
+        return in_transaction(lambda: _admit_within_limits(firm_id, candidates))
     dialect = dialects.current()
 
     def work() -> int:
-        dialect.give_up_on_locks_after(LOCK_WAIT_MILLISECONDS)
+        dialect.give_up_on_locks_after(LOCK_TIMEOUT_MILLISECONDS)
         try:
-            return _admit(firm_id, heads)
+            return _admit_within_limits(firm_id, candidates)
         except DatabaseError as error:
-            if dialect.gave_up(error):
-                raise _HeldElsewhere from error
-            raise
+            if not dialect.gave_up(error):
+                raise
+            transaction.set_rollback(True)
+            return 0
 
-    try:
-        return in_transaction(work)
-    except _HeldElsewhere:
-        return 0
+    return in_transaction(work)
 
 
-class _HeldElsewhere(Exception):
-    """Another transaction holds a limit's row and does not end."""
-
-
-def _admit(firm_id: int, heads: Sequence[Head]) -> int:
-    """Let through the best of one firm's heads and of those behind them, within every limit."""
-    room = _room(firm_id) if any(head.capped for head in heads) else BATCH
+def _admit_within_limits(firm_id: int, candidates: Sequence[Candidate]) -> int:
+    room = _room(firm_id) if any(candidate.capped for candidate in candidates) else BATCH
     if room <= 0:
         return 0
-    rated = sorted({head.strand.job_type for head in heads if head.rated})
-    opened = {job_type: open_bucket(firm_id, job_type) for job_type in rated}
-    buckets = {job_type: bucket for job_type, bucket in opened.items() if bucket is not None}
-    limits = _Limits(room, {job_type: bucket.starts for job_type, bucket in buckets.items()})
-    chosen = _with_slots(_lock(_choose(heads, limits)))
-    admitted = _make_ready(chosen)
-    taken = Counter(head.strand.job_type for head in chosen)
-    for job_type, bucket in buckets.items():
-        close_bucket(bucket, taken[job_type])
-    return admitted
+    rated = sorted({candidate.group.job_type for candidate in candidates if candidate.rated})
+    locked = [lock_bucket(firm_id, job_type) for job_type in rated]
+    buckets = [bucket for bucket in locked if bucket is not None]
+    limits = _Limits(room, {bucket.job_type: int(bucket.tokens) for bucket in buckets})
+    chosen = _with_slots(_still_waiting(_choose(candidates, limits)))
+    _make_ready(chosen)
+    taken = Counter(candidate.group.job_type for candidate in chosen)
+    for bucket in buckets:
+        store_bucket(bucket, taken[bucket.job_type])
+    return len(chosen)
 
 
 def _room(firm_id: int) -> int:
-    """Lock the firm's limit and return how many more of its jobs may be let through now.
+    """Lock the firm's row and return how many more of its jobs may be admitted.
 
-    Counted in a statement of its own, which sees what the last holder of the lock has let through.
+    They are counted by a second statement, which sees what the last holder of the lock admitted.
     """
-    dialect = dialects.current()
     firms = fetch(
-        f"SELECT running_cap FROM tenants_firm WHERE id = %s {dialect.for_no_key_update}", [firm_id]
+        "SELECT running_cap FROM tenants_firm WHERE id = %s"
+        f" {dialects.current().for_no_key_update}",
+        [firm_id],
     )
     if not firms or firms[0][0] is None:
         return BATCH
-    ((taken,),) = fetch(
+    ((counted,),) = fetch(
         f"SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = %s", [firm_id]
     )
-    return min(int(firms[0][0]) - int(taken), BATCH)
+    return min(int(firms[0][0]) - int(counted), BATCH)
 
 
 @dataclass
@@ -146,99 +138,69 @@ class _Limits:
 
     room: int
     tokens: dict[str, int]
-    slots: Counter[str] = field(default_factory=Counter)
-    # Keys whose first in line waits for a slot: nobody overtakes it.
-    closed: set[str] = field(default_factory=set)
+    slots_taken: Counter[str] = field(default_factory=Counter)
+    # Keys whose best candidate found no slot: no other group of the key may overtake it.
+    blocked_keys: set[str] = field(default_factory=set)
 
-    def left(self, head: Head) -> int:
-        """Return how many jobs of the head's strand still fit."""
-        left = min(self.room, self.tokens.get(head.strand.job_type, BATCH))
-        if head.strand.lock_key:
-            left = min(left, self._slots_left(head))
-        return left
+    def left(self, candidate: Candidate) -> int:
+        """Return how many jobs of the candidate's group may still be chosen."""
+        left = min(self.room, self.tokens.get(candidate.group.job_type, BATCH))
+        return min(left, self._slots_left(candidate)) if candidate.group.lock_key else left
 
-    def close(self, head: Head) -> None:
-        """Note a head that does not fit: where it is for want of a slot, its key's line stands."""
-        if head.strand.lock_key and self._slots_left(head) <= 0:
-            self.closed.add(head.strand.lock_key)
-
-    def take(self, head: Head) -> None:
-        """Let the head have its share."""
+    def take(self, candidate: Candidate) -> bool:
+        """Reserve what the candidate needs. False: something is missing."""
+        _, key, job_type = candidate.group
+        if self.left(candidate) <= 0:
+            if key and self._slots_left(candidate) <= 0:
+                self.blocked_keys.add(key)
+            return False
         self.room -= 1
-        self.slots[head.strand.lock_key] += 1
-        if head.strand.job_type in self.tokens:
-            self.tokens[head.strand.job_type] -= 1
+        self.slots_taken[key] += 1
+        if job_type in self.tokens:
+            self.tokens[job_type] -= 1
+        return True
 
-    def _slots_left(self, head: Head) -> int:
-        if head.strand.lock_key in self.closed:
-            return 0
-        return head.free_slots - self.slots[head.strand.lock_key]
+    def _slots_left(self, candidate: Candidate) -> int:
+        key = candidate.group.lock_key
+        return 0 if key in self.blocked_keys else candidate.free_slots - self.slots_taken[key]
 
 
-def _choose(heads: Sequence[Head], limits: _Limits) -> list[Head]:
-    """Merge the strands in order and take what fits."""
-    chosen: list[Head] = []
-    strands = Counter(head.strand.lock_key for head in heads)
-    lines = [_line(head, limits, alone=strands[head.strand.lock_key] == 1) for head in heads]
-    for head in heapq.merge(*lines, key=attrgetter("order")):
+def _choose(candidates: Sequence[Candidate], limits: _Limits) -> list[Candidate]:
+    """Merge the groups in order of admission and take what fits."""
+    chosen: list[Candidate] = []
+    groups_of_key = Counter(candidate.group.lock_key for candidate in candidates)
+    groups = [_jobs_of_group(one, limits, groups_of_key[one.group.lock_key]) for one in candidates]
+    for candidate in heapq.merge(*groups, key=attrgetter("order")):
         if limits.room <= 0:
             break
-        if limits.left(head) > 0:
-            limits.take(head)
-            chosen.append(head)
-        else:
-            limits.close(head)
+        if limits.take(candidate):
+            chosen.append(candidate)
     return chosen
 
 
-def _line(head: Head, limits: _Limits, *, alone: bool) -> Iterator[Head]:
-    """Return the head and those of its strand behind it, which are read when it was chosen.
+def _jobs_of_group(
+    candidate: Candidate, limits: _Limits, groups_of_key: int
+) -> Iterator[Candidate]:
+    """Return the candidate, then those after it in its group, read when it has been considered.
 
-    Where the strand is not `alone` on its key, one more than can be let through comes along: the
-    one that the others of the key must not overtake.
+    If other groups share its key, one more is read than can be admitted: the one that the others
+    must not overtake.
     """
-    yield head
-    wanted = limits.left(head)
-    if head.strand.lock_key and not alone and head.strand.lock_key not in limits.closed:
+    yield candidate
+    key = candidate.group.lock_key
+    wanted = limits.left(candidate)
+    if key and groups_of_key > 1 and key not in limits.blocked_keys:
         wanted += 1
     if wanted > 0:
-        yield from _behind(head, wanted)
+        yield from followers(candidate, wanted)
 
 
-def _behind(head: Head, wanted: int) -> Iterator[Head]:
-    dialect = dialects.current()
-    strand = head.strand
-    for priority in range(head.priority, max(Priority) + 1):
-        rows = fetch(
-            f"""
-            SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
-            WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
-              AND q.job_type = %s AND q.priority = %s AND {due_sql("q")}
-            ORDER BY q.scheduled_at, q.job_id LIMIT %s
-            """,
-            # One more than wanted: the head itself comes first.
-            [strand.firm_id, strand.lock_key, strand.job_type, priority, wanted + 1],
-        )
-        for job_id, scheduled_at in rows:
-            behind = replace(
-                head,
-                job_id=dialect.read_uuid(job_id),
-                priority=priority,
-                scheduled_at=dialect.read_time(scheduled_at),  # type: ignore[arg-type]  # never null
-            )
-            if behind.job_id != head.job_id:
-                wanted -= 1
-                yield behind
-        if wanted <= 0:
-            return
-
-
-def _lock(chosen: Sequence[Head]) -> list[Head]:
-    """Return those that still wait, their rows locked; one that somebody else changes is left."""
+def _still_waiting(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Lock the rows of those that still wait and return them, without rows that others lock."""
     if not chosen:
         return []
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(head.job_id,) for head in chosen])
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(one.job_id,) for one in chosen])
     found = fetch(
         f"""
         SELECT q.job_id FROM jobs_jobqueue q
@@ -248,34 +210,31 @@ def _lock(chosen: Sequence[Head]) -> list[Head]:
         params,
     )
     locked = {dialect.read_uuid(job_id) for (job_id,) in found}
-    return [head for head in chosen if head.job_id in locked]
+    return [candidate for candidate in chosen if candidate.job_id in locked]
 
 
-def _with_slots(chosen: Sequence[Head]) -> list[Head]:
-    """Take a slot for each keyed job; return those that need none or got one."""
-    keyed = sorted((head for head in chosen if head.strand.lock_key), key=_slot_order)
+def _with_slots(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Take a slot for each keyed job, in order of the keys; return all but those that got none."""
+    keyed = sorted(
+        (candidate for candidate in chosen if candidate.group.lock_key),
+        key=lambda candidate: (candidate.group.lock_key, candidate.order),
+    )
     refused = {
-        head.job_id
-        for head in keyed
-        if not take_slot(head.strand.firm_id, head.strand.lock_key, head.lock_limit, head.job_id)
+        one.job_id for one in keyed if not take_slot(*one.group.key, one.lock_limit, one.job_id)
     }
-    return [head for head in chosen if head.job_id not in refused]
+    return [candidate for candidate in chosen if candidate.job_id not in refused]
 
 
-def _slot_order(head: Head) -> tuple[str, tuple[int, datetime, UUID]]:
-    return head.strand.lock_key, head.order
-
-
-def _make_ready(chosen: Sequence[Head]) -> int:
+def _make_ready(chosen: Sequence[Candidate]) -> None:
     if not chosen:
-        return 0
+        return
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
         "r",
         {"id": Column.UUID, "counted": Column.BOOLEAN},
-        sorted((head.job_id, head.capped or head.rated) for head in chosen),
+        sorted((candidate.job_id, candidate.capped or candidate.rated) for candidate in chosen),
     )
-    return run(
+    run(
         f"""
         UPDATE jobs_jobqueue AS j
         SET ready = true, waiting = false, admitted = r.counted, updated_at = {dialect.now_sql()}

@@ -26,7 +26,7 @@ from jobs.engine.dialects.claim_types import (
     named_sql,
 )
 from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, FairShare, VisitingOrder
-from jobs.engine.limit_sql import capped_firm_sql, claim_guard_sql, still_firm_sql
+from jobs.engine.limit_sql import blocked_firm_sql, capped_firm_sql, claim_guard_sql
 from jobs.engine.transactions import fetch_in_one_trip, in_transaction, in_trips
 from jobs.states import Priority
 
@@ -209,7 +209,7 @@ def _claim_filter(categories: tuple[str, ...], job_types: tuple[str, ...], now: 
         params=tuple(params),
         categories=categories,
         job_types=job_types,
-        blocked=still_firm_sql("firm"),
+        blocked=blocked_firm_sql("firm"),
         capped=capped_firm_sql("firm"),
     )
 

@@ -1,7 +1,7 @@
-"""Takes jobs out of the claim's way that it would refuse: from ready back to waiting.
+"""Demotes ready jobs that the claim would refuse: from ready back to waiting.
 
-A limit holds for every claim from its commit on; parking only keeps the claim index clean, and puts
-what was ready before the limit came (or meanwhile) where admission finds it.
+A limit holds for every claim from its commit on, demoted or not. Demotion keeps the claim index
+clean, and puts jobs that were ready before the limit came where admission finds them.
 """
 
 from __future__ import annotations
@@ -15,89 +15,96 @@ from jobs.engine.limit_sql import COUNTED, LIMITED_FIRM, any_limit_sql, claim_gu
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction, reading
 
-CHUNK = 1000
-SURPLUS_FIRMS = 100
+BATCH = 1000
+FIRMS_OVER_CAP = 100
 
-PARK_SQL = """
-WITH parked AS {materialized} (
+DEMOTE_SQL = """
+WITH demoted AS {materialized} (
     SELECT q.job_id FROM jobs_jobqueue q
-    WHERE q.ready AND q.status = 'pending' AND {which} {order} LIMIT %s {skip_locked}
+    WHERE q.ready AND q.status = 'pending' AND {condition} {order} LIMIT %s {skip_locked}
 )
 UPDATE jobs_jobqueue
 SET ready = false, waiting = true, admitted = false, updated_at = {now}
-WHERE job_id IN (SELECT parked.job_id FROM parked) AND status = 'pending'
+WHERE job_id IN (SELECT demoted.job_id FROM demoted) AND status = 'pending'
 RETURNING job_id, lock_key
 """
 
 # The order of the claim index.
-PLACE = "(q.priority, q.firm_id, q.scheduled_at, q.job_id)"
+POSITION = "(q.priority, q.firm_id, q.scheduled_at, q.job_id)"
 IN_ORDER = "ORDER BY q.priority, q.firm_id, q.scheduled_at, q.job_id"
 
-Entry = tuple[Any, ...]
+Position = tuple[Any, ...]
 
 
 @dataclass
-class Parking:
-    """Where a worker's look over the claim index goes on."""
+class Demotion:
+    """Reads the claim index in steps, again and again, and demotes what the claim would refuse."""
 
-    _after: Entry | None = None
+    _after: Position | None = None
 
     def step(self) -> bool:
-        """Park what is found at the next stretch of the index; False: it was the last one.
+        """Demote from limited firms and from the next batch of the index. False: it was the last.
 
-        The firms that are capped or inactive are looked at first, each time.
+        Limited firms come first in every step.
         """
-        if not reading(_any_limit):
+        if not reading(lambda: fetch(f"SELECT 1 WHERE {any_limit_sql()}", [])):
             return False
-        in_transaction(_park_surplus)
-        full = in_transaction(_park_limited_firms) == CHUNK
-        self._after = in_transaction(lambda: _park_stretch(self._after))
+        in_transaction(_demote_over_cap)
+        full = in_transaction(_demote_of_limited_firms) == BATCH
+        self._after = in_transaction(lambda: _demote_after(self._after))
         return full or self._after is not None
 
 
-def park() -> None:
-    """Park whatever the claim would refuse."""
-    parking = Parking()
-    while parking.step():
+def demote() -> None:
+    """Demote all jobs that the claim would refuse."""
+    steps = Demotion()
+    while steps.step():
         pass
 
 
-def park_type(firm_id: int | None, job_type: str) -> None:
-    """Park what was let through of a type and has not been claimed, so that it passes a new limit.
+def demote_type(firm_id: int | None, job_type: str) -> None:
+    """Demote admitted, unclaimed jobs of a type, so that they pass a new rate limit.
 
     `firm_id` None means every firm. Joins the transaction that sets the limit.
     """
-    in_transaction(lambda: _park_type(firm_id, job_type))
+    condition = "q.admitted AND q.job_type = %s"
+    params: list[Any] = [job_type]
+    if firm_id is not None:
+        condition += " AND q.firm_id = %s"
+        params.append(firm_id)
+
+    def work() -> None:
+        while _demote(condition, params) == BATCH:
+            pass
+
+    in_transaction(work)
 
 
-def _any_limit() -> bool:
-    return bool(fetch(f"SELECT 1 WHERE {any_limit_sql()}", []))
-
-
-def _park_limited_firms() -> int:
+def _demote_of_limited_firms() -> int:
     limited = f"q.firm_id IN (SELECT f.id FROM tenants_firm f WHERE {LIMITED_FIRM})"
     guard = claim_guard_sql("q")
-    return _park(f"q.priority IN (0, 1, 2, 3) AND {limited} AND NOT {guard}", [])
+    return _demote(f"q.priority IN (0, 1, 2, 3) AND {limited} AND NOT {guard}", [])
 
 
-def _park_stretch(after: Entry | None) -> Entry | None:
-    """Park what is refused of the next entries of the index; return the last, None at its end."""
-    where = "q.ready" if after is None else f"q.ready AND {PLACE} > (%s, %s, %s, %s)"
-    start = list(after or ())
-    ends = fetch(
+def _demote_after(start: Position | None) -> Position | None:
+    """Demote from the next batch of the index; return its last position, None at the end."""
+    where = "q.ready" if start is None else f"q.ready AND {POSITION} > (%s, %s, %s, %s)"
+    params = list(start or ())
+    last = fetch(
         f"""
         SELECT q.priority, q.firm_id, q.scheduled_at, q.job_id FROM jobs_jobqueue q
-        WHERE {where} {IN_ORDER} LIMIT 1 OFFSET {CHUNK - 1}
+        WHERE {where} {IN_ORDER} LIMIT 1 OFFSET {BATCH - 1}
         """,
-        start,
+        params,
     )
-    end = None if not ends else _entry(ends[0])
-    until = "" if end is None else f" AND {PLACE} <= (%s, %s, %s, %s)"
-    _park(f"{where}{until} AND NOT {claim_guard_sql('q')}", [*start, *(end or ())])
+    end = _position(last[0]) if last else None
+    until = "" if end is None else f" AND {POSITION} <= (%s, %s, %s, %s)"
+    _demote(f"{where}{until} AND NOT {claim_guard_sql('q')}", [*params, *(end or ())])
     return end
 
 
-def _entry(row: Entry) -> Entry:
+def _position(row: Position) -> Position:
+    """Return what was read from the index as parameters."""
     dialect = dialects.current()
     priority, firm_id, scheduled_at, job_id = row
     return (
@@ -108,47 +115,35 @@ def _entry(row: Entry) -> Entry:
     )
 
 
-def _park_surplus() -> int:
-    """Take back what was let through and has not been claimed where a cap was lowered since."""
-    over = fetch(
+def _demote_over_cap() -> None:
+    """Demote admitted, unclaimed jobs of firms whose cap was lowered, the last to start first."""
+    over_cap = fetch(
         f"""
         SELECT c.firm_id, c.surplus FROM (
             SELECT f.id AS firm_id, (
                 SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = f.id
             ) - f.running_cap AS surplus
             FROM tenants_firm f WHERE {LIMITED_FIRM} AND f.running_cap IS NOT NULL
-        ) AS c WHERE c.surplus > 0 LIMIT {SURPLUS_FIRMS}
+        ) AS c WHERE c.surplus > 0 LIMIT {FIRMS_OVER_CAP}
         """,
         [],
     )
     last_first = "ORDER BY q.priority DESC, q.scheduled_at DESC, q.job_id DESC"
-    return sum(
-        _park("q.admitted AND q.firm_id = %s", [firm_id], order=last_first, most=surplus)
-        for firm_id, surplus in over
-    )
+    for firm_id, surplus in over_cap:
+        _demote("q.admitted AND q.firm_id = %s", [firm_id], order=last_first, limit=surplus)
 
 
-def _park_type(firm_id: int | None, job_type: str) -> None:
-    which = "q.admitted AND q.job_type = %s"
-    params: list[Any] = [job_type]
-    if firm_id is not None:
-        which += " AND q.firm_id = %s"
-        params.append(firm_id)
-    while _park(which, params) == CHUNK:
-        pass
-
-
-def _park(which: str, params: list[Any], *, order: str = "", most: int = CHUNK) -> int:
+def _demote(condition: str, params: list[Any], *, order: str = "", limit: int = BATCH) -> int:
     dialect = dialects.current()
     rows = fetch(
-        PARK_SQL.format(
+        DEMOTE_SQL.format(
             materialized=dialect.materialized,
-            which=which,
+            condition=condition,
             order=order,
             skip_locked=dialect.skip_locked,
             now=dialect.now_sql(),
         ),
-        [*params, most],
+        [*params, limit],
     )
     free_job_locks([dialect.read_uuid(row[0]) for row in rows if row[1] is not None])
     return len(rows)

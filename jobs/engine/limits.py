@@ -14,7 +14,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
-from jobs.engine.demotion import park_type
+from jobs.engine.demotion import demote_type
 from jobs.engine.dialects import Column
 from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, run
@@ -163,7 +163,7 @@ def _set_rate_limit(holds: Holds, values: list[Any], by: Actor) -> RateLimit:
     )
     rows = RateLimit.objects.unscoped("the limit just set")
     row: RateLimit = rows.get(pk=dialect.read_uuid(limit_id))
-    park_type(holds.firm_id, row.job_type)
+    demote_type(holds.firm_id, row.job_type)
     record_operation(
         by,
         "rate_limit.set",

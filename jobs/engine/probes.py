@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs import registry
 from jobs.engine import dialects
-from jobs.engine.candidates import due_sql
+from jobs.engine.limit_sql import due_sql
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 
 BATCH = 100

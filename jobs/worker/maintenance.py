@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection
 from jobs.conf import lease_seconds
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.database_time import database_now
-from jobs.engine.demotion import Parking, park
+from jobs.engine.demotion import Demotion, demote
 from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
@@ -66,7 +66,7 @@ class Maintenance:
         self._state = state
         self._lookout = lookout
         self._sweep = Sweep()
-        self._parking = Parking()
+        self._demotion = Demotion()
         rescue_every = min(max(lease_seconds() / 6, 0.2), 5.0)
         self._chores = [
             Chore("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
@@ -103,7 +103,7 @@ class Maintenance:
         """
         for chore in self._chores:
             chore.do()
-        park()
+        demote()
         sweep()
 
     def _loop(self) -> None:
@@ -144,7 +144,7 @@ class Maintenance:
 
     def _park(self) -> None:
         until = time.monotonic() + PASS_SECONDS
-        while self._parking.step() and time.monotonic() < until:
+        while self._demotion.step() and time.monotonic() < until:
             pass
 
     def _expire(self) -> None:

@@ -149,7 +149,7 @@ def admissions(work: Callable[[], object]) -> list[str]:
     with CaptureQueriesContext(connection) as queries:
         work()
     looks = [query["sql"] for query in queries if "jobs_jobqueue q" in query["sql"]]
-    assert any("RECURSIVE walk" in look for look in looks)
+    assert any("RECURSIVE waiting_group" in look for look in looks)
     return [look for look in looks if look.lstrip().startswith(("SELECT", "WITH"))]
 
 
@@ -207,7 +207,7 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_strand(crow
 def test_every_look_of_an_admission_goes_by_an_index(crowd, way):
     for look in admissions(way(crowd)):
         details = [row[-1] for row in table_rows(f"EXPLAIN QUERY PLAN {look}")]
-        of_jobs = [text for text in details if {"q", "n", "h"} & set(text.split()[1:2])]
+        of_jobs = [text for text in details if {"q", "n", "c"} & set(text.split()[1:2])]
         assert of_jobs
         assert all(text.startswith("SEARCH") for text in of_jobs), details
         assert not [text for text in details if "TEMP B-TREE" in text], details

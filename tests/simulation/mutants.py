@@ -132,7 +132,7 @@ MUTANTS: dict[str, Fault] = {
     "claim without an answer forgotten": Returns(worker, "release_lost", []),
     "lock slot kept on settle": Without(settle, "free_job_locks"),
     "lock slot kept on rescue": Without(rescue, "free_job_locks"),
-    "one slot too many": Rewrite(candidates, "h.lock_limit", "1 + h.lock_limit"),
+    "one slot too many": Rewrite(candidates, "c.lock_limit", "1 + c.lock_limit"),
     "one more under the cap": one_more_under_the_cap,
     "nobody sweeps": Returns(admission.Sweep, "step", 0),
     "claimed before its time": claim_early,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobs.engine.admission import sweep
 from jobs.engine.claim import Claim
-from jobs.engine.demotion import park
+from jobs.engine.demotion import demote
 from jobs.engine.outcomes import Completed, Failure, Outcome, Retry
 from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.models import CircuitBreaker
@@ -24,7 +24,7 @@ def fails_with(fingerprint: str) -> Outcome:
 
 def chores() -> None:
     """Do what every worker does now and then."""
-    park()
+    demote()
     send_probes()
     drop_idle_breakers()
     sweep()

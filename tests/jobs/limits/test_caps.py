@@ -11,7 +11,7 @@ import pytest
 from jobs.engine import candidates, dialects
 from jobs.engine.admission import admit, sweep
 from jobs.engine.database_time import database_now
-from jobs.engine.demotion import park
+from jobs.engine.demotion import demote
 from jobs.engine.outcomes import Completed, Retry
 from jobs.engine.release import release
 from jobs.engine.released_capacity import ReleasedCapacity
@@ -51,7 +51,7 @@ def test_what_was_ready_before_the_cap_is_held_too(firm, add):
     ids = [add() for _ in range(3)]
     cap(firm, 1)
     assert take() == []
-    park()
+    demote()
     assert running() == ids[:1]
 
 
@@ -78,7 +78,7 @@ def test_a_lower_cap_takes_back_what_has_not_started(firm, add):
     ids = [add() for _ in range(4)]
     sweep()
     cap(firm, 1)
-    park()
+    demote()
     assert [row(job_id).ready for job_id in ids] == [True, False, False, False]
     assert running() == ids[:1]
 
@@ -98,7 +98,7 @@ def test_what_passed_one_cap_does_not_pass_the_next_by_it(firm, add):
 def test_a_cap_of_zero_stops_the_firm(firm, add):
     job_id = add()
     cap(firm, 0)
-    park()
+    demote()
     assert running() == []
     cap(firm, 1)
     assert running() == [job_id]
@@ -166,7 +166,7 @@ def test_room_comes_back_however_an_attempt_ends(firm, add, end, monkeypatch):
 
 def test_many_strands_of_a_firm_all_get_their_turn(firm, add, monkeypatch):
     """Freed room goes on from the strand that freed it, so none behind the look is forgotten."""
-    monkeypatch.setattr(candidates, "NEAR_STRANDS", 3)
+    monkeypatch.setattr(candidates, "RELEASED_GROUPS", 3)
     cap(firm, 1)
     ids = {add("test.locked", f"key-{number:02}") for number in range(12)}
     sweep()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.claim import Claim
 from jobs.engine.database_time import database_now
-from jobs.engine.demotion import Parking, park
+from jobs.engine.demotion import Demotion, demote
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Released, Retry
 from jobs.engine.transactions import in_transaction, run
@@ -71,7 +71,7 @@ class History:
         self.firm_ids = firm_ids
         self.now = database_now()
         self.held: list[Claim] = []
-        self.sweep, self.parking = Sweep(), Parking()
+        self.sweep, self.demotion = Sweep(), Demotion()
         self.starts: dict[tuple[int, str], list[datetime]] = defaultdict(list)
 
     def do(self, name: str, *arguments: Any) -> None:
@@ -89,11 +89,11 @@ class History:
         self.now += timedelta(seconds=seconds)
 
     def _take_a_step(self) -> None:
-        self.parking.step()
+        self.demotion.step()
         self.sweep.step()
 
     def _keep_house(self) -> None:
-        park()
+        demote()
         sweep()
 
     def _claim(self, limit: int) -> None:
@@ -124,8 +124,8 @@ class History:
 
     def _cap(self, firm: int, most: int | None) -> None:
         Firm.objects.filter(pk=self.firm_ids[firm]).update(running_cap=most)
-        # A lower cap reaches what was let through before when that is parked.
-        park()
+        # A lower cap reaches what was let through before when that is demoted.
+        demote()
 
     def _activate(self, firm: int, active: bool) -> None:
         Firm.objects.filter(pk=self.firm_ids[firm]).update(active=active)

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.engine.admission import sweep
 from jobs.engine.database_time import database_now
-from jobs.engine.demotion import park
+from jobs.engine.demotion import demote
 from jobs.engine.outcomes import Released, Retry, Snoozed
 from jobs.errors import LimitInvalid, ReasonMissing, UnknownJob, WrongState
 from jobs.models import Pause
@@ -55,7 +55,7 @@ def test_a_pause_stops_what_it_means_and_nothing_else(firm, other_firm, add, wha
     running = {ids[name] for name in ids if name not in stopped}
 
     assert taken() == running
-    park()
+    demote()
     assert {job_id for name, job_id in ids.items() if row(job_id).waiting} == {
         ids[name] for name in stopped
     }
@@ -103,7 +103,7 @@ def test_a_parked_job_gives_its_slot_to_one_that_may_run(add):
     other = add("test.work", lock_key="key")
     assert [lock.holder_id for lock in locks()] == [f"job:{paused_one}"]
     paused = pause(job_type="test.locked", reason="stop")
-    park()
+    demote()
     assert taken() == {other}
     resume(paused)
     assert taken() == set()
@@ -116,7 +116,7 @@ def test_deactivating_a_firm_parks_its_jobs_and_reactivating_resumes_them(firm, 
     Firm.objects.filter(pk=firm.pk).update(active=False)
     after = add()
     assert taken() == {theirs}
-    park()
+    demote()
     assert row(before).waiting
     assert row(after).waiting
     Firm.objects.filter(pk=firm.pk).update(active=True)

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.engine.admission import admit, sweep
 from jobs.engine.database_time import database_now
-from jobs.engine.demotion import park
+from jobs.engine.demotion import demote
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.lease import mark_processing
 from jobs.engine.outcomes import Completed
@@ -108,7 +108,7 @@ def test_what_was_ready_before_the_limit_is_held_too(add, now):
     set_rate_limit("test.work", 2, 60)
     with stopped_at(now):
         assert take(100) == []
-        park()
+        demote()
     assert starts(now, 0) == 2
 
 

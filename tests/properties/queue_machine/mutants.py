@@ -72,7 +72,7 @@ MUTANTS: dict[str, Fault] = {
     ),
     "lock slot kept on settle": Without(settle, "free_job_locks"),
     "lock slot kept on rescue": Without(rescue, "free_job_locks"),
-    "one slot too many": Rewrite(candidates, "h.lock_limit", "1 + h.lock_limit"),
+    "one slot too many": Rewrite(candidates, "c.lock_limit", "1 + c.lock_limit"),
     "cancel request lost on retry": Rewrite(
         settle, "AND j.cancel_requested_at IS NOT NULL", "AND j.cancel_requested_at IS NULL"
     ),
