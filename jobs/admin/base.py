@@ -19,10 +19,8 @@ from jobs.engine.masks import Mask, mask_secrets, mask_values
 from jobs.queries.durations import since_in_words
 from jobs.queries.serializers import iso
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
-from tenants.admin.base import ReadOnlyAdmin, access_in
+from tenants.admin.base import access_in
 from tenants.models import Role
-
-__all__ = ["QueueAdmin", "ReadOnlyAdmin"]
 
 # Unfold's label variants; a status without one is drawn in grey.
 STATUS_LABELS: dict[str, str] = {
@@ -70,12 +68,6 @@ class Fact:
     value: object
     href: str = ""
     is_code: bool = False
-
-
-class QueueAdmin(ReadOnlyAdmin):
-    """A list of firm-owned queue rows."""
-
-    list_select_related: tuple[str, ...] = ("firm",)
 
 
 def short_id(value: object) -> str:

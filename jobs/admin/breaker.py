@@ -8,20 +8,54 @@ from django.utils.html import format_html
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.breaker_acts import CloseBreaker, OpenBreaker
-from jobs.admin.filters import BreakerStateFilter, FirmFilter, JobTypeFilter
+from jobs.admin.filters import BreakerStateFilter, JobTypeFilter
+from jobs.admin.operations import QueueOperation
 from jobs.models import CircuitBreaker
+from jobs.operations import breakers
 from jobs.states import BreakerState
-from tenants.admin.acts import ActingAdmin
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
 
 STATE_LABELS = {"closed": "default", "open": "danger", "half open": "warning"}
 
 
+def _seen(breaker: CircuitBreaker) -> str:
+    return f"{breaker.state} {breaker.opened_at}"
+
+
 @admin.register(CircuitBreaker)
-class BreakerAdmin(ActingAdmin):
+class BreakerAdmin(TenantOperationsAdmin):
     """Which types fail for which firm, and when they are tried again."""
 
-    acts = (CloseBreaker(), OpenBreaker())
+    operations = (
+        QueueOperation(
+            name="close",
+            label="Close",
+            icon="play_arrow",
+            variant="primary",
+            effect="The jobs it held back run in their turn. Should they fail again, it opens "
+            "again.",
+            seen=_seen,
+            perform=lambda breaker, answers, by: breakers.close_breaker(
+                breaker, answers["reason"], by=by
+            ),
+            report=lambda breaker: f"{breaker.job_type} runs again for {breaker.firm.name}.",
+        ),
+        QueueOperation(
+            name="open",
+            label="Open",
+            icon="block",
+            variant="danger",
+            effect="The type's jobs of this firm wait and use no attempts. After the cooldown one "
+            "is tried: when it completes, the others follow.",
+            seen=_seen,
+            perform=lambda breaker, answers, by: breakers.open_breaker(
+                breaker.job_type, breaker.firm, answers["reason"], by=by
+            ),
+            report=lambda breaker: f"{breaker.job_type} waits for {breaker.firm.name}.",
+        ),
+    )
+    returns_to_list = True
     list_select_related = ("firm",)
     list_display = ("job_type", "firm", "shown_state", "failed", "trips", "opened", "next_try")
     list_filter = (BreakerStateFilter, JobTypeFilter, FirmFilter)
@@ -31,10 +65,6 @@ class BreakerAdmin(ActingAdmin):
         *("opened_at", "next_try", "probe"),
     )
     readonly_fields = ("shown_state", "failed", "next_try", "probe")
-
-    def after_act(self, row: CircuitBreaker) -> str:
-        """Return to the list."""
-        return reverse("admin:jobs_circuitbreaker_changelist")
 
     @display(description="State", label=STATE_LABELS)
     def shown_state(self, breaker: CircuitBreaker) -> str:

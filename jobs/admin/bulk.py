@@ -1,4 +1,4 @@
-"""The same act on many selected rows: a page that lists them, then a report of what came of each."""
+"""The same operation on many selected rows: a page that lists them, then a report."""
 
 from __future__ import annotations
 
@@ -17,38 +17,24 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 
-from tenants.access import Access
-from tenants.admin.acts import Act, ActingAdmin, ActRefused, Answers, perform
-from tenants.admin.base import access_in, may_somewhere, sees_several_firms
+from interfaces.admin.operations import Answers, Operation, OperationRefused
+from tenants.admin.base import TenantOperationsAdmin, sees_several_firms
 
 MAX_ROWS = 1000
 ROWS_LISTED = 50
 ROWS_FETCHED = 500
-REFUSALS_TOLD = 3
+REFUSALS_SHOWN = 3
 
 CHANGED_MEANWHILE = "changed after you opened the page. Look again."
 
 BulkAction = tuple[Callable[..., HttpResponse], str, str]
 
 
-@dataclass(frozen=True)
-class Order:
-    """What the page sent: the act, the answers, and what it had shown of each row."""
-
-    act: Act
-    answers: Answers
-    seen: Mapping[str, str]
-
-    def rests_on(self, row: Any) -> bool:
-        """Say whether the row still is as the page showed it."""
-        return self.seen.get(str(row.pk)) == self.act.seen(row)
-
-
 @dataclass
 class Report:
-    """What came of the rows."""
+    """How many rows were done, and why the others were not."""
 
     done: int = 0
     missing: int = 0
@@ -57,7 +43,7 @@ class Report:
     refused: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
-        """Say what was not done, and why."""
+        """Say how many rows were not done, and why."""
         for obstacle, count in self.obstacles.most_common():
             yield f"{count:,} left alone: {obstacle}"
         if self.not_allowed:
@@ -65,63 +51,67 @@ class Report:
         if self.missing:
             yield f"{self.missing:,} no longer there."
         if self.refused:
-            told = " ".join(self.refused[:REFUSALS_TOLD])
-            yield f"{len(self.refused):,} refused: {told}"
+            shown = " ".join(self.refused[:REFUSALS_SHOWN])
+            yield f"{len(self.refused):,} refused: {shown}"
 
 
-class BulkActingAdmin(ActingAdmin):
-    """Lists whose selected rows can be acted on together; page, then POST, as for one row."""
+class BulkOperationsAdmin(TenantOperationsAdmin):
+    """Lists with operations on the selected rows: a page that asks, then a POST, as for one row."""
 
-    bulk_acts: tuple[Act, ...] = ()
+    bulk_operations: tuple[Operation, ...] = ()
     list_select_related: tuple[str, ...] = ("firm",)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add an address for each act on many."""
+        """Add the bulk operations' pages."""
         own = [
             path(
-                f"bulk/{act.name}/",
-                self.admin_site.admin_view(partial(self.bulk_view, act=act)),
-                name=self._url_name(f"bulk_{act.name}"),
+                f"bulk/{operation.name}/",
+                self.admin_site.admin_view(partial(self.bulk_view, operation=operation)),
+                name=self.url_name(f"bulk_{operation.name}"),
             )
-            for act in self.bulk_acts
+            for operation in self.bulk_operations
         ]
         return [*own, *super().get_urls()]
 
     def get_actions(self, request: HttpRequest) -> dict[str, BulkAction]:
         """Offer what the user may do in at least one firm."""
         return {
-            act.name: (partial(_ask, act=act), act.name, f"{act.label} selected")
-            for act in self.bulk_acts
-            if may_somewhere(request, act.needed)
+            operation.name: (
+                partial(_ask, operation=operation),
+                operation.name,
+                f"{operation.label} selected",
+            )
+            for operation in self.bulk_operations
+            if self.may(request, operation)
         }
 
-    def bulk_view(self, request: HttpRequest, *, act: Act) -> HttpResponse:
-        """Act on the rows that the page listed, and report; GET leads back to the list."""
-        back = reverse(f"admin:{self._url_name('changelist')}")
+    def bulk_view(self, request: HttpRequest, *, operation: Operation) -> HttpResponse:
+        """Perform the operation on the rows that the page listed; GET leads back to the list."""
+        back = self.address("changelist")
         if request.method != "POST":
             return HttpResponseRedirect(back)
-        if not may_somewhere(request, act.needed):
+        if not self.may(request, operation):
             raise PermissionDenied
         ids = _ids(request.POST.get("ids", ""))
-        form = act.bulk_form_class(request.POST)
+        form = operation.bulk_form(request.POST, request=request)
         if not ids or len(ids) > MAX_ROWS:
             messages.error(request, f"Select from 1 to {MAX_ROWS:,} rows; nothing was done.")
             return HttpResponseRedirect(back)
         if not form.is_valid():
-            return self.bulk_page(request, act, ids, form, HTTPStatus.BAD_REQUEST)
-        order = Order(act, form.cleaned_data, _seen(request.POST.get("seen", "")))
-        report = self._act_on_all(request, order, ids)
+            return self.bulk_page(request, operation, ids, form, HTTPStatus.BAD_REQUEST)
+        seen = _seen(request.POST.get("seen", ""))
+        report = self._run_on_all(request, operation, ids, form.cleaned_data, seen)
         if report.missing == len(ids):
             raise Http404("none of these rows is there")
         level = messages.SUCCESS if report.done == len(ids) else messages.WARNING
-        summary = f"{report.done:,} of {len(ids):,} {act.done}."
+        summary = f"{report.done:,} of {len(ids):,} {operation.done}."
         messages.add_message(request, level, " ".join([summary, *report.lines()]))
         return HttpResponseRedirect(back)
 
     def bulk_page(
         self,
         request: HttpRequest,
-        act: Act,
+        operation: Operation,
         ids: Sequence[UUID],
         form: forms.Form,
         status: HTTPStatus = HTTPStatus.OK,
@@ -132,21 +122,21 @@ class BulkActingAdmin(ActingAdmin):
         listed = rows[:ROWS_LISTED]
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{act.label} {len(chosen):,}",
+            "title": f"{operation.label} {len(chosen):,}",
             "opts": self.model._meta,
-            "act": act,
-            "action": reverse(f"admin:{self._url_name(f'bulk_{act.name}')}"),
-            "text": act.consequence(None),
+            "operation": operation,
+            "action": self.address(f"bulk_{operation.name}"),
+            "text": operation.effect_on(None),
             "ids": " ".join(map(str, chosen)),
-            "seen": json.dumps({str(row.pk): act.seen(row) for row in rows}),
+            "seen": json.dumps({str(row.pk): operation.seen(row) for row in rows}),
             "count": len(chosen),
-            "lines": [(self._line(row), act.obstacle(row)) for row in listed],
+            "lines": [(self._line(row), operation.obstacle(row)) for row in listed],
             "unlisted": max(0, len(chosen) - ROWS_LISTED),
             "more_match": len(ids) > MAX_ROWS,
             "form": form,
-            "back": reverse(f"admin:{self._url_name('changelist')}"),
+            "back": self.address("changelist"),
         }
-        return TemplateResponse(request, "admin/bulk_act.html", context, status=status)
+        return TemplateResponse(request, "admin/bulk_operation.html", context, status=status)
 
     def _line(self, row: Any) -> str:
         firm = f"{row.firm.name}: " if sees_several_firms() else ""
@@ -157,41 +147,45 @@ class BulkActingAdmin(ActingAdmin):
         rows = rows.select_related(*self.list_select_related)
         return rows.filter(pk__in=ids).order_by("pk")
 
-    def _act_on_all(self, request: HttpRequest, order: Order, ids: Sequence[UUID]) -> Report:
-        report, access = Report(), access_in(request)
-        # In one order whoever asks: two of them with rows in common wait, and do not deadlock.
+    def _run_on_all(
+        self,
+        request: HttpRequest,
+        operation: Operation,
+        ids: Sequence[UUID],
+        answers: Answers,
+        seen: Mapping[str, str],
+    ) -> Report:
+        report, actor = Report(missing=len(ids)), self.actor(request)
+        for row in self._locked_rows(request, ids):
+            report.missing -= 1
+            if not self.may(request, operation, row):
+                report.not_allowed += 1
+            elif obstacle := operation.obstacle(row):
+                report.obstacles[obstacle] += 1
+            elif seen.get(str(row.pk)) != operation.seen(row):
+                report.obstacles[CHANGED_MEANWHILE] += 1
+            else:
+                try:
+                    operation.run(row, answers, actor)
+                    report.done += 1
+                except OperationRefused as refusal:
+                    report.refused.append(str(refusal))
+        return report
+
+    def _locked_rows(self, request: HttpRequest, ids: Sequence[UUID]) -> Iterator[Any]:
+        # Everybody locks in the order of the ids: two requests with rows in common do not deadlock.
         ids = sorted(ids)
         for start in range(0, len(ids), ROWS_FETCHED):
             batch = ids[start : start + ROWS_FETCHED]
-            rows = list(self._rows(request, batch).select_for_update(of=("self",)))
-            report.missing += len(batch) - len(rows)
-            for row in rows:
-                self._act_on_one(request, access, order, row, report)
-        return report
-
-    def _act_on_one(
-        self, request: HttpRequest, access: Access, order: Order, row: Any, report: Report
-    ) -> None:
-        if not order.act.allowed(access, row):
-            report.not_allowed += 1
-        elif obstacle := order.act.obstacle(row):
-            report.obstacles[obstacle] += 1
-        elif not order.rests_on(row):
-            report.obstacles[CHANGED_MEANWHILE] += 1
-        else:
-            try:
-                perform(order.act, row, order.answers, request)
-                report.done += 1
-            except ActRefused as refusal:
-                report.refused.append(str(refusal))
+            yield from list(self._rows(request, batch).select_for_update(of=("self",)))
 
 
 def _ask(
-    admin: BulkActingAdmin, request: HttpRequest, rows: QuerySet[Any], *, act: Act
+    admin: BulkOperationsAdmin, request: HttpRequest, rows: QuerySet[Any], *, operation: Operation
 ) -> HttpResponse:
     """Show the page for the selected rows; one more than allowed tells that there are more."""
     ids = list(rows.values_list("pk", flat=True)[: MAX_ROWS + 1])
-    return admin.bulk_page(request, act, ids, act.bulk_form_class())
+    return admin.bulk_page(request, operation, ids, operation.bulk_form(request=request))
 
 
 def _ids(text: str) -> list[UUID]:

@@ -22,12 +22,11 @@ from jobs.admin.base import (
     pretty_json,
     short_id,
 )
-from jobs.admin.bulk import BulkActingAdmin
-from jobs.admin.dead_letter_acts import Discard, Escalate, Reprocess
+from jobs.admin.bulk import BulkOperationsAdmin
+from jobs.admin.dead_letter_operations import DISCARD, ESCALATE, REPROCESS
 from jobs.admin.filters import (
     DeadCategoryFilter,
     DeadTypeFilter,
-    FirmFilter,
     MovedFilter,
     ReasonFilter,
     ResolutionFilter,
@@ -35,16 +34,17 @@ from jobs.admin.filters import (
 from jobs.models import DeadLetterQueue
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.lists import CARRIED_BY_JOB
+from tenants.admin.filters import FirmFilter
 
 SAME_FAILURE_SHOWN = 10
 
 
 @admin.register(DeadLetterQueue)
-class DeadLetterAdmin(BulkActingAdmin):
+class DeadLetterAdmin(BulkOperationsAdmin):
     """Jobs that wait for a decision, and those that were decided about."""
 
-    acts = (Reprocess(), Escalate(), Discard())
-    bulk_acts = (Reprocess(), Discard())
+    operations = (REPROCESS, ESCALATE, DISCARD)
+    bulk_operations = (REPROCESS, DISCARD)
     change_form_template = "admin/jobs/deadletterqueue/page.html"
     list_display = ("dead_letter", "cause", "decision", "firm", "moved", "failure")
     list_select_related = ("firm", "original_job")

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from unfold.decorators import display
 
+from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import (
     STATUS_LABELS,
     Fact,
@@ -23,31 +24,85 @@ from jobs.admin.base import (
     pretty_json,
     short_id,
 )
-from jobs.admin.bulk import BulkActingAdmin
-from jobs.admin.filters import (
-    CategoryFilter,
-    CreatedFilter,
-    FirmFilter,
-    JobTypeFilter,
-    StatusFilter,
-)
-from jobs.admin.job_acts import CancelJob, RetryJob
+from jobs.admin.bulk import BulkOperationsAdmin
+from jobs.admin.filters import CategoryFilter, CreatedFilter, JobTypeFilter, StatusFilter
+from jobs.admin.operations import QueueOperation
 from jobs.admin.timeline import headline, timeline
 from jobs.engine.database_time import database_now
 from jobs.models import JobQueue
+from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.filters import search_jobs
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import CARRIED
-from jobs.states import Priority
+from jobs.states import IN_FLIGHT, RETRYABLE, Priority, Status
+from tenants.admin.filters import FirmFilter
+
+
+def _not_retryable(job: JobQueue) -> str:
+    if job.status in RETRYABLE:
+        return ""
+    return f"The job is {job.status}; only a dead, failed or canceled one can be retried."
+
+
+def _not_cancelable(job: JobQueue) -> str:
+    if job.status == Status.PENDING:
+        return ""
+    if job.status not in IN_FLIGHT:
+        return f"The job is over: it is {job.status}."
+    if job.cancel_requested_at is None:
+        return ""
+    return "The job was asked to stop before; it stops at its next checkpoint."
+
+
+def _cancel_effect(job: JobQueue) -> str:
+    if job.status in IN_FLIGHT:
+        return "It runs: its handler is asked to stop at its next checkpoint."
+    return "It has not started: it is canceled at once. It can be retried later."
+
+
+def _cancel_report(job: JobQueue) -> str:
+    if job.status == Status.CANCELED:
+        return f"{job.job_type} is canceled."
+    return f"{job.job_type} was asked to stop."
+
+
+RETRY = QueueOperation(
+    name="retry",
+    label="Retry",
+    done="retried",
+    icon="replay",
+    variant="primary",
+    form=OptionalReasonForm,
+    bulk_form=OptionalReasonForm,
+    effect="It goes round again with its payload as it is, and its attempts start over. "
+    "An open dead letter of it closes as reprocessed.",
+    obstacle=_not_retryable,
+    # The series changes with a retry: the job may have failed again since.
+    seen=lambda job: f"{job.series} {job.status}",
+    perform=lambda job, answers, by: jobs.retry(job, by=by, reason=answers["reason"]),
+    report=lambda job: f"{job.job_type} is {job.status} again (series {job.series}).",
+)
+CANCEL = QueueOperation(
+    name="cancel",
+    label="Cancel job",
+    icon="block",
+    form=OptionalReasonForm,
+    effect=_cancel_effect,
+    obstacle=_not_cancelable,
+    # A job in flight is asked to stop, the others are canceled at once.
+    seen=lambda job: f"{job.series} {'running' if job.status in IN_FLIGHT else job.status}",
+    perform=lambda job, answers, by: jobs.cancel(job, by=by, reason=answers["reason"]),
+    report=_cancel_report,
+)
 
 
 @admin.register(JobQueue)
-class JobAdmin(BulkActingAdmin):
+class JobAdmin(BulkOperationsAdmin):
     """Every job there is, newest first."""
 
-    acts = (RetryJob(), CancelJob())
-    bulk_acts = (RetryJob(),)
+    operations = (RETRY, CANCEL)
+    bulk_operations = (RETRY,)
     change_form_template = "admin/jobs/jobqueue/page.html"
     list_display = ("job", "state", "firm", "created", "waited", "tries", "error")
     list_filter = (StatusFilter, CategoryFilter, JobTypeFilter, FirmFilter, CreatedFilter)
@@ -61,11 +116,11 @@ class JobAdmin(BulkActingAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         """Leave the large columns in the database where only the list is asked for."""
-        jobs: QuerySet[JobQueue] = super().get_queryset(request)
+        rows: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
-            return jobs.defer(*CARRIED)
-        return jobs.select_related("firm", "user")
+            return rows.defer(*CARRIED)
+        return rows.select_related("firm", "user")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

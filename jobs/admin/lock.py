@@ -12,19 +12,36 @@ from django.utils.html import format_html
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.filters import FirmFilter
-from jobs.admin.lock_acts import ForceRelease
+from jobs.admin.operations import QueueOperation
 from jobs.engine.database_time import database_now
 from jobs.models import ConcurrencyLock
 from jobs.models.lock import JOB_HOLDER, held_at
-from tenants.admin.acts import ActingAdmin
+from jobs.operations import locks
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+from tenants.models import Role
 
 
 @admin.register(ConcurrencyLock)
-class LockAdmin(ActingAdmin):
+class LockAdmin(TenantOperationsAdmin):
     """Who holds which lock, since when."""
 
-    acts = (ForceRelease(),)
+    operations = (
+        QueueOperation(
+            name="release",
+            label="Release by force",
+            icon="lock_open",
+            variant="danger",
+            role=Role.ADMIN,
+            effect="The lock is free at once, and its holder is not told: it may still be at "
+            "work. The lock of a job in flight stays; cancel the job instead.",
+            # Another holder would have another token.
+            seen=lambda lock: str(lock.fencing_token),
+            perform=lambda lock, answers, by: locks.force_release(lock, answers["reason"], by=by),
+            report=lambda lock: f"{lock.lock_key} is free.",
+        ),
+    )
+    returns_to_list = True
     list_select_related = ("firm",)
     list_display = ("lock_key", "slot", "firm", "holder", "held", "expires", "fencing_token")
     list_filter = (FirmFilter,)
@@ -45,10 +62,6 @@ class LockAdmin(ActingAdmin):
         """Find by the key; it may hold spaces, so the term is taken as it is."""
         term = search_term.strip()
         return (queryset.filter(lock_key__startswith=term) if term else queryset), False
-
-    def after_act(self, row: ConcurrencyLock) -> str:
-        """Return to the list: the lock is gone."""
-        return reverse("admin:jobs_concurrencylock_changelist")
 
     @display(description="Holder")
     def holder(self, lock: ConcurrencyLock) -> str:

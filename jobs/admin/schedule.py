@@ -12,26 +12,25 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import Fact, age, exact, known, payload_mask, pretty_json
-from jobs.admin.filters import FirmFilter
-from jobs.admin.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
-from jobs.admin.schedule_forms import ChangeSchedule, NewSchedule
+from jobs.admin.schedule_operations import CHANGE, NEW, PAUSE, RESUME, RUN
 from jobs.models import Schedule
 from jobs.queries.schedule_serializers import next_runs, timetable_in_words
 from jobs.registry import find
 from jobs.schedules.cron import TimetableInvalid, timetable_of
 from jobs.states import Priority, ScheduleTarget
-from tenants.admin.list_acts import ListActingAdmin
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
 
 STATE_LABELS = {"runs": "success", "paused": "default", "fails": "danger"}
 UNREADABLE = "its timetable cannot be read"
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ListActingAdmin):
+class ScheduleAdmin(TenantOperationsAdmin):
     """What runs again and again."""
 
-    acts = (RunSchedule(), PauseSchedule(), ResumeSchedule(), ChangeSchedule())
-    list_acts = (NewSchedule(),)
+    operations = (RUN, PAUSE, RESUME, CHANGE)
+    list_operations = (NEW,)
     change_form_template = "admin/jobs/schedule/page.html"
     list_select_related = ("firm",)
     list_display = ("title", "state", "firm", "reaches", "runs", "next_run", "last_run")

@@ -17,7 +17,7 @@ from jobs.admin.base import age
 from jobs.models import Worker
 from jobs.queries.lists import running_jobs
 from jobs.states import WorkerState
-from tenants.admin.base import ReadOnlyAdmin, sees_all_firms
+from tenants.admin.base import TenantAdmin, sees_all_firms
 
 STATE_LABELS = {
     WorkerState.LIVE: "success",
@@ -27,7 +27,7 @@ STATE_LABELS = {
 
 
 @admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
+class WorkerAdmin(TenantAdmin):
     """Worker processes and their leases."""
 
     list_display = ("name", "state", "serves", "load", "memory", "version", "heartbeat", "since")

@@ -6,10 +6,10 @@ from django.contrib import admin
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.filters import ActiveFilter, FirmFilter
 from mail.admin.base import SYNC_STATUS_LABELS, MailAdmin
 from mail.admin.filters import SyncStatusFilter
 from mail.models import MailAccount
+from tenants.admin.filters import ActiveFilter, FirmFilter
 
 
 @admin.register(MailAccount)

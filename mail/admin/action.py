@@ -7,7 +7,6 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.filters import FirmFilter
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     MailAdmin,
@@ -19,6 +18,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import ActionStatusFilter, ActionTypeFilter, CreatedFilter
 from mail.models import Action
+from tenants.admin.filters import FirmFilter
 
 
 @admin.register(Action)

@@ -8,9 +8,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs.admin.base import QueueAdmin, job_url, pretty_json
+from jobs.admin.base import job_url, pretty_json
 from mail.llm.base import Category
 from mail.models import ActionStatus, Decision, Message, SyncStatus, ThreadStatus
+from tenants.admin.base import TenantAdmin
 
 # Unfold's label variants.
 CATEGORY_LABELS: dict[str, str] = {
@@ -45,8 +46,10 @@ SYNC_STATUS_LABELS: dict[str, str] = {
 SUBJECT_LENGTH = 80
 
 
-class MailAdmin(QueueAdmin):
-    """A list of a firm's mail rows; names the firm where there can be several."""
+class MailAdmin(TenantAdmin):
+    """A list of a firm's mail rows."""
+
+    list_select_related: tuple[str, ...] = ("firm",)
 
 
 def subject_line(subject: str) -> str:

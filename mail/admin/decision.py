@@ -7,7 +7,6 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.filters import FirmFilter
 from mail.admin.base import (
     CATEGORY_LABELS,
     MailAdmin,
@@ -18,6 +17,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import CategoryFilter, CreatedFilter, SourceFilter
 from mail.models import Decision
+from tenants.admin.filters import FirmFilter
 
 
 @admin.register(Decision)

@@ -7,10 +7,10 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import age
-from jobs.admin.filters import FirmFilter
 from mail.admin.base import MailAdmin, json_block, message_link, subject_line
 from mail.admin.filters import CreatedFilter, EventTypeFilter
 from mail.models import MailEvent
+from tenants.admin.filters import FirmFilter
 
 
 @admin.register(MailEvent)

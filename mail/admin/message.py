@@ -11,7 +11,6 @@ from django.template.defaultfilters import filesizeformat
 from unfold.decorators import display
 
 from jobs.admin.base import Fact, age, exact, known
-from jobs.admin.filters import FirmFilter
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     CATEGORY_LABELS,
@@ -20,6 +19,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
 from mail.models import MailLabel, Message
+from tenants.admin.filters import FirmFilter
 
 # Whole mails; a list needs none of it.
 LARGE_COLUMNS = ("text", "html", "hidden_text", "headers", "snippet")

@@ -8,7 +8,6 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import age, exact
-from jobs.admin.filters import FirmFilter
 from mail.admin.base import (
     CATEGORY_LABELS,
     THREAD_STATUS_LABELS,
@@ -19,6 +18,7 @@ from mail.admin.base import (
 from mail.admin.filters import LastMessageFilter, ThreadCategoryFilter, ThreadStatusFilter
 from mail.models import MailThread
 from mail.services.threads import newest_first
+from tenants.admin.filters import FirmFilter
 
 MESSAGES_SHOWN = 100
 

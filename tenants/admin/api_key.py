@@ -1,4 +1,4 @@
-"""API keys in the admin: who has one, and withdrawing it. What a key is made of is not shown."""
+"""API keys in the admin: to read, and to revoke. Neither secret nor hash is shown."""
 
 from __future__ import annotations
 
@@ -6,52 +6,39 @@ from django.contrib import admin
 from django.utils import timezone
 from unfold.decorators import display
 
-from tenants.admin.acts import Act, ActingAdmin, ActRefused, Answers
+from interfaces.admin.operations import Answers, Operation, OperationRefused
+from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import RoleFilter
 from tenants.api import keys
 from tenants.audit import Actor
 from tenants.models import ApiKey, Role
 
 STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "default"}
+REVOKED_ALREADY = "This key was revoked already."
 
 
-class RevokeKey(Act):
-    """Withdraws a key."""
-
-    name = "revoke"
-    label = "Revoke"
-    done = "revoked"
-    icon = "key_off"
-    variant = "danger"
-    needed = Role.ADMIN
-
-    def obstacle(self, row: ApiKey) -> str:
-        """Allow once."""
-        return "This key was revoked already." if row.revoked_at else ""
-
-    def consequence(self, row: ApiKey | None) -> str:
-        """Say that it is for good."""
-        return "Whoever uses the key is refused from now on. It cannot be made valid again."
-
-    def seen(self, row: ApiKey) -> str:
-        """Rest on the key's being valid, which `obstacle` asks."""
-        return ""
-
-    def perform(self, row: ApiKey, answers: Answers, by: Actor) -> None:
-        """Revoke the key."""
-        if not keys.revoke(row.prefix, by=by, reason=answers["reason"]):
-            raise ActRefused("This key was revoked already.")
-
-    def told(self, row: ApiKey) -> str:
-        """Say that it is withdrawn."""
-        return f"Revoked {row.prefix}."
+def _revoke(key: ApiKey, answers: Answers, by: Actor) -> None:
+    if not keys.revoke(key.prefix, by=by, reason=answers["reason"]):
+        raise OperationRefused(REVOKED_ALREADY)
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ActingAdmin):
+class ApiKeyAdmin(TenantOperationsAdmin):
     """The keys to the firms in scope."""
 
-    acts = (RevokeKey(),)
+    operations = (
+        Operation(
+            name="revoke",
+            label="Revoke",
+            icon="key_off",
+            variant="danger",
+            role=Role.ADMIN,
+            effect="Whoever uses the key is refused from now on. It cannot be made valid again.",
+            obstacle=lambda key: REVOKED_ALREADY if key.revoked_at else "",
+            perform=_revoke,
+            report=lambda key: f"Revoked {key.prefix}.",
+        ),
+    )
     list_display = ("prefix", "user", "firm", "role", "state", "expires_at", "last_used_at")
     list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")

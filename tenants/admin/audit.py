@@ -8,44 +8,26 @@ from typing import Any, get_args
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from interfaces.admin.filters import SpanFilter, field_filter
 from interfaces.stored_json import presentable
-from tenants.admin.base import ReadOnlyAdmin, access_in, may_somewhere
-from tenants.admin.filters import SPANS, Choices, FieldFilter, FirmFilter, SpanFilter
+from tenants.admin.base import TenantAdmin, access_in, may_somewhere
+from tenants.admin.filters import FirmFilter
 from tenants.audit import Door
 from tenants.models import AuditEntry, Role
 
-
-class DoorFilter(FieldFilter):
-    """Acts through one door."""
-
-    title = "door"
-    parameter_name = "door"
-    field = "door"
-
-    def offered(self) -> Choices:
-        """Offer every door."""
-        return [(door, door) for door in get_args(Door)]
-
-
-class DoneFilter(SpanFilter):
-    """Acts of the last hours or days."""
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Keep what was done within the span."""
-        return rows.filter(created_at__gte=timezone.now() - SPANS[value])
+DoorFilter = field_filter("door", [(door, door) for door in get_args(Door)])
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnlyAdmin):
+class AuditEntryAdmin(TenantAdmin):
     """Who did what, when, why, and what it changed."""
 
     list_display = ("done", "actor_name", "act", "target", "firm", "door", "why")
-    list_filter = (DoorFilter, DoneFilter, FirmFilter)
+    list_filter = (DoorFilter, SpanFilter, FirmFilter)
     list_select_related = ("firm",)
     # get_search_results decides; Unfold draws the box when this is not empty.
     search_fields = ("target_id",)
@@ -66,7 +48,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     readonly_fields = ("done", "acted_on", "was", "became")
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Allow whoever administers a firm; which firms' entries, `get_queryset` decides."""
+        """Allow the admins of a firm; `get_queryset` decides which firms' entries they see."""
         return may_somewhere(request, Role.ADMIN)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
@@ -81,7 +63,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find by what an auditor has at hand, word for word."""
+        """Find entries whose target, actor, operation or correlation id is exactly this."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -95,12 +77,12 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @display(description="Target", header=True)
     def target(self, entry: AuditEntry) -> list[str]:
-        """Name what was acted on, in two lines."""
+        """Name the target, in two lines."""
         return [entry.target_type.replace("_", " "), entry.target_id]
 
     @display(description="Target")
     def acted_on(self, entry: AuditEntry) -> str:
-        """Name what was acted on."""
+        """Name the target."""
         return " ".join(self.target(entry))
 
     @display(description="Reason")
@@ -110,12 +92,12 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @display(description="Before")
     def was(self, entry: AuditEntry) -> SafeString:
-        """Show what the act changed, as it was."""
+        """Show the changed values before the operation."""
         return _json_block(entry.before)
 
     @display(description="After")
     def became(self, entry: AuditEntry) -> SafeString:
-        """Show what the act changed, as it is."""
+        """Show the changed values after the operation."""
         return _json_block(entry.after)
 
 

@@ -1,86 +1,70 @@
-"""The base of every admin page: what a member of a firm may look at, and nothing to change."""
+"""The base of the admin pages of firms' rows: what a user may see and do there."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
+from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Model
-from django.http import Http404, HttpRequest
-from unfold.paginator import InfinitePaginator
+from django.http import HttpRequest
 
-from interfaces.admin.closed_list import ClosedList
+from interfaces.admin.base import ReadOnlyAdmin
+from interfaces.admin.operations import Operation, OperationsAdmin
 from tenants.access import Access, access_of
+from tenants.audit import Actor
 from tenants.models import Role
 from tenants.scope import current_scope
 
 _ACCESS = "firm_access"
 
 
-class ReadOnlyAdmin(ClosedList):
+class TenantAdmin(ReadOnlyAdmin):
     """Lists and pages to read, for platform staff and for members of a firm.
 
-    Which rows there are is decided by the request's tenant scope; rows out of scope, like rows
-    that do not exist, answer 404. Nothing counts the table.
+    The request's tenant scope decides which rows there are; the others answer 404.
     """
 
-    show_full_result_count = False
-    paginator = InfinitePaginator
-    list_per_page = 50
-    actions = None
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse."""
-        return False
+    # Columns that only users who see several firms need.
+    firm_columns: Sequence[str] = ("firm",)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Allow whoever sees at least one firm."""
+        """Allow users who see at least one firm."""
         scope = current_scope()
         return scope is not None and scope.firm_ids != frozenset()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Allow whoever may view."""
+        """Allow users who may view."""
         return self.has_view_permission(request)
 
     def get_list_display(self, request: HttpRequest) -> list[str]:
-        """Show the firm only to those who see several."""
-        columns = list(super().get_list_display(request))
-        return columns if sees_several_firms() else [name for name in columns if name != "firm"]
+        """Show the firm to users who see several."""
+        hidden = () if sees_several_firms() else self.firm_columns
+        return [name for name in super().get_list_display(request) if name not in hidden]
 
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> Model:
-        """Return the row.
 
-        Raises:
-            Http404: there is none in scope (the stock admin would redirect to its index).
-        """
-        found: Model | None = super().get_object(request, object_id, from_field)
-        if found is None:
-            raise Http404(f"no {self.model._meta.verbose_name} has this id")
-        return found
+class TenantOperationsAdmin(TenantAdmin, OperationsAdmin):
+    """Such pages with operations, allowed by the user's role in the row's firm."""
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        """Show the page, without the buttons that would change something."""
-        context = {"show_save": False, "show_save_and_continue": False, **(extra_context or {})}
-        return super().changeform_view(request, object_id, form_url, context)
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Compare the role that the operation needs with the user's."""
+        needed = Role(operation.role)
+        if row is None:
+            return may_somewhere(request, needed)
+        return access_in(request).may(needed, row.firm_id)
+
+    def actor(self, request: HttpRequest) -> Actor:
+        """Return the request's user."""
+        return actor_in(request)
+
+
+def actor_in(request: HttpRequest) -> Actor:
+    """Return the request's user as the audit log names them."""
+    return Actor("admin", cast("AbstractBaseUser", request.user))
 
 
 def access_in(request: HttpRequest) -> Access:
-    """Return what the request's user may see and do; asked of the database once a request."""
+    """Return what the request's user may see and do, read once a request."""
     if not hasattr(request, _ACCESS):
         setattr(request, _ACCESS, access_of(request.user))
     known: Access = getattr(request, _ACCESS)

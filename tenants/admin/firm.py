@@ -1,32 +1,123 @@
-"""Firms in the admin."""
+"""Firms in the admin; platform staff sets their share of the workers, their cap, their state."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from typing import Any
+
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
-from tenants.admin.acts import ActingAdmin
+from interfaces.admin.operations import Answers, Operation, OperationRefused, ReasonForm
+from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import ActiveFilter
-from tenants.admin.firm_acts import ChangeLimits
+from tenants.audit import Actor, record_operation
 from tenants.models import Firm
 from tenants.scope import require_scope
 
+LIMITS = ("active", "weight", "running_cap")
+MIN_WEIGHT, MAX_WEIGHT = 0.01, 1000
+MAX_CAP = 1_000_000
+
+
+class LimitsForm(ReasonForm):
+    """A firm's limits, with the reason for the change."""
+
+    active = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget(),
+        help_text="While it is off, the firm's jobs and schedules wait, and its members are "
+        "kept out.",
+    )
+    weight = forms.FloatField(
+        min_value=MIN_WEIGHT,
+        max_value=MAX_WEIGHT,
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
+        help_text="Its share of the workers' turns: 2 gets twice as many as 1.",
+    )
+    running_cap = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_CAP,
+        label="Running at once, at most",
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text="Empty means no limit.",
+    )
+    field_order = [*LIMITS, "reason"]
+
+    def prepare(self, request: HttpRequest, row: Firm) -> None:
+        """Start from the limits in force."""
+        self.initial = _limits(row)
+
+
+def _limits(firm: Firm) -> dict[str, Any]:
+    return {name: getattr(firm, name) for name in LIMITS}
+
+
+def _change_limits(firm: Firm, answers: Answers, by: Actor) -> None:
+    if firm.is_system and not answers["active"]:
+        message = "The system firm's jobs keep the queue in order: it stays active."
+        raise OperationRefused(message, field="active", status=HTTPStatus.BAD_REQUEST)
+    before = _limits(firm)
+    changed = [name for name in LIMITS if before[name] != answers[name]]
+    if not changed:
+        raise OperationRefused("Nothing is different.", status=HTTPStatus.BAD_REQUEST)
+    for name in changed:
+        setattr(firm, name, answers[name])
+    firm.save(update_fields=changed)
+    record_operation(
+        by,
+        "firm.limits",
+        firm_id=firm.pk,
+        target=("firm", firm.pk),
+        reason=answers["reason"],
+        before={name: before[name] for name in changed},
+        after={name: answers[name] for name in changed},
+    )
+
+
+def _limits_in_words(firm: Firm) -> str:
+    cap = "no cap" if firm.running_cap is None else f"at most {firm.running_cap:,} running"
+    return f"{firm.name}: {'active' if firm.active else 'inactive'}, weight {firm.weight:g}, {cap}."
+
 
 @admin.register(Firm)
-class FirmAdmin(ActingAdmin):
+class FirmAdmin(TenantOperationsAdmin):
     """The firms in scope."""
 
-    acts = (ChangeLimits(),)
+    operations = (
+        Operation(
+            name="limits",
+            label="Change limits",
+            icon="tune",
+            variant="primary",
+            form=LimitsForm,
+            effect="Holds for every job that starts from now on; what runs goes on to its end.",
+            seen=lambda firm: str(_limits(firm)),
+            perform=_change_limits,
+            report=_limits_in_words,
+        ),
+    )
     list_display = ("name", "slug", "state", "weight", "running_cap", "retention_days")
     list_filter = (ActiveFilter,)
     search_fields = ("name", "slug__exact")
     ordering = ("slug",)
     fields = ("name", "slug", "active", "weight", "running_cap", "retention_days", "created_at")
 
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Allow platform staff: all firms share the workers."""
+        return access_in(request).is_platform_staff
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Firm]:
-        """Leave out the firms the request may not see; the firm table itself has no wall."""
+        """Leave out the firms out of scope: the firm table itself has no row level security."""
         firms: QuerySet[Firm] = super().get_queryset(request)
         allowed = require_scope("Firm").firm_ids
         return firms if allowed is None else firms.filter(pk__in=allowed)

@@ -1,29 +1,36 @@
-"""Asking for which firm: those in which a person may act, for platform staff every firm too."""
+"""The choice of a firm: the firms in which the user may act; for platform staff every firm too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
 
-from tenants.access import Access
+from interfaces.admin.operations import OperationForm
+from tenants.admin.base import access_in
 from tenants.models import Firm, Role
 
 
-class FirmChoiceForm(forms.Form):
-    """The base of forms about one firm; cleaned, `firm` is None where everywhere is meant."""
+class FirmChoiceForm(OperationForm):
+    """The base of forms about one firm; cleaned, `firm` is None for every firm."""
 
-    def __init__(self, access: Access, needed: Role, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(data)
+    # The role that the operation needs in the firm.
+    role = Role.OPERATOR
+    field_order: Sequence[str] = ("everywhere", "firm")
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer the user's firms; ask platform staff for a slug or for every firm."""
+        access = access_in(request)
         roles = access.roles or {}
         self._firms = Firm.objects.filter(
-            pk__in=[firm for firm, role in roles.items() if role.includes(needed)]
+            pk__in=[firm for firm, role in roles.items() if role.includes(self.role)]
         )
         self._asks_staff = access.is_platform_staff
         if self._asks_staff:
@@ -41,10 +48,10 @@ class FirmChoiceForm(forms.Form):
             self.fields["firm"] = forms.ModelChoiceField(
                 queryset=self._firms, widget=UnfoldAdminSelectWidget()
             )
-        self.order_fields(["everywhere", "firm"])
+        self.order_fields(list(self.field_order))
 
     def clean(self) -> dict[str, Any]:
-        """Put the firm that is meant in its place."""
+        """Replace what was entered by the firm, or by None for every firm."""
         answers = self.cleaned_data
         if self._asks_staff:
             answers["firm"] = self._firm_of_staff(answers)

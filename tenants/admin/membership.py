@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from tenants.admin.base import ReadOnlyAdmin
+from tenants.admin.base import TenantAdmin
 from tenants.admin.filters import RoleFilter
 from tenants.models import Membership
 
 
 @admin.register(Membership)
-class MembershipAdmin(ReadOnlyAdmin):
+class MembershipAdmin(TenantAdmin):
     """Who belongs to the firms in scope."""
 
     list_display = ("user", "firm", "role", "created_at")

@@ -1,57 +1,42 @@
 """Users in the admin, for platform staff; what a user may do comes from memberships.
 
-A user belongs to no firm, so what is done to one stands in the system firm's audit log.
+A user belongs to no firm, so the system firm's audit log holds the changes.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import AbstractBaseUser, Group, User
+from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from interfaces.admin.closed_list import ClosedList
-from tenants.admin.filters import FlagFilter
-from tenants.audit import Actor, record_operation
+from interfaces.admin.base import StrictListAdmin
+from interfaces.admin.filters import FlagFilter, field_filter
+from tenants.admin.base import actor_in
+from tenants.audit import record_operation
 from tenants.models import Firm
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
-# What the audit log keeps of a user. Of a password it keeps only that somebody set it.
+# What the audit log keeps of a user. Of a password it keeps only the fact that it was set.
 FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
 Facts = dict[str, Any]
 
 
-class StaffFilter(FlagFilter):
-    """Who may use the admin, or who may not."""
-
-    title = "may use the admin"
-    parameter_name = "is_staff"
-
-
-class PlatformStaffFilter(FlagFilter):
-    """Who sees every firm, or who does not."""
-
-    title = "sees every firm"
-    parameter_name = "is_superuser"
-
-
-class ActiveUserFilter(FlagFilter):
-    """Who may sign in, or who may not."""
-
-    title = "may sign in"
-    parameter_name = "is_active"
+StaffFilter = field_filter("is_staff", title="may use the admin", base=FlagFilter)
+PlatformStaffFilter = field_filter("is_superuser", title="sees every firm", base=FlagFilter)
+ActiveUserFilter = field_filter("is_active", title="may sign in", base=FlagFilter)
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ClosedList):  # type: ignore[type-arg]  # generic in the stubs alone
-    """Django's own user pages in this admin's clothes, written down in the audit log."""
+class UserAdmin(DjangoUserAdmin, StrictListAdmin):  # type: ignore[type-arg]  # generic in the stubs alone
+    """Django's user pages with this admin's looks; the audit log records each change."""
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -66,7 +51,7 @@ class UserAdmin(DjangoUserAdmin, ClosedList):  # type: ignore[type-arg]  # gener
     readonly_fields = ("last_login", "date_joined")
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """Save the user, and write down what is different."""
+        """Save the user, and record what changed."""
         before = _facts(User.objects.get(pk=obj.pk)) if change else {}
         super().save_model(request, obj, form, change)
         after = _facts(obj)
@@ -81,12 +66,12 @@ class UserAdmin(DjangoUserAdmin, ClosedList):  # type: ignore[type-arg]  # gener
             )
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """Delete the user, who is a member of no firm, and write down who it was."""
+        """Delete the user, who is a member of no firm, and record who it was."""
         _record(request, "user.delete", obj, before=_facts(obj))
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Delete these users likewise."""
+        """Delete these users, and record who they were."""
         for user in queryset:
             _record(request, "user.delete", user, before=_facts(user))
         super().delete_queryset(request, queryset)
@@ -97,7 +82,7 @@ class UserAdmin(DjangoUserAdmin, ClosedList):  # type: ignore[type-arg]  # gener
         id: str,  # noqa: A002 - Django's name for it
         form_url: str = "",
     ) -> HttpResponse:
-        """Set a user's password, and write down that it was done."""
+        """Set a user's password, and record that it was set."""
         user = self.get_object(request, unquote(id))
         answer = super().user_change_password(request, id, form_url)
         if user is not None and User.objects.get(pk=user.pk).password != user.password:
@@ -111,15 +96,15 @@ def _facts(user: User) -> Facts:
 
 def _record(
     request: HttpRequest,
-    act: str,
+    operation: str,
     user: User,
     *,
     before: Facts | None = None,
     after: Facts | None = None,
 ) -> None:
     record_operation(
-        Actor("admin", cast("AbstractBaseUser", request.user)),
-        act,
+        actor_in(request),
+        operation,
         firm_id=Firm.objects.system().pk,
         target=("user", user.pk),
         before=before,

@@ -89,7 +89,7 @@ def test_selected_rows_are_decided_together(
     page.locator("#action-toggle").check()
     page.locator("select[name=action]").select_option("discard")
     page.get_by_role("button", name="Run").click()
-    assert "Discard: 2 dead letters" in page.locator(".queue-act").inner_text()
+    assert "Discard: 2 dead letters" in page.locator(".queue-operation").inner_text()
     page.get_by_label("Reason").fill("a trial")
     page.get_by_role("button", name="Discard").click()
     page.get_by_text("2 of 2 discarded.").wait_for()

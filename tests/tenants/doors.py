@@ -136,9 +136,9 @@ def admin_rows(rows: Canaries) -> Iterator[Ask]:
 def _answers(model_admin: Any, pattern: URLPattern, row: Any) -> dict[str, str]:
     """Return what somebody who knows the row would send to an act's page."""
     seen = [
-        act.seen(row)
-        for act in getattr(model_admin, "acts", ())
-        if str(pattern.name).endswith(f"_{act.name}")
+        operation.seen(row)
+        for operation in getattr(model_admin, "operations", ())
+        if str(pattern.name).endswith(f"_{operation.name}")
     ]
     return {"reason": "because", "note": "", "payload": "{}", "seen": "".join(seen)}
 
@@ -173,8 +173,8 @@ def admin_aimed(rows: Canaries) -> Iterator[Ask]:
             yield Ask("get", changelist, query, (slug,) if slug in query.values() else ())
         for row_id in ids:
             yield Ask("get", changelist, {"q": row_id}, (row_id,))
-        for act in getattr(model_admin, "bulk_acts", ()):
-            yield Ask("post", changelist, {"action": act.name, "_selected_action": ids})
+        for operation in getattr(model_admin, "bulk_operations", ()):
+            yield Ask("post", changelist, {"action": operation.name, "_selected_action": ids})
     yield from _autocompletes(slug)
 
 

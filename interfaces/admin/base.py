@@ -1,4 +1,4 @@
-"""Lists that answer to the parameters they declare; whatever else an address asks is refused."""
+"""The base of admin pages: lists that refuse undeclared parameters, and pages to read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import PAGE_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from unfold.admin import ModelAdmin
+from unfold.paginator import InfinitePaginator
 
-# Of a name that somebody else made up, as much is repeated.
+# The refusal repeats this many characters of an unknown parameter's name.
 NAME_SHOWN = 100
 
 _PAGE_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
@@ -31,32 +33,33 @@ class ParameterRefused(Exception):
         self.why = why
 
 
-class ClosedList(ModelAdmin):
-    """A list that is searched, filtered and leafed through, and asked in no other way.
+class StrictListAdmin(ModelAdmin):
+    """A list that takes a search, its declared filters and a page number; all else answers 400.
 
-    Django's own lists take any lookup on any column, which finds what a page masks, one letter
-    at a time. Here every other parameter, and every value that a filter does not know, answers 400.
+    Django's own lists take any lookup on any column: a lookup on a masked column would reveal it
+    one letter at a time. `lookup_allowed()` is not enough to refuse them: Django does not ask it
+    about `o`, `all`, `e`, `_facets` and repeated parameters.
     """
 
-    # Unordered columns: sorting by what no index holds would read the whole table.
+    # No sorting by column: without an index it would read the whole table.
     sortable_by: ClassVar[list[str] | tuple[str, ...] | None] = ()
-    # A count for each choice of each filter would read it several times.
+    # A count for each option of each filter would read the table once more each.
     show_facets = admin.ShowFacets.NEVER
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
-        """Show the list, or say what about its address is wrong."""
+        """Show the list, or the page that says which parameter is wrong."""
         try:
             return super().changelist_view(request, extra_context)
         except ParameterRefused as refusal:
             return self._refused_page(request, refusal)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Return what the list shows.
+        """Return the list's rows.
 
         Raises:
-            ParameterRefused: its address asks something else than it declares.
+            ParameterRefused: a parameter is unknown, repeated or has no valid value.
         """
         self._check_parameters(request)
         try:
@@ -68,7 +71,7 @@ class ClosedList(ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Search; what holds the NUL character is in no row, and PostgreSQL fails on it."""
+        """Search; PostgreSQL would fail on the NUL character, which no row can hold."""
         if "\0" in search_term:
             return queryset.none(), False
         found: tuple[QuerySet[Any], bool] = super().get_search_results(
@@ -77,10 +80,10 @@ class ClosedList(ModelAdmin):
         return found
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Act on the rows that are selected.
+        """Start a bulk action on the selected rows.
 
         Raises:
-            ParameterRefused: what is selected is no row's id.
+            ParameterRefused: a selected value is no row's id.
         """
         for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
             try:
@@ -120,3 +123,56 @@ class ClosedList(ModelAdmin):
         return TemplateResponse(
             request, "admin/refused_list.html", context, status=HTTPStatus.BAD_REQUEST
         )
+
+
+class ReadOnlyAdmin(StrictListAdmin):
+    """Lists and pages to read. Nothing counts the table; a missing row answers 404."""
+
+    show_full_result_count = False
+    paginator = InfinitePaginator
+    list_per_page = 50
+    actions = None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Refuse."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Refuse."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Refuse."""
+        return False
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Model:
+        """Return the row.
+
+        Raises:
+            Http404: there is none (Django's admin would redirect to its index).
+        """
+        found: Model | None = super().get_object(request, object_id, from_field)
+        if found is None:
+            raise Http404(f"no {self.model._meta.verbose_name} has this id")
+        return found
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Show the page without save buttons."""
+        context = {"show_save": False, "show_save_and_continue": False, **(extra_context or {})}
+        return super().changeform_view(request, object_id, form_url, context)
+
+    def url_name(self, page: str) -> str:
+        """Return the URL name of one of the model's pages, such as "changelist"."""
+        return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
+
+    def address(self, page: str, *args: Any) -> str:
+        """Return the address of one of the model's pages."""
+        return reverse(f"admin:{self.url_name(page)}", args=args)

@@ -1,0 +1,276 @@
+"""Operations in the admin: a page that asks, and a POST that performs the operation once.
+
+GET shows what would happen and changes nothing. POST locks the row, checks role and state again,
+and refuses when the row is no longer as the page showed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Literal
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_http_methods
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from interfaces.admin.base import ReadOnlyAdmin
+
+MAX_REASON_LENGTH = 2000
+CHANGED_MEANWHILE = (
+    "This changed after you opened the page; nothing was done. Look again, then send it once more."
+)
+
+Answers = Mapping[str, Any]
+Variant = Literal["primary", "default", "danger"]
+
+
+class OperationRefused(Exception):
+    """The operation is not possible; `messages` are about one field of the form, or all of it."""
+
+    def __init__(
+        self,
+        *messages: str,
+        field: str | None = None,
+        status: HTTPStatus = HTTPStatus.CONFLICT,
+    ) -> None:
+        super().__init__("; ".join(messages))
+        self.messages = list(messages)
+        self.field = field
+        self.status = status
+
+
+class TextAnswer(forms.CharField):
+    """A few lines of text."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = UnfoldAdminTextareaWidget(attrs={"rows": 3})
+        super().__init__(max_length=MAX_REASON_LENGTH, widget=widget, **options)
+
+
+class OperationForm(forms.Form):
+    """The form of an operation; without fields it asks for confirmation alone."""
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, request: HttpRequest, row: Any = None
+    ) -> None:
+        super().__init__(data)
+        self.prepare(request, row)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Set what depends on the user or on the row, which is None on a list's page."""
+
+
+class ReasonForm(OperationForm):
+    """An operation that needs a reason."""
+
+    reason = TextAnswer(help_text="Kept in the audit log.")
+
+
+class OptionalReasonForm(OperationForm):
+    """An operation that takes a reason."""
+
+    reason = TextAnswer(required=False, help_text="Kept in the audit log.")
+
+
+def _empty(_: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """An operation on one row, or on a list; there every `row` is None.
+
+    `perform` gets the row, the form's cleaned data and the actor. It raises OperationRefused, and
+    what it returns is the `row` of a list operation's `report`.
+    """
+
+    # Part of the address, text of the button, and past participle ("12 retried").
+    name: str
+    label: str
+    done: str = ""
+    icon: str
+    variant: Variant = "default"
+    # The lowest role in the row's firm that may do it.
+    role: str = "operator"
+    form: type[OperationForm] = ReasonForm
+    bulk_form: type[OperationForm] = ReasonForm
+    # What it will do; a function gets None for "each of several rows".
+    effect: str | Callable[[Any], str]
+    # Why the row's state does not allow it; empty when it does.
+    obstacle: Callable[[Any], str] = _empty
+    # The part of the row's state that the user's decision depends on.
+    seen: Callable[[Any], str] = _empty
+    perform: Callable[[Any, Answers, Any], Any]
+    # What was done, as the next page says it.
+    report: Callable[[Any], str]
+
+    def run(self, row: Any, answers: Answers, by: Any) -> Any:
+        """Perform it in a transaction: a refusal leaves nothing half done.
+
+        Raises:
+            OperationRefused: it is not possible, or not with these answers.
+        """
+        with transaction.atomic():
+            return self.perform(row, answers, by)
+
+    def effect_on(self, row: Any) -> str:
+        """Return what it will do to this row, or to each of several."""
+        return self.effect if isinstance(self.effect, str) else self.effect(row)
+
+
+@dataclass(frozen=True)
+class Button:
+    """A link to an operation's page."""
+
+    label: str
+    href: str
+    icon: str
+    variant: Variant
+
+
+class OperationsAdmin(ReadOnlyAdmin):
+    """Pages to read, with an address for each operation below the row's page or the list's."""
+
+    operations: tuple[Operation, ...] = ()
+    list_operations: tuple[Operation, ...] = ()
+    # Where a finished operation leads: to the row's page, or to the list.
+    returns_to_list = False
+    change_form_template = "admin/operations_page.html"
+    list_before_template = "admin/partials/buttons.html"
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Say whether the user's role allows the operation on this row, or on any."""
+        raise NotImplementedError
+
+    def actor(self, request: HttpRequest) -> Any:
+        """Return the actor that operations name in the audit log."""
+        raise NotImplementedError
+
+    def subject(self, row: Any) -> str:
+        """Name the row in a few words, for an operation's page."""
+        return str(row)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the operations' pages."""
+        own = [
+            path(
+                f"{prefix}{operation.name}/",
+                self.admin_site.admin_view(
+                    require_http_methods(["GET", "HEAD", "POST"])(
+                        partial(self.operation_view, operation=operation)
+                    )
+                ),
+                name=self.url_name(operation.name),
+            )
+            for prefix, operations in (
+                ("", self.list_operations),
+                ("<path:object_id>/", self.operations),
+            )
+            for operation in operations
+        ]
+        return [*own, *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Show the list with the operations that the user's roles allow."""
+        buttons = [
+            self._button(operation)
+            for operation in self.list_operations
+            if self.may(request, operation)
+        ]
+        return super().changelist_view(request, {"buttons": buttons, **(extra_context or {})})
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> Any:
+        """Show the row's page with the operations that its state and the user's role allow."""
+        buttons = [
+            self._button(operation, obj.pk)
+            for operation in self.operations
+            if self.may(request, operation, obj) and not operation.obstacle(obj)
+        ]
+        return super().render_change_form(
+            request, {**context, "buttons": buttons}, add, change, form_url, obj
+        )
+
+    def _button(self, operation: Operation, *row_id: Any) -> Button:
+        href = self.address(operation.name, *row_id)
+        return Button(operation.label, href, operation.icon, operation.variant)
+
+    def operation_view(
+        self, request: HttpRequest, object_id: str | None = None, *, operation: Operation
+    ) -> HttpResponse:
+        """Ask on GET, perform on POST."""
+        row = None if object_id is None else self._get_row(request, object_id)
+        if not self.may(request, operation, row):
+            raise PermissionDenied
+        if operation.obstacle(row):
+            return self._page(request, operation, row, None, HTTPStatus.CONFLICT)
+        if request.method != "POST":
+            form = operation.form(request=request, row=row)
+            return self._page(request, operation, row, form, HTTPStatus.OK)
+        form = operation.form(request.POST, request=request, row=row)
+        if not form.is_valid():
+            return self._page(request, operation, row, form, HTTPStatus.BAD_REQUEST)
+        if request.POST.get("seen", "") != operation.seen(row):
+            form.add_error(None, CHANGED_MEANWHILE)
+            return self._page(request, operation, row, form, HTTPStatus.CONFLICT)
+        try:
+            made = operation.run(row, form.cleaned_data, self.actor(request))
+        except OperationRefused as refusal:
+            field = refusal.field if refusal.field in form.fields else None
+            form.add_error(field, refusal.messages)
+            return self._page(request, operation, row, form, refusal.status)
+        if row is not None:
+            made = self.model.objects.filter(pk=row.pk).first() or row
+        messages.success(request, operation.report(made))
+        return HttpResponseRedirect(self._back(None if self.returns_to_list else row))
+
+    def _get_row(self, request: HttpRequest, object_id: str) -> Any:
+        row: Any = self.get_object(request, object_id)
+        if request.method == "POST":
+            # A second click waits here for the first, then sees the row that the first has left.
+            row = self.model.objects.select_for_update().filter(pk=row.pk).first()
+            if row is None:
+                raise Http404(f"this {self.model._meta.verbose_name} is gone")
+        return row
+
+    def _page(
+        self,
+        request: HttpRequest,
+        operation: Operation,
+        row: Any,
+        form: forms.Form | None,
+        status: HTTPStatus,
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": operation.label,
+            "opts": self.model._meta,
+            "operation": operation,
+            "subject": "" if row is None else self.subject(row),
+            "text": operation.effect_on(row) if form is not None else operation.obstacle(row),
+            "form": form,
+            "seen": operation.seen(row),
+            "back": self._back(row),
+        }
+        return TemplateResponse(request, "admin/operation.html", context, status=status)
+
+    def _back(self, row: Any) -> str:
+        return self.address("changelist") if row is None else self.address("change", row.pk)
