@@ -9,7 +9,7 @@ from uuid import UUID
 from jobs import conf
 from jobs.engine.prune import prune
 from jobs.execution.context import JobContext
-from jobs.operations.escalation_notice import send_escalation_notice
+from jobs.operations.escalation import send_escalation_notice
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import ship

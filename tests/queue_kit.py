@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 from django.db import connection
@@ -23,6 +24,7 @@ from jobs.engine.settlement import Settlement, SettleReport
 from jobs.execution.context import JobContext, Signals
 from jobs.execution.executor import execute
 from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobMinute, JobQueue
+from jobs.operations import dead_letters as dead_letter_operations
 from tenants.scope import all_firms
 
 FAILURE = Failure("ValueError", "it broke", "Traceback …", "0123456789abcdef")
@@ -47,6 +49,12 @@ def attempts() -> list[Attempt]:
 
 def dead_letters() -> list[DeadLetterQueue]:
     return rows(DeadLetterQueue)
+
+
+def escalate_without_notice(letter_id: UUID, reason: str) -> None:
+    """Escalate the dead letter, and leave out the job that sends the notice."""
+    with patch.object(dead_letter_operations, "enqueue"):
+        dead_letter_operations.escalate(letter_id, reason)
 
 
 def locks() -> list[ConcurrencyLock]:

@@ -12,7 +12,7 @@ from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters
-from jobs.operations.escalation_recipients import NOBODY_TOLD, addresses_to_tell
+from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import OPEN_RESOLUTIONS
 from jobs.states import Priority, Resolution
 from tenants.audit import Actor
@@ -102,8 +102,8 @@ def _reprocess(row: DeadLetterQueue, answers: Answers, by: Actor) -> None:
 
 def _escalation_report(row: DeadLetterQueue) -> str:
     asked = row.assigned_to.get_username() if row.assigned_to else "the firm's admins"
-    told = addresses_to_tell(row.firm_id, row.assigned_to)
-    return f"Escalated to {asked}." if told else f"Escalated to {asked}. {NOBODY_TOLD}"
+    told = escalation_recipients(row.firm_id, row.assigned_to)
+    return f"Escalated to {asked}." if told else f"Escalated to {asked}. {NO_RECIPIENTS}"
 
 
 REPROCESS = QueueOperation(

@@ -138,6 +138,22 @@ def still_held(claim: Claim) -> bool:
     return bool(found)
 
 
+def cancel_requested(job_ids: list[UUID]) -> set[UUID]:
+    """Return those of the jobs that an operator asked to stop."""
+    if not job_ids:
+        return set()
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
+    found = reading(
+        lambda: fetch(
+            f"SELECT j.job_id FROM jobs_jobqueue j JOIN {rows} ON j.job_id = r.id"
+            " WHERE j.cancel_requested_at IS NOT NULL",
+            params,
+        )
+    )
+    return {dialect.read_uuid(row[0]) for row in found}
+
+
 def deregister(worker_id: UUID) -> None:
     """Remove the row of a worker that holds nothing any more."""
     dialect = dialects.current()

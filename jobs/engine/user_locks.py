@@ -1,4 +1,4 @@
-"""Locks that user code takes for a time: acquire, renew, release, and an operator's force."""
+"""Locks that user code takes for a time: acquire, renew, release."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.lookup import in_sight
 from jobs.engine.transactions import fetch, in_transaction, run
-from jobs.errors import ReasonMissing, WrongState
 from jobs.models import ConcurrencyLock
-from tenants.audit import SERVICE, Actor, record_operation
 
 
 def acquire(
@@ -91,41 +88,4 @@ def renew(lock: ConcurrencyLock, ttl_seconds: float) -> bool:
             )
             == 1
         )
-    )
-
-
-def force_release(lock_id: UUID, reason: str, *, by: Actor = SERVICE) -> None:
-    """Free a lock its holder will not free. A running job's lock stays: cancel the job instead.
-
-    Raises:
-        ReasonMissing: no reason given.
-        UnknownJob: no such lock in sight.
-        WrongState: a job in flight holds it.
-    """
-    if not reason.strip():
-        raise ReasonMissing
-    in_transaction(lambda: _force_release(lock_id, reason, by), savepoint=True)
-
-
-def _force_release(lock_id: UUID, reason: str, by: Actor) -> None:
-    lock = in_sight(ConcurrencyLock, lock_id)
-    dialect = dialects.current()
-    freed = run(
-        f"""
-        DELETE FROM jobs_concurrencylock
-        WHERE id = %s AND NOT (holder_id LIKE 'job:%%' AND EXISTS (
-            SELECT 1 FROM jobs_jobqueue j WHERE j.ready
-              AND j.job_id = {dialect.job_of_holder_sql("jobs_concurrencylock.holder_id")}))
-        """,
-        [dialect.value(Column.UUID, lock.pk)],
-    )
-    if freed != 1:
-        raise WrongState(f"lock {lock.lock_key} belongs to a live job: cancel the job instead")
-    record_operation(
-        by,
-        "lock.force_release",
-        firm_id=lock.firm_id,
-        target=("lock", lock.pk),
-        reason=reason,
-        before={"lock_key": lock.lock_key, "holder_id": lock.holder_id},
     )

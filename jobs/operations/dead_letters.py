@@ -1,26 +1,37 @@
-"""What operators do to dead letters: reprocess, discard, escalate."""
+"""Operations on dead letters: reprocess, discard, escalate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 
-from jobs.engine import reprocess as reprocessing
+from jobs import registry
+from jobs.engine import dialects
+from jobs.engine.admission import admit
+from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.lookup import read_job
+from jobs.engine.masks import mask_faults, mask_secrets, spelled
+from jobs.engine.released_capacity import ReleasedCapacity
+from jobs.engine.restart import Restart, Restarted, restart
+from jobs.engine.transactions import run
+from jobs.engine.wakeup import wake
+from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.operations.target import id_of
-from tenants.audit import Actor, as_actor
+from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
+from jobs.payload_validator import encode_payload, number_faults, parse_payload
+from jobs.states import Priority, Resolution
+from tenants.audit import as_actor
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
-
-    By = Actor | AbstractBaseUser | None
+OPEN = ("", Resolution.ESCALATED.value)
 
 
+@operation
 def reprocess(
     dead_letter: DeadLetterQueue | UUID | str,
     *,
@@ -29,32 +40,55 @@ def reprocess(
     priority: int | None = None,
     note: str = "",
 ) -> JobQueue:
-    """Send the dead letter's job round again, with an edited payload when one is given.
+    """Put the dead letter's job back to pending, with an edited payload when one is given.
 
-    Returns the job as it is now.
+    Returns the job after the operation.
 
     Raises:
-        UnknownJob: no such dead letter in sight.
-        WrongState: somebody decided before (KeyHeld: a live job holds its idempotency key).
+        UnknownJob: no such dead letter in scope.
+        WrongState: it is resolved already (KeyHeld: a live job holds the job's idempotency key).
         PayloadInvalid: the edited payload or the priority is refused.
     """
-    job_id = reprocessing.reprocess(
-        id_of(dead_letter), by=as_actor(by), payload=payload, priority=priority, note=note
+    letter = get_for_update(DeadLetterQueue, dead_letter)
+    job = get_for_update(JobQueue, letter.original_job_id)
+    change = _checked(job, payload, priority)
+    _resolve(letter, Resolution.REPROCESSED, by, note)
+    requeued = requeue(job.pk, change)
+    before, after = _difference(job, change)
+    audit(
+        "dead_letter.reprocess",
+        letter,
+        by,
+        note,
+        before={"resolution": letter.resolution, "series": job.series, **before},
+        after={"resolution": "reprocessed", "series": requeued.series, **after},
     )
-    return read_job(job_id)
+    return read_job(job.pk)
 
 
+@operation
 def discard(dead_letter: DeadLetterQueue | UUID | str, reason: str, *, by: By = None) -> None:
     """Give the dead letter's job up for good: it becomes failed.
 
     Raises:
         ReasonMissing: no reason given.
-        UnknownJob: no such dead letter in sight.
-        WrongState: somebody decided before.
+        UnknownJob: no such dead letter in scope.
+        WrongState: it is resolved already.
     """
-    reprocessing.discard(id_of(dead_letter), reason, by=as_actor(by))
+    require_reason(reason)
+    letter = get_for_update(DeadLetterQueue, dead_letter)
+    _resolve(letter, Resolution.DISCARDED, by, reason)
+    dialect = dialects.current()
+    run(
+        f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialect.now_sql()}"
+        " WHERE job_id = %s AND status = 'dlq'",
+        [dialect.value(Column.UUID, letter.original_job_id)],
+    )
+    before, after = {"resolution": letter.resolution}, {"resolution": "discarded"}
+    audit("dead_letter.discard", letter, by, reason, before=before, after=after)
 
 
+@operation
 def escalate(
     dead_letter: DeadLetterQueue | UUID | str,
     reason: str,
@@ -62,14 +96,140 @@ def escalate(
     to: AbstractBaseUser | None = None,
     by: By = None,
 ) -> None:
-    """Ask somebody by e-mail to look at a dead letter (`addressees`); it stays open.
+    """Ask somebody by e-mail to review a dead letter (`escalation`); it stays open.
 
     Raises:
         ReasonMissing: no reason given.
-        UnknownJob: no such dead letter in sight.
-        WrongState: somebody decided or escalated before.
+        UnknownJob: no such dead letter in scope.
+        WrongState: it is resolved or escalated already.
     """
-    letter_id = id_of(dead_letter)
-    with transaction.atomic():
-        firm_id = reprocessing.escalate(letter_id, reason, to=to, by=as_actor(by))
-        enqueue("escalation_notice", {"dead_letter_id": letter_id}, firm=firm_id)
+    require_reason(reason)
+    letter = get_for_update(DeadLetterQueue, dead_letter)
+    _resolve(letter, Resolution.ESCALATED, by, reason, from_resolutions=("",))
+    assignee = None if to is None else int(to.pk)
+    run(
+        "UPDATE jobs_deadletterqueue SET assigned_to_id = %s WHERE id = %s",
+        [assignee, dialects.current().value(Column.UUID, letter.pk)],
+    )
+    after = {"resolution": "escalated", "assigned_to": assignee}
+    audit(
+        "dead_letter.escalate",
+        letter,
+        by,
+        reason,
+        before={"resolution": letter.resolution},
+        after=after,
+    )
+    enqueue("escalation_notice", {"dead_letter_id": letter.pk}, firm=letter.firm_id)
+
+
+def close_as_reprocessed(job: JobQueue, series: int, by: By, note: str) -> None:
+    """Close the open dead letter, if any, of a job that was requeued as `series`, and audit that.
+
+    Must run in an operation that has locked the job's row.
+    """
+    letters = DeadLetterQueue.objects.unscoped("of a job in scope").select_for_update()
+    for letter in letters.filter(firm_id=job.firm_id, original_job_id=job.pk, resolution__in=OPEN):
+        _resolve(letter, Resolution.REPROCESSED, by, note)
+        before = {"resolution": letter.resolution, "series": series - 1}
+        after = {"resolution": "reprocessed", "series": series}
+        audit("dead_letter.reprocess", letter, by, note, before=before, after=after)
+
+
+def requeue(job_id: UUID, change: Restart) -> Restarted:
+    """Put a job back to pending; after the commit, admit it where it waits for a lock, and notify.
+
+    Raises:
+        WrongState: the job is not dead-lettered, failed or canceled.
+        KeyHeld: a live job holds the same idempotency key.
+    """
+    requeued = restart(job_id, change)
+
+    def dispatch() -> None:
+        if requeued.lock_key is not None:
+            admit(ReleasedCapacity.of_key(requeued.firm_id, requeued.lock_key))
+        wake([requeued.category])
+
+    transaction.on_commit(dispatch, robust=True)
+    return requeued
+
+
+def _resolve(
+    letter: DeadLetterQueue,
+    resolution: Resolution,
+    by: By,
+    note: str,
+    *,
+    from_resolutions: Sequence[str] = OPEN,
+) -> None:
+    """Store the resolution; `letter` itself stays as it was.
+
+    Raises:
+        WrongState: the dead letter has none of `from_resolutions`.
+    """
+    dialect = dialects.current()
+    placeholders = ", ".join(["%s"] * len(from_resolutions))
+    touched = run(
+        f"""
+        UPDATE jobs_deadletterqueue
+        SET resolution = %s, resolution_note = %s, reviewed_by_id = %s,
+            reviewed_at = {dialect.now_sql()}
+        WHERE id = %s AND resolution IN ({placeholders})
+        """,
+        [
+            resolution.value,
+            note,
+            as_actor(by).user_id,
+            dialect.value(Column.UUID, letter.pk),
+            *from_resolutions,
+        ],
+    )
+    if touched != 1:
+        raise WrongState(f"dead letter {letter.pk} was decided already")
+
+
+def _checked(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None) -> Restart:
+    """Return what to change in the job.
+
+    Raises:
+        PayloadInvalid: the payload or the priority is refused.
+    """
+    if priority is not None and (
+        faults := number_faults("priority", priority, min(Priority), max(Priority))
+    ):
+        raise PayloadInvalid(job.job_type, faults)
+    if payload is None:
+        return Restart(priority=priority)
+    declared = registry.get(job.job_type)
+    text = encode_payload(declared, payload)
+    if faults := mask_faults(payload):
+        raise PayloadInvalid(job.job_type, faults)
+    parse_payload(declared, text, job.firm_id)
+    return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
+
+
+def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the edit changed, before and after, without secrets."""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    if change.priority not in (None, job.priority):
+        before["priority"], after["priority"] = job.priority, change.priority
+    if change.payload is not None:
+        new = json.loads(change.payload)
+        before["payload"], after["payload"] = map(mask_secrets, _changed_fields(job.payload, new))
+    return before, after
+
+
+def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str, Any]]:
+    """Return the payload's top-level fields that differ; all of it when the old one is no object."""
+    if not isinstance(old, dict):
+        return old, new
+    fields = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if (name in old) != (name in new) or spelled(old.get(name)) != spelled(new.get(name))
+    ]
+    return (
+        {name: old[name] for name in fields if name in old},
+        {name: new[name] for name in fields if name in new},
+    )

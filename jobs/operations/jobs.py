@@ -1,50 +1,105 @@
-"""What operators do to jobs and dead letters, through whichever door.
-
-Every act is written to the audit log. `by` is a user, an `Actor` (a user and a door), or None for
-the service itself. Inside a tenant scope only rows in sight are found.
-"""
+"""Operations on jobs: retry, cancel."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jobs.engine import cancel as canceling
-from jobs.engine import retry as retrying
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.fan_in import leave_fan_ins
+from jobs.engine.history import Counted, count
+from jobs.engine.locks import free_job_locks
 from jobs.engine.lookup import read_job
+from jobs.engine.restart import Restart
+from jobs.engine.transactions import fetch, run
+from jobs.errors import WrongState
 from jobs.models import JobQueue
-from jobs.operations.target import id_of
-from tenants.audit import Actor, as_actor
+from jobs.operations.dead_letters import close_as_reprocessed, requeue
+from jobs.operations.operation import By, audit, get_for_update, operation
+from jobs.states import IN_FLIGHT
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
-
-    By = Actor | AbstractBaseUser | None
+CANCELED_MESSAGE = "canceled by request"
 
 
+@operation
 def retry(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> JobQueue:
-    """Send a dead-lettered, failed or canceled job round again; its attempts start over.
+    """Put a dead-lettered, failed or canceled job back to pending, its attempts at zero.
 
-    An open dead letter of the job closes as reprocessed. Returns the job as it is now.
+    An open dead letter of the job closes as reprocessed. Returns the job after the operation.
 
     Raises:
-        UnknownJob: no such job in sight.
+        UnknownJob: no such job in scope.
         WrongState: the job is in another status (KeyHeld: a live job holds its idempotency key).
     """
-    job_id = id_of(job)
-    retrying.retry(job_id, by=as_actor(by), reason=reason)
-    return read_job(job_id)
+    row = get_for_update(JobQueue, job)
+    requeued = requeue(row.pk, Restart())
+    close_as_reprocessed(row, requeued.series, by, reason)
+    audit(
+        "job.retry",
+        row,
+        by,
+        reason,
+        before={"status": row.status, "series": row.series, "attempts": row.attempts},
+        after={"status": "pending", "series": requeued.series, "attempts": 0},
+    )
+    return read_job(row.pk)
 
 
+@operation
 def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> JobQueue:
     """Cancel a pending job at once; ask a running one to stop at its next checkpoint.
 
-    Returns the job as it is now: `canceled`, or running with `cancel_requested_at` set.
+    Returns the job after the operation: `canceled`, or running with `cancel_requested_at` set.
+    Asking a running job again changes nothing.
 
     Raises:
-        UnknownJob: no such job in sight.
+        UnknownJob: no such job in scope.
         WrongState: the job is over.
     """
-    job_id = id_of(job)
-    canceling.cancel(job_id, by=as_actor(by), reason=reason)
-    return read_job(job_id)
+    row = get_for_update(JobQueue, job)
+    after: dict[str, object] = {}
+    if _cancel_pending(row.pk):
+        if row.lock_key is not None:
+            free_job_locks([row.pk])
+        leave_fan_ins([(row.firm_id, row.pk)])
+        count([Counted(firm_id=row.firm_id, category=row.category, word="canceled")])
+        after = {"status": "canceled"}
+    elif row.status not in IN_FLIGHT:
+        raise WrongState(f"job {row.pk} is over: {row.status}")
+    elif _request_cancel(row.pk):
+        after = {"cancel_requested": True}
+    if after:
+        audit("job.cancel", row, by, reason, before={"status": row.status}, after=after)
+    return read_job(row.pk)
+
+
+def _cancel_pending(job_id: UUID) -> bool:
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    return bool(
+        fetch(
+            f"""
+            UPDATE jobs_jobqueue
+            SET status = 'canceled', last_error = %s, completed_at = {now}, updated_at = {now},
+                cancel_requested_at = {now}, ready = %s, waiting = %s, live_key = NULL
+            WHERE job_id = %s AND status = 'pending'
+            RETURNING job_id
+            """,
+            [CANCELED_MESSAGE, False, False, dialect.value(Column.UUID, job_id)],
+        )
+    )
+
+
+def _request_cancel(job_id: UUID) -> bool:
+    """Ask the running job to stop. False: it was asked before."""
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    touched = run(
+        f"""
+        UPDATE jobs_jobqueue
+        SET cancel_requested_at = {now}, updated_at = {now}
+        WHERE job_id = %s AND cancel_requested_at IS NULL
+        """,
+        [dialect.value(Column.UUID, job_id)],
+    )
+    return touched == 1

@@ -1,38 +1,41 @@
-"""How operators hold work back: pauses and rate limits, for one firm or everywhere.
+"""Operations on limits: pauses and rate limits, for one firm or everywhere.
 
-Every act is written to the audit log; `by` is as in `jobs.operations.jobs`. `firm` None means every firm,
-which takes all of them in scope. A limit holds for every job claimed from then on; what runs goes
-on. A firm's cap on running jobs is `Firm.running_cap`, and `Firm.active` False parks all it has.
+`firm` None means every firm, which requires all of them in scope. A limit applies to every job
+claimed from then on; running jobs continue. A firm's cap on running jobs is `Firm.running_cap`, and
+`Firm.active` False holds back all its jobs.
 """
 
 from __future__ import annotations
 
 import difflib
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 from uuid import UUID
 
+from uuid_utils.compat import uuid7
+
 from jobs import registry
-from jobs.engine import limits
+from jobs.engine import dialects
 from jobs.engine.database_time import database_now
-from jobs.engine.limits import Holds
-from jobs.errors import Fault, LimitInvalid, UnknownJob
+from jobs.engine.demotion import demote_type
+from jobs.engine.dialects import Column
+from jobs.engine.transactions import fetch, run
+from jobs.errors import Fault, LimitInvalid, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit
+from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.states import Category
-from tenants.audit import Actor, as_actor
+from tenants.audit import as_actor
+from tenants.errors import TenantMismatch
 from tenants.models import Firm
+from tenants.scope import current_scope
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
-
-    By = Actor | AbstractBaseUser | None
-
-# Beyond it a database's integer ends.
+# The largest value of a database's integer.
 MOST = 2**31 - 1
-# Below it a rate is more than a database's arithmetic can take, and admission stops for everybody.
+# A smaller value overflows the database's rate arithmetic and stops admission for everybody.
 LEAST_SECONDS = 0.001
 
 
+@operation
 def pause(
     *,
     firm: Firm | int | None = None,
@@ -42,7 +45,7 @@ def pause(
     until: datetime | None = None,
     by: By = None,
 ) -> Pause:
-    """Let nothing of a firm, a category, a type start; the three narrow one another down.
+    """Let no job start that matches the firm, the category and the type, as far as they are given.
 
     Jobs that wait for it use no attempt; it ends at `until` (aware), or by `resume`.
 
@@ -52,30 +55,55 @@ def pause(
         WrongState: the same is paused already.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    faults = [
-        *([] if category is None else _category_faults(category)),
-        *([] if job_type is None else _type_faults(job_type)),
-    ]
-    if until is not None and until.tzinfo is None:
-        faults.append(Fault("until", "naive_time", "must carry a time zone"))
-    elif until is not None and until <= database_now():
-        faults.append(Fault("until", "past", "must lie ahead"))
-    if faults:
-        raise LimitInvalid(faults)
-    return limits.pause(
-        _holds(firm), category or "", job_type or "", reason=reason, until=until, by=as_actor(by)
+    _check_pause(category, job_type, until)
+    require_reason(reason)
+    firm_id = owner_id(firm)
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    stored = fetch(
+        f"""
+        INSERT INTO jobs_pause
+            (id, firm_id, everywhere, category, job_type, reason, paused_by, until, created_at)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, {now})
+        ON CONFLICT (firm_id, everywhere, category, job_type) DO UPDATE
+        SET reason = excluded.reason, paused_by = excluded.paused_by, until = excluded.until,
+            created_at = excluded.created_at
+        WHERE jobs_pause.until <= {now}
+        RETURNING id
+        """,
+        [
+            dialect.value(Column.UUID, uuid7()),
+            firm_id,
+            firm is None,
+            category or "",
+            job_type or "",
+            reason,
+            as_actor(by).name,
+            dialect.value(Column.TIME, until),
+        ],
     )
+    if not stored:
+        raise WrongState("the same is paused already: resume it first")
+    rows = Pause.objects.unscoped("the pause just stored")
+    row: Pause = rows.get(pk=dialect.read_uuid(stored[0][0]))
+    after = {**_columns(row, *_PAUSED), "until": None if until is None else until.isoformat()}
+    audit("pause.set", row, by, reason, after=after)
+    return row
 
 
+@operation
 def resume(pause: Pause | UUID | str, *, reason: str = "", by: By = None) -> None:
-    """Lift a pause; what waited for it runs in its turn.
+    """Lift a pause; the jobs that waited for it run in their order.
 
     Raises:
-        UnknownJob: no such pause in sight.
+        UnknownJob: no such pause in scope.
     """
-    limits.resume(_id(pause), reason=reason, by=as_actor(by))
+    row = get_for_update(Pause, pause)
+    _delete(row)
+    audit("pause.lift", row, by, reason, before=_columns(row, *_PAUSED, "reason"))
 
 
+@operation
 def set_rate_limit(
     job_type: str,
     amount: int,
@@ -89,32 +117,49 @@ def set_rate_limit(
 
     After a quiet time up to `burst` (`amount` unless given) start at once: never more than
     `burst` and what the time adds, in any stretch of time. A limit for the same firm and type is
-    replaced; a firm's own stands before the one for everywhere.
+    replaced; a firm's own takes precedence over the one for everywhere.
 
     Raises:
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    faults = _type_faults(job_type)
-    for name, number in (("amount", amount), ("burst", burst)):
-        if number is not None and not 1 <= number <= MOST:
-            faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
-    if not LEAST_SECONDS <= per_seconds <= MOST:
-        faults.append(
-            Fault("per_seconds", "out_of_range", f"must be from {LEAST_SECONDS} to {MOST:,}")
-        )
-    if faults:
-        raise LimitInvalid(faults)
-    return limits.set_rate_limit(
-        _holds(firm),
-        job_type,
-        amount,
-        float(per_seconds),
-        amount if burst is None else burst,
-        by=as_actor(by),
+    _check_rate(job_type, amount, per_seconds, burst)
+    firm_id = owner_id(firm)
+    before = _find_rate_limit(firm, firm_id, job_type)
+    dialect = dialects.current()
+    ((limit_id,),) = fetch(
+        f"""
+        INSERT INTO jobs_ratelimit
+            (id, firm_id, everywhere, job_type, amount, per_seconds, burst, created_at)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, {dialect.now_sql()})
+        ON CONFLICT (firm_id, everywhere, job_type) DO UPDATE
+        SET amount = excluded.amount, per_seconds = excluded.per_seconds, burst = excluded.burst
+        RETURNING id
+        """,
+        [
+            dialect.value(Column.UUID, uuid7()),
+            firm_id,
+            firm is None,
+            job_type,
+            amount,
+            float(per_seconds),
+            amount if burst is None else burst,
+        ],
     )
+    rows = RateLimit.objects.unscoped("the limit just stored")
+    row: RateLimit = rows.get(pk=dialect.read_uuid(limit_id))
+    demote_type(None if firm is None else firm_id, job_type)
+    audit(
+        "rate_limit.set",
+        row,
+        by,
+        before=None if before is None else _columns(before, *_RATE),
+        after=_columns(row, *_RATE),
+    )
+    return row
 
 
+@operation
 def clear_rate_limit(
     job_type: str, *, firm: Firm | int | None = None, reason: str = "", by: By = None
 ) -> None:
@@ -124,15 +169,76 @@ def clear_rate_limit(
         UnknownJob: there is none.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    limits.clear_rate_limit(_holds(firm), job_type, reason=reason, by=as_actor(by))
+    row = _find_rate_limit(firm, owner_id(firm), job_type)
+    if row is None:
+        raise UnknownJob(f"no rate limit for {job_type}")
+    _delete(row)
+    audit("rate_limit.clear", row, by, reason, before=_columns(row, *_RATE))
 
 
-def _holds(firm: Firm | int | None) -> Holds:
-    return Holds(firm if firm is None or isinstance(firm, int) else firm.pk)
+def owner_id(firm: Firm | int | None) -> int:
+    """Return the id of the firm that owns a limit's row: for every firm, the system firm.
+
+    Raises:
+        TenantMismatch: the firm, or that of every firm, is out of scope.
+    """
+    scope = current_scope()
+    if firm is None:
+        if scope is not None and scope.firm_ids is not None:
+            raise TenantMismatch("a limit for every firm takes every firm in scope")
+        return Firm.objects.system().pk
+    firm_id = firm if isinstance(firm, int) else firm.pk
+    if scope is not None and not scope.allows(firm_id):
+        raise TenantMismatch(f"firm {firm_id} is not in scope")
+    return firm_id
 
 
-def _category_faults(category: str) -> list[Fault]:
-    return _unknown("category", category, [word.value for word in Category])
+# The columns that the audit log keeps.
+_PAUSED = ("everywhere", "category", "job_type")
+_RATE = ("everywhere", "job_type", "amount", "per_seconds", "burst")
+
+
+def _columns(row: Pause | RateLimit, *names: str) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
+def _delete(row: Pause | RateLimit) -> None:
+    pk = dialects.current().value(Column.UUID, row.pk)
+    run(f"DELETE FROM {row._meta.db_table} WHERE id = %s", [pk])
+
+
+def _find_rate_limit(firm: Firm | int | None, firm_id: int, job_type: str) -> RateLimit | None:
+    rows = RateLimit.objects.unscoped("the firm is in scope").select_for_update()
+    found: RateLimit | None = rows.filter(
+        firm_id=firm_id, everywhere=firm is None, job_type=job_type
+    ).first()
+    return found
+
+
+def _check_pause(category: str | None, job_type: str | None, until: datetime | None) -> None:
+    faults = []
+    if category is not None:
+        faults += _unknown("category", category, [word.value for word in Category])
+    if job_type is not None:
+        faults += _type_faults(job_type)
+    if until is not None and until.tzinfo is None:
+        faults.append(Fault("until", "naive_time", "must carry a time zone"))
+    elif until is not None and until <= database_now():
+        faults.append(Fault("until", "past", "must lie ahead"))
+    if faults:
+        raise LimitInvalid(faults)
+
+
+def _check_rate(job_type: str, amount: int, per_seconds: float, burst: int | None) -> None:
+    faults = _type_faults(job_type)
+    for name, number in (("amount", amount), ("burst", burst)):
+        if number is not None and not 1 <= number <= MOST:
+            faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
+    if not LEAST_SECONDS <= per_seconds <= MOST:
+        message = f"must be from {LEAST_SECONDS} to {MOST:,}"
+        faults.append(Fault("per_seconds", "out_of_range", message))
+    if faults:
+        raise LimitInvalid(faults)
 
 
 def _type_faults(job_type: str) -> list[Fault]:
@@ -145,10 +251,3 @@ def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:
     close = difflib.get_close_matches(word, known, n=2)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return [Fault(field, "unknown", f"there is no {word!r}{hint}")]
-
-
-def _id(pause: Pause | UUID | str) -> UUID:
-    try:
-        return pause if isinstance(pause, UUID) else UUID(str(getattr(pause, "pk", pause)))
-    except ValueError as error:
-        raise UnknownJob(f"{str(pause)[:64]!r} is not an id") from error

@@ -1,38 +1,30 @@
-"""Schedules as people handle them: made, changed, run out of turn, paused and resumed.
-
-Every act is written to the audit log; `by` is as in `jobs.operations.jobs`. Inside a tenant scope only
-schedules in sight are found.
-"""
+"""Operations on schedules: create, change, run out of turn, pause, resume."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
+from jobs import registry
 from jobs.engine.enqueue import firm_in_scope
-from jobs.engine.lookup import in_sight
-from jobs.engine.masks import mask_secrets
-from jobs.engine.transactions import in_transaction
-from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, UnknownJob, WrongState
+from jobs.engine.masks import mask_faults, mask_secrets
+from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, WrongState
 from jobs.models import Schedule
-from jobs.operations.schedule_checks import check_schedule
+from jobs.operations.operation import By, audit, get_for_update, operation
+from jobs.payload_validator import validate_payload
 from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.schedules.groups import find_group, group_names
 from jobs.schedules.slots import database_time, note_run
 from jobs.schedules.tick import enqueue_run
 from jobs.states import MissedRuns, Priority, ScheduleTarget
-from tenants.audit import Actor, as_actor, record_operation
 from tenants.models import Firm
 from tenants.scope import firm_scope
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
-
-    By = Actor | AbstractBaseUser | None
 
 # What a person may change; the rest is bookkeeping.
 EDITABLE = (
@@ -47,9 +39,12 @@ EDITABLE = (
     "priority",
     "missed_runs",
 )
+# Each run fills these in.
+ENVELOPE = ("tenant_id", "correlation_id")
 TIMING = frozenset({"cron", "interval_seconds", "time_zone"})
 
 
+@operation
 def create_schedule(
     name: str,
     job_type: str,
@@ -65,10 +60,10 @@ def create_schedule(
     missed_runs: MissedRuns | str = MissedRuns.SKIP,
     by: By = None,
 ) -> Schedule:
-    """Store a schedule; its first slot is the first one from now on.
+    """Store a schedule; its first slot is the next one from now.
 
-    `firm` defaults as in `enqueue`. `payload` leaves out the envelope and what a group's members
-    bring.
+    `firm` defaults as in `enqueue`. `payload` leaves out the envelope and the fields that the
+    members of a group supply.
 
     Raises:
         ScheduleInvalid: it is refused; `errors` lists field, code and message of each fault.
@@ -87,115 +82,110 @@ def create_schedule(
         priority=priority,
         missed_runs=missed_runs,
     )
-
-    def create() -> Schedule:
-        check_schedule(schedule)
-        schedule.next_run_at = timetable_of(schedule).first_after(database_time())
-        _save(schedule)
-        _record(schedule, "create", by, after=_content(schedule))
-        return schedule
-
-    return in_transaction(create, savepoint=True)
+    _check(schedule)
+    schedule.next_run_at = timetable_of(schedule).first_after(database_time())
+    _save(schedule)
+    audit("schedule.create", schedule, by, after=mask_secrets(_columns(schedule)))
+    return schedule
 
 
+@operation
 def change_schedule(
     schedule: Schedule | UUID | str, *, by: By = None, reason: str = "", **columns: Any
 ) -> Schedule:
-    """Change some of `EDITABLE`. New timing starts with its first slot from now on.
+    """Change some of `EDITABLE`. New timing begins with its first slot from now.
 
     Raises:
-        UnknownJob: no such schedule in sight.
-        ScheduleInvalid: it is refused as it would be.
+        UnknownJob: no such schedule in scope.
+        ScheduleInvalid: the changed schedule is refused.
     """
     unknown = set(columns) - set(EDITABLE)
     if unknown:
         raise TypeError(f"a schedule's {', '.join(sorted(unknown))} cannot be changed")
-
-    def change() -> Schedule:
-        row = in_sight(Schedule, _id(schedule))
-        before = _content(row)
-        for column, value in columns.items():
-            setattr(row, column, value)
-        check_schedule(row)
-        now = database_time()
-        changed = {column for column in columns if before[column] != getattr(row, column)}
-        if changed & TIMING:
-            row.next_run_at = timetable_of(row).first_after(now)
-        row.last_error, row.updated_at = "", now
-        _save(row, *columns, "payload", "next_run_at", "last_error", "updated_at")
-        _record(
-            row,
-            "change",
-            by,
-            reason=reason,
-            before={column: before[column] for column in changed},
-            after={column: getattr(row, column) for column in changed},
-        )
-        return row
-
-    return in_transaction(change, savepoint=True)
+    row = get_for_update(Schedule, schedule)
+    before = _columns(row)
+    for column, value in columns.items():
+        setattr(row, column, value)
+    _check(row)
+    now = database_time()
+    changed = {column for column in columns if before[column] != getattr(row, column)}
+    if changed & TIMING:
+        row.next_run_at = timetable_of(row).first_after(now)
+    row.last_error, row.updated_at = "", now
+    _save(row, *columns, "payload", "next_run_at", "last_error", "updated_at")
+    audit(
+        "schedule.change",
+        row,
+        by,
+        reason,
+        before=mask_secrets({column: before[column] for column in changed}),
+        after=mask_secrets({column: getattr(row, column) for column in changed}),
+    )
+    return row
 
 
+@operation
 def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") -> int:
-    """Run the schedule once, out of turn, paused or not; return how many jobs that made.
+    """Run the schedule once, out of turn, paused or not; return the number of new jobs.
 
     Its slots stay as they are.
 
     Raises:
-        UnknownJob: no such schedule in sight.
+        UnknownJob: no such schedule in scope.
         WrongState: its firm is not active, or its jobs are refused.
     """
-
-    def run() -> int:
-        row = in_sight(Schedule, _id(schedule))
-        if not row.firm.active:
-            raise WrongState(f"firm {row.firm.slug} is not active")
-        try:
-            jobs = enqueue_run(row, f"schedule:{row.pk}:run:{uuid7()}", correlation_id=None)
-        except (PayloadInvalid, ValueError) as error:
-            raise WrongState(f"schedule {row.name} leads to no job: {error}") from error
-        note_run(row)
-        _record(row, "run", by, reason=reason, after={"jobs": jobs})
-        return jobs
-
-    return in_transaction(run, savepoint=True)
+    row = get_for_update(Schedule, schedule)
+    if not row.firm.active:
+        raise WrongState(f"firm {row.firm.slug} is not active")
+    try:
+        jobs = enqueue_run(row, f"schedule:{row.pk}:run:{uuid7()}", correlation_id=None)
+    except (PayloadInvalid, ValueError) as error:
+        raise WrongState(f"schedule {row.name} leads to no job: {error}") from error
+    note_run(row)
+    audit("schedule.run", row, by, reason, after={"jobs": jobs})
+    return jobs
 
 
+@operation
 def pause(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") -> Schedule:
-    """Stop the schedule until it is resumed. Jobs that wait already stay.
+    """Stop the schedule until it is resumed. Jobs that already wait stay.
 
     Raises:
-        UnknownJob: no such schedule in sight.
+        UnknownJob: no such schedule in scope.
         WrongState: it is paused.
     """
-    return _set_enabled(schedule, False, by, reason)  # noqa: FBT003 - named by the two verbs
+    row = get_for_update(Schedule, schedule)
+    if not row.enabled:
+        raise WrongState(f"schedule {row.name} is paused already")
+    row.enabled, row.updated_at = False, database_time()
+    _save(row, "enabled", "updated_at")
+    audit("schedule.pause", row, by, reason)
+    return row
 
 
+@operation
 def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") -> Schedule:
-    """Let the schedule run again. Slots that passed meanwhile are not made up for.
+    """Let the schedule run again. The slots it missed are not run.
 
     Raises:
-        UnknownJob: no such schedule in sight.
+        UnknownJob: no such schedule in scope.
         WrongState: it is not paused, or its timetable cannot be read.
     """
-    return _set_enabled(schedule, True, by, reason)  # noqa: FBT003 - named by the two verbs
+    row = get_for_update(Schedule, schedule)
+    if row.enabled:
+        raise WrongState(f"schedule {row.name} is running already")
+    now = database_time()
+    if row.next_run_at <= now:
+        # Only forward: an earlier slot has run.
+        row.next_run_at = _first_after(row, now)
+    row.enabled, row.updated_at = True, now
+    _save(row, "enabled", "next_run_at", "updated_at")
+    audit("schedule.resume", row, by, reason)
+    return row
 
 
-def _set_enabled(schedule: Schedule | UUID | str, enabled: bool, by: By, reason: str) -> Schedule:
-    def switch() -> Schedule:
-        row = in_sight(Schedule, _id(schedule))
-        if row.enabled == enabled:
-            raise WrongState(f"schedule {row.name} is {'running' if enabled else 'paused'} already")
-        now = database_time()
-        if enabled and row.next_run_at <= now:
-            # Only forward: a slot that ran once lies before the one it stopped at.
-            row.next_run_at = _first_after(row, now)
-        row.enabled, row.updated_at = enabled, now
-        _save(row, "enabled", "next_run_at", "updated_at")
-        _record(row, "resume" if enabled else "pause", by, reason=reason)
-        return row
-
-    return in_transaction(switch, savepoint=True)
+def _columns(row: Schedule) -> dict[str, Any]:
+    return {column: getattr(row, column) for column in EDITABLE}
 
 
 def _first_after(row: Schedule, now: datetime) -> datetime:
@@ -222,34 +212,69 @@ def _save(row: Schedule, *columns: str) -> None:
         raise ScheduleInvalid([Fault("name", "taken", message)]) from error
 
 
-def _record(
-    row: Schedule,
-    act: str,
-    by: By,
-    *,
-    reason: str = "",
-    before: Mapping[str, Any] | None = None,
-    after: Mapping[str, Any] | None = None,
-) -> None:
-    record_operation(
-        as_actor(by),
-        f"schedule.{act}",
-        firm_id=row.firm_id,
-        target=("schedule", row.pk),
-        reason=reason,
-        before=mask_secrets(before or {}),
-        after=mask_secrets(after or {}),
-    )
+def _check(row: Schedule) -> None:
+    """Check the schedule, and add the payload's version to its payload.
 
-
-def _content(row: Schedule) -> dict[str, Any]:
-    return {column: getattr(row, column) for column in EDITABLE}
-
-
-def _id(schedule: Schedule | UUID | str) -> UUID:
-    if isinstance(schedule, Schedule):
-        return UUID(str(schedule.pk))
+    Raises:
+        ScheduleInvalid: it could not run; the faults, by field.
+    """
+    faults: list[Fault] = []
     try:
-        return UUID(str(schedule))
-    except ValueError as error:
-        raise UnknownJob(f"{str(schedule)[:64]!r} is not an id") from error
+        row.full_clean(
+            exclude=["firm", "next_run_at", "payload"],
+            validate_unique=False,
+            validate_constraints=False,
+        )
+    except ValidationError as error:
+        faults = [
+            Fault(column, "invalid", " ".join(messages))
+            for column, messages in error.message_dict.items()
+        ]
+    try:
+        timetable_of(row)
+    except TimetableInvalid as error:
+        faults.append(Fault(error.field, "invalid", str(error)))
+    faults += _payload_faults(row)
+    if faults:
+        raise ScheduleInvalid(faults)
+    # A later version of the type upgrades it as it upgrades a stored job's payload.
+    row.payload = {"version": registry.get(row.job_type).version, **row.payload}
+
+
+def _payload_faults(row: Schedule) -> list[Fault]:
+    if not isinstance(row.payload, Mapping):
+        return [Fault("payload", "wrong_type", "must be an object")]
+    faults = [
+        Fault(f"payload.{name}", "reserved", "each run fills it in")
+        for name in ENVELOPE
+        if name in row.payload
+    ]
+    faults += [
+        Fault(f"payload.{fault.field}", fault.code, fault.message)
+        for fault in mask_faults(row.payload)
+    ]
+    group = find_group(row.group_name)
+    if row.group_name and group is None:
+        known = ", ".join(group_names()) or "none"
+        faults.append(Fault("group_name", "unknown_group", f"registered here: {known}"))
+    try:
+        declared = registry.get(row.job_type)
+        payload = {
+            "version": declared.version,
+            **row.payload,
+            "tenant_id": row.firm_id,
+            "correlation_id": "schedule",
+        }
+        validate_payload(row.job_type, payload, firm=row.firm_id)
+    except PayloadInvalid as error:
+        supplied = group.fields if group is not None else frozenset()
+        faults += [
+            Fault(
+                fault.field if fault.field == "job_type" else f"payload.{fault.field}",
+                fault.code,
+                fault.message,
+            )
+            for fault in error.faults
+            if not (fault.code == "missing" and fault.field in supplied)
+        ]
+    return faults

@@ -11,8 +11,13 @@ from pathlib import Path
 from django.db import connection
 
 from jobs.conf import lease_seconds
-from jobs.engine.cancel import requested_among
-from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, register
+from jobs.engine.lease import (
+    WorkerInfo,
+    cancel_requested,
+    heartbeat,
+    mark_processing,
+    register,
+)
 from jobs.execution.events import Event, emit
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.pool import Pool
@@ -106,7 +111,7 @@ class Pulse:
         if not running or time.monotonic() < self._next_cancel_look:
             return
         self._next_cancel_look = time.monotonic() + CANCEL_LOOK_SECONDS
-        self._pool.running.cancel(requested_among([one.claim.job_id for one in running]))
+        self._pool.running.cancel(cancel_requested([one.claim.job_id for one in running]))
 
     def _end_overdue(self) -> None:
         """Interrupt handlers past their timeout; one that ignores it ends this process."""

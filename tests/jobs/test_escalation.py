@@ -13,7 +13,7 @@ from django.urls import reverse
 from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters
-from jobs.operations.escalation_notice import send_escalation_notice
+from jobs.operations.escalation import send_escalation_notice
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 from tests.job_rows import make_job, make_letter

@@ -15,11 +15,9 @@ from jobs.benchmarks import rows
 from jobs.benchmarks.rows import Kind
 from jobs.engine.claim import claim
 from jobs.engine.fair_share import FairShare
-from jobs.engine.limits import Holds, pause
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.models import JobQueue
-from jobs.queue import EnqueueSpec, enqueue_many
-from tenants.audit import Actor
+from jobs.queue import EnqueueSpec, enqueue_many, pause
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
@@ -161,7 +159,7 @@ def test_the_backlog_of_a_firm_that_was_just_stopped_is_not_scanned(backlog, sto
         case "inactive":
             Firm.objects.filter(pk=backlog.pk).update(active=False)
         case "pause":
-            pause(Holds(backlog.pk), "", "", reason="test", until=None, by=Actor("cli"))
+            pause(firm=backlog, reason="test")
     spent = effort(claim_statements())
     assert spent.touched <= FEW_ROWS
     assert spent.pages < FEW_PAGES

@@ -14,7 +14,7 @@ from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
-from jobs.operations.escalation_recipients import NOBODY_TOLD, addresses_to_tell
+from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers import dead_letter_row
 from jobs.states import Priority
@@ -133,4 +133,4 @@ class Escalate(DeadLetterAct):
 
     def remark(self, row: DeadLetterQueue) -> str:
         """Say so when nobody has an address."""
-        return "" if addresses_to_tell(row.firm_id, row.assigned_to) else NOBODY_TOLD
+        return "" if escalation_recipients(row.firm_id, row.assigned_to) else NO_RECIPIENTS

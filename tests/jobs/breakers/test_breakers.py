@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.engine.cancel import cancel
 from jobs.engine.outcomes import DeadLettered, Released, Snoozed
 from jobs.engine.probes import PATIENCE_SECONDS
 from jobs.engine.release import release
@@ -14,7 +13,7 @@ from jobs.engine.settle import settle
 from jobs.engine.settlement import Settlement
 from jobs.models import CircuitBreaker
 from jobs.queries.why_waiting import WaitCode
-from jobs.queue import acquire_lock, why_waiting
+from jobs.queue import acquire_lock, cancel, why_waiting
 from jobs.states import BreakerState, DeadReason
 from tenants.scope import all_firms
 from tests.jobs.breakers.kit import (

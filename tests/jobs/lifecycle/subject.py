@@ -9,7 +9,6 @@ from uuid import UUID
 from jobs.engine.claim import Claim
 from jobs.engine.lease import mark_processing, note_running
 from jobs.engine.outcomes import Completed, DeadLettered
-from jobs.engine.reprocess import escalate
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters as operations
 from jobs.operations import jobs
@@ -17,7 +16,15 @@ from jobs.queue import enqueue
 from jobs.states import DeadReason, Resolution, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.queue_kit import FAILURE, dead_letters, finish, new_worker, row, take_one
+from tests.queue_kit import (
+    FAILURE,
+    dead_letters,
+    escalate_without_notice,
+    finish,
+    new_worker,
+    row,
+    take_one,
+)
 
 ESCALATED = "escalated"
 
@@ -65,8 +72,7 @@ def subject(firm: Firm, state: str) -> Subject:
     (letter,) = dead_letters()
     made = Subject(job_id, letter.pk, held)
     if state == ESCALATED:
-        # The engine's half alone: no job that sends the notice stands in the queue.
-        escalate(letter.pk, "look")
+        escalate_without_notice(letter.pk, "look")
     elif state == Status.FAILED:
         operations.discard(letter.pk, "obsolete")
     elif state != Status.DLQ:

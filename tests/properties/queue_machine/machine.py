@@ -26,9 +26,7 @@ from hypothesis.strategies import (
     tuples,
 )
 
-from jobs.engine import cancel as canceling
-from jobs.engine import reprocess as deciding
-from jobs.engine import retry as retrying
+from jobs import queue
 from jobs.engine.admission import sweep
 from jobs.engine.claim import Claim
 from jobs.engine.expire import expire
@@ -36,12 +34,13 @@ from jobs.engine.fair_share import FairShare
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue_orphans
-from jobs.states import RETRYABLE
+from jobs.states import RETRYABLE, Status
 from tenants.models import Firm
 from tests.properties.queue_machine import operators, tables, upkeep
 from tests.properties.queue_machine.kinds import KINDS, Does, Middle
 from tests.properties.queue_machine.state import Job
 from tests.properties.queue_machine.twin import Look, Twin
+from tests.queue_kit import escalate_without_notice
 
 WORKERS = 3
 REASON = "because"
@@ -232,12 +231,13 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(job_id=jobs)
     def cancel(self, job_id: UUID) -> None:
         self.twin.same(
-            lambda: canceling.cancel(job_id), lambda: operators.cancel(self.state, job_id)
+            lambda: queue.cancel(job_id).status == Status.CANCELED,
+            lambda: operators.cancel(self.state, job_id),
         )
 
     @rule(job_id=jobs)
     def retry(self, job_id: UUID) -> None:
-        self.twin.same(lambda: retrying.retry(job_id), lambda: operators.retry(self.state, job_id))
+        self.twin.same(lambda: queue.retry(job_id).pk, lambda: operators.retry(self.state, job_id))
 
     @precondition(lambda self: self._retryable())
     @rule(pick=_pick)
@@ -253,7 +253,7 @@ class QueueMachine(RuleBasedStateMachine):
     def reprocess(self, pick: int, priority: int | None) -> None:
         place, letter = self._letter(pick)
         self.twin.same(
-            lambda: deciding.reprocess(letter, priority=priority),
+            lambda: queue.reprocess(letter, priority=priority).pk,
             lambda: operators.reprocess(self.state, place, priority),
         )
 
@@ -262,7 +262,8 @@ class QueueMachine(RuleBasedStateMachine):
     def discard(self, pick: int) -> None:
         place, letter = self._letter(pick)
         self.twin.same(
-            lambda: deciding.discard(letter, REASON), lambda: operators.discard(self.state, place)
+            lambda: queue.discard(letter, REASON),
+            lambda: operators.discard(self.state, place),
         )
 
     @precondition(lambda self: self.state.letters)
@@ -270,7 +271,8 @@ class QueueMachine(RuleBasedStateMachine):
     def escalate(self, pick: int) -> None:
         place, letter = self._letter(pick)
         self.twin.same(
-            lambda: deciding.escalate(letter, REASON), lambda: operators.escalate(self.state, place)
+            lambda: escalate_without_notice(letter, REASON),
+            lambda: operators.escalate(self.state, place),
         )
 
     def _letter(self, pick: int) -> tuple[operators.Place, UUID]:

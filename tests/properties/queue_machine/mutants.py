@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.engine import candidates, lease, release, rescue, restart, retry, settle
+from jobs.engine import candidates, lease, release, rescue, restart, settle
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import postgresql_claim, sqlite
 from jobs.engine.fair_share import Cursor, FairShare
 from jobs.engine.outcomes import DeadLettered, Failure, Outcome
 from jobs.execution import executor
+from jobs.operations import jobs
 from jobs.states import DeadReason
 from tests.support.mutation import FENCE, Fault, Rewrite, Seen, Without, settle_without_fence
 
@@ -77,6 +78,6 @@ MUTANTS: dict[str, Fault] = {
         settle, "AND j.cancel_requested_at IS NOT NULL", "AND j.cancel_requested_at IS NULL"
     ),
     "dead letter not opened": Without(settle, "bury"),
-    "dead letter left open by retry": Without(retry, "close_as_reprocessed"),
+    "dead letter left open by retry": Without(jobs, "close_as_reprocessed"),
     "given-up worker revived": Rewrite(lease, "AND dead_at IS NULL"),
 }

@@ -26,13 +26,14 @@ def cancel(state: State, job_id: UUID) -> bool:
     return True
 
 
-def retry(state: State, job_id: UUID) -> None:
-    """Send a job round again."""
+def retry(state: State, job_id: UUID) -> UUID:
+    """Send a job round again and return its id."""
     job = _job(state, job_id)
     _restart(state, job)
     letter = state.letters.get((job_id, job.series - 1))
     if letter is not None and letter.open:
         _decide(state, letter, Resolution.REPROCESSED)
+    return job_id
 
 
 def reprocess(state: State, place: Place, priority: int | None) -> UUID:
@@ -50,13 +51,12 @@ def discard(state: State, place: Place) -> None:
     _job(state, place[0]).status = Status.FAILED
 
 
-def escalate(state: State, place: Place) -> int:
-    """Ask somebody to look, once; return the firm."""
+def escalate(state: State, place: Place) -> None:
+    """Ask somebody to look, once."""
     letter = _open_letter(state, place)
     if letter.resolution is Resolution.ESCALATED:
         raise WrongState
     _decide(state, letter, Resolution.ESCALATED)
-    return letter.firm_id
 
 
 def _job(state: State, job_id: UUID) -> Job:

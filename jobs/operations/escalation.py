@@ -1,23 +1,45 @@
-"""E-mails the queue sends to people."""
+"""The e-mail about an escalated dead letter, and who receives it."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.core.mail import EmailMessage
+from django.db.models import QuerySet
 
 from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
-from jobs.operations.escalation_recipients import addresses_to_tell
-from tenants.models import Firm
+from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
 
 # Below the web process's address. Asking the URLs for it would load every page into the worker.
 PAGE = "/admin/jobs/deadletterqueue/{}/change/"
+NO_RECIPIENTS = (
+    "Nobody could be told: neither the assignee, nor an admin of the firm, nor platform staff has "
+    "an e-mail address."
+)
+
+
+def escalation_recipients(firm_id: int, assignee: AbstractBaseUser | None) -> list[str]:
+    """Return the assignee's address, else those of the firm's admins, else of platform staff."""
+    address = getattr(assignee, "email", "") if assignee is not None else ""
+    if address:
+        return [address]
+    with firm_scope(firm_id):
+        admins = Membership.objects.filter(firm=firm_id, role=Role.ADMIN).values("user_id")
+        members = _reachable().filter(pk__in=admins)
+        return list(members.values_list("email", flat=True)) or list(
+            _reachable().filter(is_superuser=True).values_list("email", flat=True)
+        )
 
 
 def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
-    """Write to those who should look (`addressees`), and return how many they are: maybe none.
+    """Send the e-mail and return the number of recipients, which may be 0.
 
     Raises:
         Fatal: the dead letter is gone.
@@ -30,7 +52,7 @@ def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
         )
         if letter is None:
             raise Fatal(f"dead letter {dead_letter_id} is gone")
-        recipients = addresses_to_tell(firm.pk, letter.assigned_to)
+        recipients = escalation_recipients(firm.pk, letter.assigned_to)
     if not recipients:
         return 0
     EmailMessage(
@@ -39,6 +61,11 @@ def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
         to=recipients,
     ).send()
     return len(recipients)
+
+
+def _reachable() -> QuerySet[Any]:
+    users: QuerySet[Any] = get_user_model().objects.filter(is_active=True)
+    return users.exclude(email="").order_by("pk")
 
 
 def _body(firm: Firm, letter: DeadLetterQueue) -> str:

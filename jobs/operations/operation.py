@@ -1,0 +1,104 @@
+"""What every operation is made of: a transaction, the row it changes, a reason, an audit entry.
+
+`by` is a user, an `Actor` (a user and how they reached the service), or None for the service's own
+code. Inside a tenant scope only the scope's rows are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import models
+
+from jobs.engine.transactions import in_transaction
+from jobs.errors import ReasonMissing, UnknownJob
+from jobs.models import (
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Pause,
+    RateLimit,
+    Schedule,
+)
+from tenants.audit import Actor, as_actor, record_operation
+from tenants.scope import current_scope
+
+By = Actor | AbstractBaseUser | None
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound=models.Model)
+
+# How the audit log names the rows.
+_TARGET_TYPES: dict[type[models.Model], str] = {
+    JobQueue: "job",
+    DeadLetterQueue: "dead_letter",
+    ConcurrencyLock: "lock",
+    Pause: "pause",
+    RateLimit: "rate_limit",
+    CircuitBreaker: "circuit_breaker",
+    Schedule: "schedule",
+}
+
+
+def operation(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` in one transaction, or in the caller's: there, undo its writes if it raises.
+
+    A deadlock or a busy database repeats it, unless it runs in the caller's transaction.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return in_transaction(lambda: function(*args, **kwargs), savepoint=True)
+
+    return run
+
+
+def require_reason(reason: str) -> None:
+    """Raise ReasonMissing when the reason is blank."""
+    if not reason.strip():
+        raise ReasonMissing
+
+
+def get_for_update(model: type[M], target: M | UUID | str) -> M:
+    """Return the row, given as itself, its id or the id's text; locked until the transaction ends.
+
+    Raises:
+        UnknownJob: the scope has no such row, or the text is no id.
+    """
+    try:
+        pk = UUID(str(target.pk if isinstance(target, models.Model) else target))
+    except ValueError as error:
+        raise UnknownJob(f"{str(target)[:64]!r} is not an id") from error
+    manager: Any = model._default_manager
+    # A project's own code may call an operation without a scope: it has the id.
+    rows = manager.unscoped("an operation on an id") if current_scope() is None else manager.all()
+    found: M | None = rows.select_for_update().filter(pk=pk).first()
+    if found is None:
+        raise UnknownJob(f"no {model._meta.verbose_name} {pk}")
+    return found
+
+
+def audit(
+    act: str,
+    row: Any,
+    by: By,
+    reason: str = "",
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the audit entry of a change to `row`, in the operation's transaction."""
+    record_operation(
+        as_actor(by),
+        act,
+        firm_id=row.firm_id,
+        target=(_TARGET_TYPES[type(row)], row.pk),
+        reason=reason,
+        before=before,
+        after=after,
+    )
