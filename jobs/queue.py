@@ -10,11 +10,11 @@ from jobs.engine.enqueue import (
     enqueue,
     enqueue_many,
 )
+from jobs.engine.user_locks import acquire_lock, release_lock, renew_lock
 from jobs.operations.dead_letters import discard, escalate, reprocess
 from jobs.operations.jobs import cancel, retry
 from jobs.operations.limits import clear_rate_limit, pause, resume, set_rate_limit
 from jobs.operations.locks import force_release
-from jobs.operations.user_locks import acquire_lock, release_lock, renew_lock
 from jobs.queries.why_waiting import why_waiting
 
 __all__ = [

@@ -26,7 +26,7 @@ from jobs.engine.candidates import (
 )
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED
-from jobs.engine.locks import take_slot
+from jobs.engine.locks import take_job_slot
 from jobs.engine.released_capacity import ReleasedCapacity, WaitingGroup
 from jobs.engine.token_bucket import lock_bucket, store_bucket
 from jobs.engine.transactions import fetch, in_transaction, reading, run
@@ -220,7 +220,7 @@ def _with_slots(chosen: Sequence[Candidate]) -> list[Candidate]:
         key=lambda candidate: (candidate.group.lock_key, candidate.order),
     )
     refused = {
-        one.job_id for one in keyed if not take_slot(*one.group.key, one.lock_limit, one.job_id)
+        one.job_id for one in keyed if not take_job_slot(*one.group.key, one.lock_limit, one.job_id)
     }
     return [candidate for candidate in chosen if candidate.job_id not in refused]
 

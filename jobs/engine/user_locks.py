@@ -1,91 +1,108 @@
-"""Locks that user code takes for a time: acquire, renew, release."""
+"""Locks for user code: at most one holder of a key in a firm, for a limited time."""
 
 from __future__ import annotations
-
-from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.engine.enqueue import MAX_KEY_LENGTH, firm_in_scope
+from jobs.engine.locks import take_slot
+from jobs.engine.transactions import in_transaction, run
+from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock
+from jobs.models.lock import JOB_HOLDER
+from tenants.models import Firm
+
+# If a holder dies, its lock stays until its time is over; whoever needs it longer renews it.
+MAX_TTL_SECONDS = 7 * 86_400
+# The resolution of SQLite's clock.
+MIN_TTL_SECONDS = 0.001
 
 
-def acquire(
-    firm_id: int, key: str, ttl_seconds: float, holder_id: str | None
+def acquire_lock(
+    key: str,
+    ttl_seconds: float,
+    *,
+    firm: Firm | int | None = None,
+    holder_id: str | None = None,
 ) -> ConcurrencyLock | None:
-    """Take the lock for `ttl_seconds`; None while somebody else holds it.
+    """Take the firm's lock `key` for `ttl_seconds`, at most a week; None while it is taken.
 
-    An expired lock is taken over, with a higher fencing token.
+    Give it back with `release_lock`, extend it with `renew_lock`. Each acquisition, also of a lock
+    that has expired, has a higher `fencing_token`: pass it to whatever can refuse an older one.
+    `firm` as in `enqueue`.
+
+    Raises:
+        LockInvalid: an argument is refused; `errors` lists field, code, message.
+        MissingTenant: as `enqueue`.
     """
+    faults = _name_faults("key", key) + _ttl_faults(ttl_seconds)
+    if holder_id is not None:
+        faults += _name_faults("holder_id", holder_id)
+        if holder_id.startswith(JOB_HOLDER):
+            message = f"must not begin with {JOB_HOLDER}, which names jobs"
+            faults.append(Fault("holder_id", "reserved", message))
+    if faults:
+        raise LockInvalid(faults)
+    firm_id = firm_in_scope(firm)
     lock_id = uuid7()
     holder = holder_id or f"user:{lock_id}"
-    return in_transaction(lambda: _acquire(lock_id, firm_id, key, ttl_seconds, holder))
+
+    def acquire() -> ConcurrencyLock | None:
+        if not take_slot(lock_id, firm_id, key, holder, ttl_seconds=ttl_seconds):
+            return None
+        locks = ConcurrencyLock.objects.unscoped("the lock just taken")
+        lock: ConcurrencyLock = locks.get(pk=lock_id)
+        return lock
+
+    return in_transaction(acquire)
 
 
-def _acquire(
-    lock_id: UUID, firm_id: int, key: str, ttl_seconds: float, holder: str
-) -> ConcurrencyLock | None:
-    if not _take(lock_id, firm_id, key, ttl_seconds, holder):
-        return None
-    lock: ConcurrencyLock = ConcurrencyLock.objects.unscoped("the lock just taken").get(pk=lock_id)
-    return lock
+def release_lock(lock: ConcurrencyLock) -> bool:
+    """Free the lock. False: it expired and somebody else took it, or it is gone."""
+    held, params = _held_sql(lock)
+    return in_transaction(lambda: run(f"DELETE FROM jobs_concurrencylock WHERE {held}", params)) > 0
 
 
-def _take(lock_id: UUID, firm_id: int, key: str, ttl_seconds: float, holder: str) -> bool:
+def renew_lock(lock: ConcurrencyLock, ttl_seconds: float) -> bool:
+    """Extend the lock to `ttl_seconds` from now. False: it is no longer held.
+
+    Raises:
+        LockInvalid: the time is refused.
+    """
+    faults = _ttl_faults(ttl_seconds)
+    if faults:
+        raise LockInvalid(faults)
     dialect = dialects.current()
     now = dialect.now_sql()
-    token = dialect.draw_token_sql()
-    return bool(
-        fetch(
-            f"""
-            INSERT INTO jobs_concurrencylock
-                (id, firm_id, lock_key, slot, holder_id, acquired_at, expires_at, fencing_token)
-            SELECT %s, %s, %s, 0, %s, {now}, {dialect.after_sql(now, "%s")}, {token} WHERE true
-            ON CONFLICT (firm_id, lock_key, slot) DO UPDATE
-            SET id = excluded.id, holder_id = excluded.holder_id,
-                acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
-                fencing_token = excluded.fencing_token
-            WHERE jobs_concurrencylock.expires_at < {now}
-            RETURNING id
-            """,
-            [dialect.value(Column.UUID, lock_id), firm_id, key, holder, ttl_seconds],
-        )
+    held, params = _held_sql(lock)
+    renew_sql = (
+        f"UPDATE jobs_concurrencylock SET expires_at = {dialect.after_sql(now, '%s')}"
+        f" WHERE {held} AND expires_at >= {now}"
+    )
+    return in_transaction(lambda: run(renew_sql, [ttl_seconds, *params])) > 0
+
+
+def _held_sql(lock: ConcurrencyLock) -> tuple[str, list[object]]:
+    """Return the condition, and its parameters, that nobody has taken the lock since."""
+    lock_id = dialects.current().value(Column.UUID, lock.pk)
+    return (
+        "id = %s AND holder_id = %s AND fencing_token = %s",
+        [lock_id, lock.holder_id, lock.fencing_token],
     )
 
 
-def release(lock: ConcurrencyLock) -> bool:
-    """Free the lock. False: it expired and somebody else holds it, or it is gone."""
-    dialect = dialects.current()
-    return in_transaction(
-        lambda: (
-            run(
-                "DELETE FROM jobs_concurrencylock"
-                " WHERE id = %s AND holder_id = %s AND fencing_token = %s",
-                [dialect.value(Column.UUID, lock.pk), lock.holder_id, lock.fencing_token],
-            )
-            == 1
-        )
-    )
+def _name_faults(field: str, name: str) -> list[Fault]:
+    if 1 <= len(name) <= MAX_KEY_LENGTH and "\x00" not in name:
+        return []
+    message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
+    return [Fault(field, "wrong_length", message)]
 
 
-def renew(lock: ConcurrencyLock, ttl_seconds: float) -> bool:
-    """Hold the lock for another `ttl_seconds` from now. False: it is no longer held."""
-    dialect = dialects.current()
-    now = dialect.now_sql()
-    return in_transaction(
-        lambda: (
-            run(
-                f"UPDATE jobs_concurrencylock SET expires_at = {dialect.after_sql(now, '%s')}"
-                f" WHERE id = %s AND holder_id = %s AND fencing_token = %s AND expires_at >= {now}",
-                [
-                    ttl_seconds,
-                    dialect.value(Column.UUID, lock.pk),
-                    lock.holder_id,
-                    lock.fencing_token,
-                ],
-            )
-            == 1
-        )
-    )
+def _ttl_faults(ttl_seconds: float) -> list[Fault]:
+    # Written so that NaN is refused, too.
+    if MIN_TTL_SECONDS <= ttl_seconds <= MAX_TTL_SECONDS:
+        return []
+    message = f"must be from {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS:,} seconds"
+    return [Fault("ttl_seconds", "out_of_range", message)]

@@ -162,8 +162,8 @@ class JobQueue(FirmOwned):
                 condition=Q(ready=True),
                 name="job_lane",
             ),
-            # Strand by strand: a firm's lock key ("" for none) and type. Within a strand in the order
-            # of admission, to the end, so that a look at its head reads one entry.
+            # By waiting group: a firm, a lock key ("" for none) and a type. Within a group in the order
+            # of admission, so that finding its first job reads one entry.
             models.Index(
                 "firm",
                 Case(When(lock_key__isnull=True, then=Value("")), default="lock_key"),

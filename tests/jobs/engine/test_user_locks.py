@@ -14,8 +14,8 @@ from django.db import connection
 from jobs.engine.admission import sweep
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.prune import prune
+from jobs.engine.user_locks import MAX_TTL_SECONDS
 from jobs.errors import LockInvalid
-from jobs.operations.user_locks import LONGEST_SECONDS
 from jobs.queries.filters import LockFilter
 from jobs.queries.lists import list_locks
 from jobs.queue import acquire_lock, release_lock, renew_lock
@@ -139,7 +139,7 @@ def test_of_many_who_come_for_an_expired_lock_one_gets_it(firm: Firm) -> None:
 
 
 @pytest.mark.parametrize(
-    "seconds", [0, -1, 0.0001, LONGEST_SECONDS + 1, 1e300, float("inf"), float("nan")]
+    "seconds", [0, -1, 0.0001, MAX_TTL_SECONDS + 1, 1e300, float("inf"), float("nan")]
 )
 def test_a_time_that_no_lock_may_last_is_refused(firm: Firm, seconds: float) -> None:
     with pytest.raises(LockInvalid) as refused:
@@ -155,7 +155,7 @@ def test_a_time_that_no_lock_may_last_is_refused(firm: Firm, seconds: float) -> 
     assert [lock.expires_at for lock in locks()] == [held.expires_at]
 
 
-@pytest.mark.parametrize("seconds", [0.001, 0.5, LONGEST_SECONDS])
+@pytest.mark.parametrize("seconds", [0.001, 0.5, MAX_TTL_SECONDS])
 def test_a_lock_lasts_as_long_as_it_was_taken_for(firm: Firm, seconds: float) -> None:
     held = acquire_lock("report", seconds, firm=firm)
     assert held is not None

@@ -162,7 +162,7 @@ def test_a_users_lock_keeps_jobs_out_until_it_expires(firm, add):
         assert sweep() == 1
         assert take_one().job_id == job_id
     (taken_over,) = locks()
-    assert taken_over.pk == lock.pk
+    assert taken_over.pk != lock.pk
     assert (taken_over.holder_id, taken_over.expires_at) == (f"job:{job_id}", None)
     assert taken_over.fencing_token > lock.fencing_token
 
