@@ -50,21 +50,21 @@ class QueueCollector(Collector):
         rate = GaugeMetricFamily(
             "mailroom_completed_per_minute", "Over the last hour", labels=["category"]
         )
-        for one in self._stats["categories"]:
+        for category in self._stats.categories:
             for status in EXACT:
-                jobs.add_metric([one["category"], status.value], one[status.value])
-            oldest.add_metric([one["category"]], one["oldest_wait_seconds"] or 0.0)
-            rate.add_metric([one["category"]], one["completed_per_minute"])
+                jobs.add_metric([category.group, status.value], category.statuses[status])
+            oldest.add_metric([category.group], category.oldest_wait_seconds or 0.0)
+            rate.add_metric([category.group], category.completed_per_minute)
         yield from (jobs, oldest, rate)
 
     def _of_everything(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "mailroom_workers", "Live worker processes", value=self._stats["workers"]
+            "mailroom_workers", "Live worker processes", value=self._stats.workers
         )
         yield GaugeMetricFamily(
             "mailroom_dead_letters_open",
             "Dead letters nobody has decided",
-            value=self._stats["dead_letters_open"],
+            value=self._stats.totals.statuses[Status.DLQ],
         )
         breakers = GaugeMetricFamily(
             "mailroom_breakers",

@@ -65,6 +65,10 @@ class Resolution(StrEnum):
     ESCALATED = "escalated"
 
 
+# An open dead letter has no decision yet, or was escalated and waits for one.
+OPEN_RESOLUTIONS = ("", Resolution.ESCALATED.value)
+
+
 class AttemptEnd(StrEnum):
     """How an attempt that did not complete its job ended."""
 

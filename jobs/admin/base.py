@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from jobs import registry
 from jobs.engine.masks import Mask, mask_secrets, mask_values
 from jobs.queries.durations import since_in_words
-from jobs.queries.serializers import iso
+from jobs.queries.serializers.fields import iso
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
 from tenants.admin.base import access_in
 from tenants.models import Role

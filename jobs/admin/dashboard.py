@@ -14,7 +14,7 @@ from jobs.admin.firm_lines import firm_lines
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.engine.database_time import database_now
 from jobs.queries.durations import in_words
-from jobs.queries.stats import CategoryStats, QueueStats, queue_stats
+from jobs.queries.stats import JobCounts, QueueStats, queue_stats
 from jobs.states import Status
 from tenants.admin.base import sees_all_firms, sees_several_firms
 
@@ -62,8 +62,8 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "title": "Queue",
         "tiles": _tiles(stats),
         "statuses": list(STATUS_HEADINGS.values()),
-        "lines": [_line(row) for row in stats["categories"]],
-        "window_minutes": stats["window_minutes"],
+        "lines": [_line(category) for category in stats.categories],
+        "window_minutes": stats.window_minutes,
         "charts": charts(now),
         "chart_hours": HOURS,
         "firms": firm_lines(now) if sees_several_firms() else [],
@@ -80,66 +80,53 @@ def _pinned() -> str:
 
 
 def _tiles(stats: QueueStats) -> list[Tile]:
-    totals, rows = stats["totals"], stats["categories"]
-    runnable = sum(row["runnable"] for row in rows)
-    locked = sum(row["waiting_lock"] for row in rows)
-    scheduled = sum(row["scheduled"] for row in rows)
-    waits = [row["oldest_wait_seconds"] for row in rows if row["oldest_wait_seconds"] is not None]
-    workers = stats["workers"]
+    totals, workers = stats.totals, stats.workers
+    wait, dead_letters = totals.oldest_wait_seconds, totals.statuses[Status.DLQ]
     return [
         Tile(
             "Runnable now",
-            f"{runnable:,}",
-            f"{scheduled:,} scheduled, {locked:,} locked",
+            f"{totals.runnable:,}",
+            f"{totals.scheduled:,} scheduled, {totals.waiting_lock:,} locked",
             _jobs_url(status=Status.PENDING),
         ),
         Tile(
             "Running",
-            f"{totals['claimed'] + totals['processing']:,}",
+            f"{totals.in_flight:,}",
             f"{workers:,} live worker{'' if workers == 1 else 's'}",
             reverse("admin:jobs_worker_changelist") if sees_all_firms() else "",
-            alarming=workers == 0 and runnable > 0,
+            alarming=workers == 0 and totals.runnable > 0,
         ),
-        Tile("Oldest wait", in_words(max(waits)) if waits else "none", "due and not yet started"),
+        Tile("Oldest wait", "none" if wait is None else in_words(wait), "due and not yet started"),
         Tile(
             "Throughput",
-            f"{sum(row['completed_per_minute'] for row in rows):.1f}/min",
-            f"completed, last {stats['window_minutes']} minutes",
+            f"{totals.completed_per_minute:.1f}/min",
+            f"completed, last {stats.window_minutes} minutes",
             _jobs_url(status=Status.COMPLETED),
         ),
         Tile(
             "Open dead letters",
-            f"{stats['dead_letters_open']:,}",
+            f"{dead_letters:,}",
             "waiting for a decision",
             f"{reverse('admin:jobs_deadletterqueue_changelist')}?decision=open",
-            alarming=stats["dead_letters_open"] > 0,
+            alarming=dead_letters > 0,
         ),
     ]
 
 
-def _line(row: CategoryStats) -> CategoryLine:
-    category, wait, rate = row["category"], row["oldest_wait_seconds"], row["failure_rate"]
-    counts = {
-        Status.PENDING: row["pending"],
-        Status.CLAIMED: row["claimed"],
-        Status.PROCESSING: row["processing"],
-        Status.COMPLETED: row["completed"],
-        Status.FAILED: row["failed"],
-        Status.DLQ: row["dlq"],
-        Status.CANCELED: row["canceled"],
-    }
+def _line(category: JobCounts) -> CategoryLine:
+    wait, rate = category.oldest_wait_seconds, category.failure_rate
     return CategoryLine(
-        name=category,
+        name=category.group,
         cells=[
             Cell(
-                label=STATUS_HEADINGS[status],
+                label=STATUS_HEADINGS[Status(status)],
                 text=f"{count:,}" if count else "",
-                href=_jobs_url(category=category, status=status),
+                href=_jobs_url(category=category.group, status=status),
             )
-            for status, count in counts.items()
+            for status, count in category.statuses.items()
         ],
         oldest_wait="-" if wait is None else in_words(wait),
-        per_minute=f"{row['completed_per_minute']:.1f}",
+        per_minute=f"{category.completed_per_minute:.1f}",
         failure_rate="-" if rate is None else f"{rate:.1%}",
     )
 

@@ -13,8 +13,7 @@ from jobs.admin.payload_field import PayloadField
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
-from jobs.queries.filters import OPEN_RESOLUTIONS
-from jobs.states import Priority, Resolution
+from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
 from tenants.audit import Actor
 
 

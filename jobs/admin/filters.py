@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from interfaces.admin.filters import SPANS, ChoiceFilter, Options, SpanFilter, field_filter
 from jobs.admin.base import type_choices
 from jobs.engine.database_time import database_now
-from jobs.queries.filters import OPEN_RESOLUTIONS, JobFilter, with_status
-from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
+from jobs.queries.filters import JobFilter, with_status
+from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, DeadReason, Resolution, Status
 
 
 def _words(values: type[Status | Category | DeadReason | BreakerState]) -> Options:

@@ -14,7 +14,7 @@ from unfold.decorators import display
 from jobs.admin.base import Fact, age, exact, known, payload_mask, pretty_json
 from jobs.admin.schedule_operations import CHANGE, NEW, PAUSE, RESUME, RUN
 from jobs.models import Schedule
-from jobs.queries.schedule_serializers import next_runs, timetable_in_words
+from jobs.queries.serializers.schedules import next_runs, timetable_in_words
 from jobs.registry import find
 from jobs.schedules.cron import TimetableInvalid, timetable_of
 from jobs.states import Priority, ScheduleTarget

@@ -11,13 +11,12 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import BreakerSerializer
 from jobs.api.requests import BreakerBody, BreakerQuery, ObligatoryReason
 from jobs.api.views import QueueView
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers
-from jobs.queries.limit_serializers import breaker_row
 from jobs.queries.lists import list_breakers
+from jobs.queries.serializers.limits import BreakerSerializer
 from tenants.models import Role
 
 _TAG = "circuit breakers"
@@ -40,7 +39,7 @@ class BreakerList(QueueView):
         """Return a page of breakers."""
         page = list_breakers(limit=self.query["limit"], cursor=self.query.get("cursor"))
         return Response(
-            {"results": [breaker_row(breaker) for breaker in page.rows], "next": page.next_cursor}
+            {"results": BreakerSerializer(page.rows, many=True).data, "next": page.next_cursor}
         )
 
     @operation(
@@ -60,7 +59,7 @@ class BreakerList(QueueView):
         firm = self.firm_named(body.get("firm"), Role.OPERATOR)
         breakers.open_breaker(body["job_type"], firm, body["reason"], by=self.actor)
         rows = CircuitBreaker.objects.select_related("firm")
-        return Response(breaker_row(rows.get(firm=firm, job_type=body["job_type"])))
+        return Response(BreakerSerializer(rows.get(firm=firm, job_type=body["job_type"])).data)
 
 
 class BreakerClose(QueueView):
@@ -81,4 +80,4 @@ class BreakerClose(QueueView):
         rows = CircuitBreaker.objects.select_related("firm")
         breaker = self.get_row(rows, pk, Role.OPERATOR)
         breakers.close_breaker(breaker, self.get_body(ObligatoryReason)["reason"], by=self.actor)
-        return Response(breaker_row(rows.get(pk=pk)))
+        return Response(BreakerSerializer(rows.get(pk=pk)).data)

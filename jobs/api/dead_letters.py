@@ -14,14 +14,13 @@ from rest_framework.response import Response
 from interfaces.api.problems import Fault, Refusal
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import DeadLetterSerializer
 from jobs.api.requests import DeadLetterQuery, EscalateBody, ObligatoryReason, ReprocessBody
 from jobs.api.views import QueueView
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
 from jobs.queries.filters import DeadLetterFilter
 from jobs.queries.lists import dead_letters, list_dead_letters
-from jobs.queries.serializers import DeadLetterRow, dead_letter_row
+from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.states import Category, DeadReason
 from tenants.models import Membership, Role
 
@@ -36,9 +35,9 @@ class DeadLetterView(QueueView):
         """Return the dead letter; see `get_row`."""
         return self.get_row(dead_letters(), pk, needed)
 
-    def show(self, pk: UUID) -> DeadLetterRow:
+    def show(self, pk: UUID) -> dict[str, Any]:
         """Return the dead letter's shape."""
-        return dead_letter_row(self.get_dead_letter(pk))
+        return DeadLetterSerializer(self.get_dead_letter(pk)).data
 
 
 class DeadLetterList(QueueView):
@@ -71,7 +70,7 @@ class DeadLetterList(QueueView):
         )
         page = list_dead_letters(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
         return Response(
-            {"results": [dead_letter_row(row) for row in page.rows], "next": page.next_cursor}
+            {"results": DeadLetterSerializer(page.rows, many=True).data, "next": page.next_cursor}
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -12,7 +13,6 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import JobDetailSerializer, JobRowSerializer
 from jobs.api.requests import JobQuery, OptionalReason
 from jobs.api.views import QueueView
 from jobs.engine.masks import mask_secrets, mask_values
@@ -21,7 +21,7 @@ from jobs.operations import jobs
 from jobs.queries.filters import JobFilter
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import list_jobs
-from jobs.queries.serializers import JobDetail, job_detail, job_row
+from jobs.queries.serializers.jobs import JobDetailSerializer, JobRowSerializer
 from jobs.states import Category, Status
 from tenants.models import Role
 
@@ -37,11 +37,13 @@ class JobView(QueueView):
         jobs: QuerySet[JobQueue] = JobQueue.objects.select_related("firm")
         return self.get_row(jobs, job_id, needed)
 
-    def show(self, job_id: UUID) -> JobDetail:
+    def show(self, job_id: UUID) -> dict[str, Any]:
         """Return the job's shape, as much of it as the caller may read."""
         job = self.get_job(job_id)
         may_read = self.access.may(Role.OPERATOR, job.firm_id)
-        return job_detail(details_of(job), mask_secrets if may_read else mask_values)
+        return JobDetailSerializer(
+            details_of(job), context={"redact": mask_secrets if may_read else mask_values}
+        ).data
 
 
 class JobList(QueueView):
@@ -71,7 +73,9 @@ class JobList(QueueView):
             search=asked.get("search"),
         )
         page = list_jobs(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
-        return Response({"results": [job_row(job) for job in page.rows], "next": page.next_cursor})
+        return Response(
+            {"results": JobRowSerializer(page.rows, many=True).data, "next": page.next_cursor}
+        )
 
 
 class Job(JobView):

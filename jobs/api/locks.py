@@ -11,13 +11,12 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import LockSerializer
 from jobs.api.requests import LockQuery, ObligatoryReason
 from jobs.api.views import QueueView
 from jobs.operations import locks
 from jobs.queries.filters import LockFilter
 from jobs.queries.lists import held_locks, list_locks
-from jobs.queries.serializers import lock_row
+from jobs.queries.serializers.limits import LockSerializer
 from jobs.states import LockKind
 from tenants.models import Role
 
@@ -47,7 +46,7 @@ class LockList(QueueView):
         )
         page = list_locks(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
         return Response(
-            {"results": [lock_row(lock) for lock in page.rows], "next": page.next_cursor}
+            {"results": LockSerializer(page.rows, many=True).data, "next": page.next_cursor}
         )
 
 
@@ -68,4 +67,4 @@ class LockRelease(QueueView):
         """Release the lock."""
         lock = self.get_row(held_locks(), pk, Role.ADMIN)
         locks.force_release(lock, self.get_body(ObligatoryReason)["reason"], by=self.actor)
-        return Response(lock_row(lock))
+        return Response(LockSerializer(lock).data)

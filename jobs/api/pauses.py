@@ -11,13 +11,12 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import PauseSerializer
 from jobs.api.requests import OptionalReason, PauseBody, PauseQuery
 from jobs.api.views import QueueView
 from jobs.models import Pause
 from jobs.operations import limits
-from jobs.queries.limit_serializers import pause_row
 from jobs.queries.lists import list_pauses
+from jobs.queries.serializers.limits import PauseSerializer
 from tenants.models import Role
 
 _TAG = "pauses"
@@ -41,7 +40,7 @@ class PauseList(QueueView):
         """Return a page of pauses."""
         page = list_pauses(limit=self.query["limit"], cursor=self.query.get("cursor"))
         return Response(
-            {"results": [pause_row(pause) for pause in page.rows], "next": page.next_cursor}
+            {"results": PauseSerializer(page.rows, many=True).data, "next": page.next_cursor}
         )
 
     @operation(
@@ -62,7 +61,7 @@ class PauseList(QueueView):
             body.pop("firm", None), Role.OPERATOR, everywhere=body.pop("everywhere")
         )
         pause = limits.pause(firm=firm, by=self.actor, **body)
-        return Response(pause_row(pause))
+        return Response(PauseSerializer(pause).data)
 
 
 class PauseResume(QueueView):
@@ -84,4 +83,4 @@ class PauseResume(QueueView):
         if pause.everywhere:
             self.check_platform_staff()
         limits.resume(pause, reason=self.get_body(OptionalReason)["reason"], by=self.actor)
-        return Response(pause_row(pause))
+        return Response(PauseSerializer(pause).data)

@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
-from jobs.api.answers import QueueStatsSerializer
 from jobs.api.requests import FirmQuery
 from jobs.api.views import QueueView
+from jobs.queries.serializers.stats import QueueStatsSerializer
 from jobs.queries.stats import queue_stats
 
 
@@ -30,4 +30,4 @@ class Queues(QueueView):
     )
     def get(self, request: Request) -> Response:
         """Return the statistics."""
-        return Response(queue_stats())
+        return Response(QueueStatsSerializer(queue_stats()).data)

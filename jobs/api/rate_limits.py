@@ -11,13 +11,12 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import RateLimitSerializer
 from jobs.api.requests import OptionalReason, RateLimitBody, RateLimitQuery
 from jobs.api.views import QueueView
 from jobs.models import RateLimit
 from jobs.operations import limits
-from jobs.queries.limit_serializers import rate_limit_row
 from jobs.queries.lists import list_rate_limits
+from jobs.queries.serializers.limits import RateLimitSerializer
 from tenants.models import Role
 
 _TAG = "rate limits"
@@ -42,7 +41,7 @@ class RateLimitList(QueueView):
         """Return a page of rate limits."""
         page = list_rate_limits(limit=self.query["limit"], cursor=self.query.get("cursor"))
         return Response(
-            {"results": [rate_limit_row(limit) for limit in page.rows], "next": page.next_cursor}
+            {"results": RateLimitSerializer(page.rows, many=True).data, "next": page.next_cursor}
         )
 
     @operation(
@@ -63,7 +62,9 @@ class RateLimitList(QueueView):
         firm = self.firm_or_every(
             body.pop("firm", None), Role.ADMIN, everywhere=body.pop("everywhere")
         )
-        return Response(rate_limit_row(limits.set_rate_limit(**body, firm=firm, by=self.actor)))
+        return Response(
+            RateLimitSerializer(limits.set_rate_limit(**body, firm=firm, by=self.actor)).data
+        )
 
 
 class RateLimitClear(QueueView):
@@ -90,4 +91,4 @@ class RateLimitClear(QueueView):
             reason=self.get_body(OptionalReason)["reason"],
             by=self.actor,
         )
-        return Response(rate_limit_row(limit))
+        return Response(RateLimitSerializer(limit).data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -12,14 +13,13 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
 from jobs.api import examples
-from jobs.api.answers import ScheduleDetailSerializer, ScheduleRowSerializer
 from jobs.api.requests import OptionalReason, ScheduleQuery
 from jobs.api.views import QueueView
 from jobs.engine.masks import mask_secrets, mask_values
 from jobs.models import Schedule
 from jobs.operations import schedules
 from jobs.queries.lists import list_schedules
-from jobs.queries.schedule_serializers import ScheduleDetail, schedule_detail, schedule_row
+from jobs.queries.serializers.schedules import ScheduleDetailSerializer, ScheduleRowSerializer
 from tenants.models import Role
 
 _TAG = "schedules"
@@ -34,11 +34,13 @@ class ScheduleView(QueueView):
         rows: QuerySet[Schedule] = Schedule.objects.select_related("firm")
         return self.get_row(rows, pk, needed)
 
-    def show(self, pk: UUID) -> ScheduleDetail:
+    def show(self, pk: UUID) -> dict[str, Any]:
         """Return the schedule's shape, as much of it as the caller may read."""
         row = self.get_schedule(pk)
         may_read = self.access.may(Role.OPERATOR, row.firm_id)
-        return schedule_detail(row, mask_secrets if may_read else mask_values)
+        return ScheduleDetailSerializer(
+            row, context={"redact": mask_secrets if may_read else mask_values}
+        ).data
 
 
 class ScheduleList(QueueView):
@@ -61,7 +63,7 @@ class ScheduleList(QueueView):
         """Return a page of schedules."""
         page = list_schedules(limit=self.query["limit"], cursor=self.query.get("cursor"))
         return Response(
-            {"results": [schedule_row(row) for row in page.rows], "next": page.next_cursor}
+            {"results": ScheduleRowSerializer(page.rows, many=True).data, "next": page.next_cursor}
         )
 
 

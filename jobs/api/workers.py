@@ -9,12 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation, page_of
-from jobs.api.answers import WorkerSerializer
 from jobs.api.requests import WorkerQuery
 from jobs.api.views import QueueView
 from jobs.queries.filters import WorkerFilter
 from jobs.queries.lists import list_workers, running_jobs
-from jobs.queries.serializers import worker_row
+from jobs.queries.serializers.stats import WorkerSerializer
 from jobs.states import Category, WorkerState
 
 
@@ -44,7 +43,9 @@ class WorkerList(QueueView):
         running = running_jobs(page.rows)
         return Response(
             {
-                "results": [worker_row(worker, running[worker.pk]) for worker in page.rows],
+                "results": WorkerSerializer(
+                    page.rows, many=True, context={"running": running}
+                ).data,
                 "next": page.next_cursor,
             }
         )

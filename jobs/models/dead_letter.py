@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from jobs.models.base import QueueModel
 from jobs.models.job import JobQueue
-from jobs.states import DeadReason, Resolution
+from jobs.states import OPEN_RESOLUTIONS, DeadReason, Resolution
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -84,7 +84,7 @@ class DeadLetterQueue(QueueModel):
         indexes = [
             models.Index(
                 fields=["firm", "id"],
-                condition=Q(resolution__in=["", Resolution.ESCALATED]),
+                condition=Q(resolution__in=list(OPEN_RESOLUTIONS)),
                 name="dead_letter_open",
             ),
             models.Index(fields=["firm", "fingerprint"], name="dead_letter_fingerprint"),

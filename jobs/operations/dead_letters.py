@@ -25,10 +25,8 @@ from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
-from jobs.states import Priority, Resolution
+from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
 from tenants.audit import as_actor
-
-OPEN = ("", Resolution.ESCALATED.value)
 
 
 @operation
@@ -129,7 +127,9 @@ def close_as_reprocessed(job: JobQueue, series: int, by: By, note: str) -> None:
     Must run in an operation that has locked the job's row.
     """
     letters = DeadLetterQueue.objects.unscoped("of a job in scope").select_for_update()
-    for letter in letters.filter(firm_id=job.firm_id, original_job_id=job.pk, resolution__in=OPEN):
+    for letter in letters.filter(
+        firm_id=job.firm_id, original_job_id=job.pk, resolution__in=OPEN_RESOLUTIONS
+    ):
         _resolve(letter, Resolution.REPROCESSED, by, note)
         before = {"resolution": letter.resolution, "series": series - 1}
         after = {"resolution": "reprocessed", "series": series}
@@ -160,7 +160,7 @@ def _resolve(
     by: By,
     note: str,
     *,
-    from_resolutions: Sequence[str] = OPEN,
+    from_resolutions: Sequence[str] = OPEN_RESOLUTIONS,
 ) -> None:
     """Store the resolution; `letter` itself stays as it was.
 

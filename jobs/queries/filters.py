@@ -13,13 +13,20 @@ from django.db.models.functions import Cast
 from jobs.engine.database_time import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.lock import JOB_HOLDER
-from jobs.states import LIVE, Category, DeadReason, LockKind, Resolution, Status, WorkerState
+from jobs.states import (
+    LIVE,
+    OPEN_RESOLUTIONS,
+    Category,
+    DeadReason,
+    LockKind,
+    Status,
+    WorkerState,
+)
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
 # How a filter names what waits for a decision; the escalated ones do too.
 OPEN = "open"
-OPEN_RESOLUTIONS = ("", Resolution.ESCALATED.value)
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Count, QuerySet
 
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.states import LIVE, Resolution
+from jobs.states import LIVE, OPEN_RESOLUTIONS
 from mail.models import Action, Decision, MailAccount, MailThread, Message
 from tenants.scope import firm_scope
 
@@ -42,9 +42,7 @@ def overview_of(account: MailAccount) -> Overview:
             decisions=_counts(Decision.objects.filter(account=account), "category"),
             actions=actions,
             jobs=_counts(JobQueue.objects.all(), "status"),
-            dead_letters=DeadLetterQueue.objects.filter(
-                resolution__in=["", Resolution.ESCALATED]
-            ).count(),
+            dead_letters=DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS).count(),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,32 +12,18 @@ from prometheus_client import REGISTRY
 
 from config.metrics import Figures, QueueCollector
 from jobs.execution import telemetry
-from jobs.queries.stats import CategoryStats, QueueStats
+from jobs.queries.stats import JobCounts, QueueStats
 from tests.architecture.tree import ROOT
 
 pytestmark = pytest.mark.req("W-07", "O-05")
 
-STATUSES: Any = dict.fromkeys(
-    ["pending", "claimed", "processing", "completed", "failed", "dlq", "canceled"], 0
-)
-CATEGORY = CategoryStats(
-    **STATUSES,
-    category="sync",
-    runnable=0,
-    scheduled=0,
-    waiting_lock=0,
-    oldest_wait_seconds=None,
-    completed_per_minute=0.0,
-    failure_rate=None,
-)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIGURES = Figures(
     stats=QueueStats(
-        generated_at=None,
-        window_minutes=60,
-        totals=STATUSES,
-        categories=[CATEGORY],
+        generated_at=NOW,
+        categories=[JobCounts("sync", NOW)],
+        totals=JobCounts(None, NOW),
         workers=0,
-        dead_letters_open=0,
     ),
     breakers=[("sync", "open", 2)],
     schedules_late=0,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from interfaces.commands import EXIT_REFUSED, JsonCommand, printable
 from jobs.doctor import Examination, Finding, Severity, examine, finding_row
-from jobs.queries.serializers import iso
+from jobs.queries.serializers.fields import iso
 from tenants.scope import all_firms
 
 INDENT = 9

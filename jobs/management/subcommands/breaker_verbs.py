@@ -16,8 +16,8 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers
 from jobs.queries.durations import since_in_words
-from jobs.queries.limit_serializers import breaker_row
 from jobs.queries.lists import CursorInvalid, list_breakers
+from jobs.queries.serializers.limits import BreakerSerializer
 from jobs.states import BreakerState
 from tenants.cli import command_scope, operator
 
@@ -41,7 +41,7 @@ class ListBreakers(Verb):
                 raise cursor_refused(error) from error
             now = database_now()
         if options["json"]:
-            rows = [breaker_row(breaker) for breaker in page.rows]
+            rows = BreakerSerializer(page.rows, many=True).data
             command.emit({"results": rows, "next": page.next_cursor})
             return
         if not page.rows:
@@ -101,7 +101,7 @@ class CloseBreaker(Verb):
 
 def _tell(command: JsonCommand, options: Options, breaker: CircuitBreaker, did: str) -> None:
     if options["json"]:
-        command.emit(breaker_row(breaker))
+        command.emit(BreakerSerializer(breaker).data)
     else:
         command.stdout.write(f"{did}: {breaker.pk}, {breaker.job_type} of {breaker.firm.slug}.")
 

@@ -16,7 +16,7 @@ from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.lists import dead_letters
-from jobs.queries.serializers import dead_letter_row
+from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.states import Priority
 from tenants.cli import command_scope, operator
 
@@ -35,7 +35,7 @@ class DeadLetterAct(Verb):
             with refusals():
                 self.act(row, options)
             row = dead_letters().get(pk=row.pk)
-            shape = dead_letter_row(row)
+            shape = DeadLetterSerializer(row).data
             remark = self.remark(row)
         if remark:
             command.stderr.write(remark)

@@ -14,7 +14,7 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import DeadLetterFilter
 from jobs.queries.lists import CursorInvalid, list_dead_letters
-from jobs.queries.serializers import dead_letter_row
+from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.states import Category, DeadReason, Resolution
 from tenants.cli import command_scope
 
@@ -58,7 +58,7 @@ class ListDeadLetters(Verb):
                 raise cursor_refused(error) from error
             now = database_now()
         if options["json"]:
-            rows = [dead_letter_row(row) for row in page.rows]
+            rows = DeadLetterSerializer(page.rows, many=True).data
             command.emit({"results": rows, "next": page.next_cursor})
             return
         if not page.rows:

@@ -8,7 +8,7 @@ from interfaces.commands import JsonCommand
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.lists import dead_letters
-from jobs.queries.serializers import dead_letter_row
+from jobs.queries.serializers.jobs import DeadLetterSerializer
 from tenants.cli import command_scope
 
 
@@ -25,7 +25,7 @@ class ShowDeadLetter(Verb):
     def run(self, command: JsonCommand, options: Options) -> None:
         """Print the dead letter."""
         with command_scope(options["firm"]):
-            row = dead_letter_row(find_one(dead_letters(), "dead letter", options["id"]))
+            row = DeadLetterSerializer(find_one(dead_letters(), "dead letter", options["id"])).data
         if options["json"]:
             command.emit(row)
             return

@@ -12,7 +12,7 @@ from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import JobQueue
 from jobs.operations import jobs
-from jobs.queries.serializers import job_row
+from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.states import Status
 from tenants.cli import command_scope, operator
 
@@ -33,7 +33,7 @@ class JobAct(Verb):
             with refusals():
                 self.act(job, options["reason"])
             job = jobs.get(pk=job.pk)
-            row = job_row(job)
+            row = JobRowSerializer(job).data
         if options["json"]:
             command.emit(row)
         else:

@@ -9,7 +9,7 @@ from jobs.management.subcommands.arguments import json_object, moment, seconds
 from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import JobQueue
-from jobs.queries.serializers import job_row
+from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.queue import enqueue
 from jobs.states import Priority
 from tenants.cli import command_scope
@@ -52,7 +52,7 @@ class EnqueueJob(Verb):
                     idempotency_key=options["idempotency_key"],
                 )
             job = JobQueue.objects.select_related("firm").get(pk=result.job_id)
-            row = job_row(job)
+            row = JobRowSerializer(job).data
         if options["json"]:
             command.emit({**row, "created": result.created})
         elif result.created:

@@ -10,7 +10,7 @@ from jobs.management.subcommands.job_table import print_jobs
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.filters import JobFilter
 from jobs.queries.lists import CursorInvalid, list_jobs
-from jobs.queries.serializers import job_row
+from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.states import Category, Status
 from tenants.cli import command_scope
 
@@ -47,7 +47,7 @@ class ListJobs(Verb):
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             if options["json"]:
-                rows = [job_row(job) for job in page.rows]
+                rows = JobRowSerializer(page.rows, many=True).data
                 command.emit({"results": rows, "next": page.next_cursor})
                 return
             if page.rows:

@@ -17,7 +17,8 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import JobQueue
 from jobs.queries.durations import since_in_words
 from jobs.queries.job_detail import JobDetails, details_of
-from jobs.queries.serializers import iso, job_detail
+from jobs.queries.serializers.fields import iso
+from jobs.queries.serializers.jobs import JobDetailSerializer
 from jobs.states import Priority
 from tenants.cli import command_scope
 
@@ -38,7 +39,7 @@ class ShowJob(Verb):
             job = find_one(JobQueue.objects.select_related("firm"), "job", options["id"])
             details = details_of(job)
             if options["json"]:
-                command.emit(job_detail(details))
+                command.emit(JobDetailSerializer(details).data)
             else:
                 _print_details(command, details)
 

@@ -8,7 +8,9 @@ from rich.table import Column
 from interfaces.commands import JsonCommand
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.durations import in_words
-from jobs.queries.stats import CategoryStats, QueueStats, queue_stats
+from jobs.queries.serializers.stats import QueueStatsSerializer
+from jobs.queries.stats import JobCounts, QueueStats, queue_stats
+from jobs.states import Status
 from tenants.cli import command_scope
 
 # What stands in every line; the rest only where some category has it.
@@ -29,14 +31,14 @@ class ShowStats(Verb):
         with command_scope(options["firm"]):
             stats = queue_stats()
         if options["json"]:
-            command.emit(stats)
+            command.emit(QueueStatsSerializer(stats).data)
         else:
             _print_stats(command, stats)
 
 
 def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
-    totals = stats["totals"]
-    lines = [_line(row) for row in stats["categories"] if _is_active(row)]
+    totals, counts = stats.totals, stats.totals.statuses
+    lines = [_line(category) for category in stats.categories if any(category.statuses.values())]
     if lines:
         names = [name for name in lines[0] if name in _ALWAYS or any(line[name] for line in lines)]
         columns = [
@@ -44,32 +46,27 @@ def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
             for name in names
         ]
         command.table("", columns, [[line[name] for name in names] for line in lines])
-    running = totals["claimed"] + totals["processing"]
     command.stdout.write(
-        f"{totals['pending']} pending, {running} running, {totals['completed']} completed, "
-        f"{stats['dead_letters_open']} dead letters open, {stats['workers']} live workers. "
-        f"Rates are those of the last {stats['window_minutes']} minutes."
+        f"{counts[Status.PENDING]} pending, {totals.in_flight} running, "
+        f"{counts[Status.COMPLETED]} completed, {counts[Status.DLQ]} dead letters open, "
+        f"{stats.workers} live workers. Rates are those of the last {stats.window_minutes} minutes."
     )
 
 
-def _is_active(row: CategoryStats) -> bool:
-    counts = ("pending", "claimed", "processing", "completed", "failed", "dlq", "canceled")
-    return any(row[name] for name in counts)  # type: ignore[literal-required]  # the names are its keys
-
-
-def _line(row: CategoryStats) -> dict[str, object]:
-    wait, rate = row["oldest_wait_seconds"], row["failure_rate"]
+def _line(category: JobCounts) -> dict[str, object]:
+    counts = category.statuses
+    wait, rate = category.oldest_wait_seconds, category.failure_rate
     return {
-        "Category": row["category"],
-        "Ready": row["runnable"],
-        "Running": row["claimed"] + row["processing"],
-        "Later": row["scheduled"],
-        "Locked": row["waiting_lock"],
-        "Done": row["completed"],
-        "Failed": row["failed"],
-        "Dead": row["dlq"],
-        "Canceled": row["canceled"],
+        "Category": category.group,
+        "Ready": category.runnable,
+        "Running": category.in_flight,
+        "Later": category.scheduled,
+        "Locked": category.waiting_lock,
+        "Done": counts[Status.COMPLETED],
+        "Failed": counts[Status.FAILED],
+        "Dead": counts[Status.DLQ],
+        "Canceled": counts[Status.CANCELED],
         "Waits": None if wait is None else in_words(wait),
-        "/min": f"{row['completed_per_minute']:.1f}",
+        "/min": f"{category.completed_per_minute:.1f}",
         "Fails": None if rate is None else f"{rate:.1%}",
     }

@@ -8,7 +8,8 @@ from interfaces.commands import JsonCommand, printable
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import JobQueue
-from jobs.queries.serializers import iso, wait_row
+from jobs.queries.serializers.fields import iso
+from jobs.queries.serializers.jobs import WaitReasonSerializer
 from jobs.queries.why_waiting import why_waiting
 from jobs.states import Status
 from tenants.cli import command_scope
@@ -30,7 +31,7 @@ class WhyWaiting(Verb):
             job = find_one(JobQueue.objects.select_related("firm"), "job", options["id"])
             reasons = why_waiting(job)
         if options["json"]:
-            rows = [wait_row(reason) for reason in reasons]
+            rows = WaitReasonSerializer(reasons, many=True).data
             command.emit({"job_id": str(job.job_id), "status": job.status, "why_waiting": rows})
             return
         if job.status != Status.PENDING:

@@ -21,8 +21,8 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import Pause
 from jobs.operations import limits
 from jobs.queries.durations import since_in_words
-from jobs.queries.limit_serializers import pause_row
 from jobs.queries.lists import CursorInvalid, list_pauses
+from jobs.queries.serializers.limits import PauseSerializer
 from jobs.states import Category
 from tenants.cli import command_scope, operator
 
@@ -46,7 +46,7 @@ class ListPauses(Verb):
                 raise cursor_refused(error) from error
             now = database_now()
         if options["json"]:
-            rows = [pause_row(pause) for pause in page.rows]
+            rows = PauseSerializer(page.rows, many=True).data
             command.emit({"results": rows, "next": page.next_cursor})
             return
         if not page.rows:
@@ -87,7 +87,7 @@ class AddPause(Verb):
                 until=options["until"],
                 by=operator(),
             )
-            row = pause_row(pause)
+            row = PauseSerializer(pause).data
         if options["json"]:
             command.emit(row)
         else:
@@ -111,7 +111,7 @@ class ResumePause(Verb):
             pause = find_one(Pause.objects.select_related("firm"), "pause", options["id"])
             with refusals():
                 limits.resume(pause, reason=options["reason"], by=operator())
-            row = pause_row(pause)
+            row = PauseSerializer(pause).data
         if options["json"]:
             command.emit(row)
         else:

@@ -12,8 +12,8 @@ from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import RateLimit
 from jobs.operations import limits
-from jobs.queries.limit_serializers import rate_limit_row
 from jobs.queries.lists import CursorInvalid, list_rate_limits
+from jobs.queries.serializers.limits import RateLimitSerializer
 from tenants.cli import command_scope, operator
 
 
@@ -35,7 +35,7 @@ class ListRateLimits(Verb):
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
         if options["json"]:
-            rows = [rate_limit_row(limit) for limit in page.rows]
+            rows = RateLimitSerializer(page.rows, many=True).data
             command.emit({"results": rows, "next": page.next_cursor})
             return
         if not page.rows:
@@ -79,7 +79,7 @@ class SetRateLimit(Verb):
                 firm=firm,
                 by=operator(),
             )
-            row = rate_limit_row(limit)
+            row = RateLimitSerializer(limit).data
         if options["json"]:
             command.emit(row)
         else:
@@ -108,7 +108,7 @@ class ClearRateLimit(Verb):
                     reason=options["reason"],
                     by=operator(),
                 )
-            row = rate_limit_row(limit)
+            row = RateLimitSerializer(limit).data
         if options["json"]:
             command.emit(row)
         else:

@@ -12,7 +12,7 @@ from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import Schedule
 from jobs.operations import schedules
-from jobs.queries.schedule_serializers import schedule_row
+from jobs.queries.serializers.schedules import ScheduleRowSerializer
 from tenants.cli import command_scope, operator
 
 
@@ -31,7 +31,7 @@ class ScheduleAct(Verb):
             found = find_one(rows, "schedule", options["id"])
             with refusals():
                 told = self.act(found, options["reason"])
-            row = schedule_row(rows.get(pk=found.pk))
+            row = ScheduleRowSerializer(rows.get(pk=found.pk)).data
         if options["json"]:
             command.emit(row)
         else:

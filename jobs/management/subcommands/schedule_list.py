@@ -12,7 +12,7 @@ from jobs.management.subcommands.find import id_column
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.durations import since_in_words
 from jobs.queries.lists import CursorInvalid, list_schedules
-from jobs.queries.schedule_serializers import schedule_row, timetable_in_words
+from jobs.queries.serializers.schedules import ScheduleRowSerializer, timetable_in_words
 from tenants.cli import command_scope
 
 
@@ -34,7 +34,7 @@ class ListSchedules(Verb):
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             if options["json"]:
-                rows = [schedule_row(row) for row in page.rows]
+                rows = ScheduleRowSerializer(page.rows, many=True).data
                 command.emit({"results": rows, "next": page.next_cursor})
                 return
             if not page.rows:

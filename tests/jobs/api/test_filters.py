@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from jobs.models import ConcurrencyLock, DeadLetterQueue, Worker
-from jobs.queries.serializers import iso
+from jobs.queries.serializers.fields import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.job_rows import make_job, make_letter

@@ -11,19 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from jobs.api import answers
 from jobs.models import DeadLetterQueue, Worker
-from jobs.queries.serializers import (
-    AttemptRow,
-    DeadLetterRow,
-    JobDetail,
-    JobRow,
-    LockRow,
-    StepRow,
-    WaitRow,
-    WorkerRow,
-)
-from jobs.queries.stats import CategoryStats, QueueStats
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.job_rows import make_job, make_letter
@@ -115,26 +103,6 @@ def test_locks_and_workers(viewer: Api, acme: FirmRows, worker: Worker) -> None:
     assert lock["lock_key"] == acme.lock.lock_key
     (shown,) = viewer.results("workers/")
     assert (shown["host"], shown["pid"], shown["concurrency"]) == ("host-1", 42, 3)
-
-
-@pytest.mark.req("O-02")
-@pytest.mark.parametrize(
-    ("shape", "serializer"),
-    [
-        (JobRow, answers.JobRowSerializer),
-        (JobDetail, answers.JobDetailSerializer),
-        (AttemptRow, answers.AttemptSerializer),
-        (StepRow, answers.StepSerializer),
-        (WaitRow, answers.WaitReasonSerializer),
-        (DeadLetterRow, answers.DeadLetterSerializer),
-        (LockRow, answers.LockSerializer),
-        (WorkerRow, answers.WorkerSerializer),
-        (CategoryStats, answers.CategoryStatsSerializer),
-        (QueueStats, answers.QueueStatsSerializer),
-    ],
-)
-def test_the_documented_answers_are_the_ones_that_are_given(shape: Any, serializer: Any) -> None:
-    assert shape.__annotations__.keys() == serializer().fields.keys()
 
 
 @pytest.mark.parametrize(

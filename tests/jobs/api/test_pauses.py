@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import Pause
-from jobs.queries.serializers import iso
+from jobs.queries.serializers.fields import iso
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, key_for, problem

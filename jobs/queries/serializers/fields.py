@@ -1,0 +1,64 @@
+"""The fields of rows: times in UTC, ISO 8601 with Z; what is empty or unknown is null."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.engine.masks import mask_secrets
+
+REDACTED = "Secrets are masked; for a viewer every value is."
+
+
+def iso(moment: datetime | None) -> str | None:
+    """Return the time in UTC, ISO 8601 with Z."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TimestampField(serializers.DateTimeField):
+    """A time as `iso` writes it."""
+
+    def __init__(self, help_text: str = "", *, allow_null: bool = True, **options: Any) -> None:
+        super().__init__(help_text=help_text, allow_null=allow_null, **options)
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the time with Z."""
+        return iso(value)
+
+
+class NullableTextField(serializers.CharField):
+    """A text; an empty one is null."""
+
+    def __init__(self, help_text: str = "", **options: Any) -> None:
+        super().__init__(help_text=help_text, allow_null=True, **options)
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the text, None for an empty one."""
+        return value or None
+
+
+class EnumField(serializers.ChoiceField):
+    """One value of an enum; an empty one is null."""
+
+    def __init__(self, values: type[StrEnum], **options: Any) -> None:
+        super().__init__([value.value for value in values], **options)
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the value, None for an empty one."""
+        return value or None
+
+
+class RedactedField(serializers.JSONField):
+    """JSON without secrets; `context["redact"]` may hide more, as a viewer's answers need."""
+
+    def __init__(self, help_text: str = "", **options: Any) -> None:
+        super().__init__(help_text=help_text, allow_null=True, **options)
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the redacted JSON."""
+        return self.context.get("redact", mask_secrets)(value)

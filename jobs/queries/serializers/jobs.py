@@ -1,0 +1,112 @@
+"""Jobs and dead letters. Select the firm, and a dead letter's job and people, with the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.queries.serializers.fields import (
+    REDACTED,
+    EnumField,
+    NullableTextField,
+    RedactedField,
+    TimestampField,
+)
+from jobs.queries.why_waiting import WaitCode
+from jobs.states import AttemptEnd, Category, DeadReason, Priority, Resolution, Status
+
+
+class JobRowSerializer(serializers.Serializer[Any]):
+    """A job in a list."""
+
+    job_id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    category = EnumField(Category)
+    job_type = serializers.CharField()
+    status = EnumField(Status)
+    priority = serializers.IntegerField(
+        min_value=min(Priority), max_value=max(Priority), help_text="Lower runs first."
+    )
+    attempts = serializers.IntegerField(help_text="Claims so far in this series.")
+    max_attempts = serializers.IntegerField()
+    correlation_id = serializers.CharField(help_text="Shared by all jobs of one request or event.")
+    parent_id = serializers.UUIDField(
+        allow_null=True, help_text="The job whose handler enqueued this one."
+    )
+    lock_key = NullableTextField("At most one job of the firm with this key runs at a time.")
+    idempotency_key = NullableTextField()
+    last_error = NullableTextField("Redacted.")
+    scheduled_at = TimestampField("Not before this time.")
+    created_at = TimestampField()
+    started_at = TimestampField()
+    completed_at = TimestampField()
+
+
+class AttemptSerializer(serializers.Serializer[Any]):
+    """An attempt that did not complete its job."""
+
+    series = serializers.IntegerField(help_text="Grows with every manual retry or reprocess.")
+    number = serializers.IntegerField(help_text="From 1, within its series.")
+    worker_id = serializers.UUIDField(allow_null=True)
+    started_at = TimestampField()
+    ended_at = TimestampField()
+    end = EnumField(AttemptEnd)
+    error_class = NullableTextField()
+    message = NullableTextField("Redacted.")
+    traceback = NullableTextField()
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    """A finished step of a job."""
+
+    name = serializers.CharField()
+    result = RedactedField()
+    finished_at = TimestampField()
+
+
+class WaitReasonSerializer(serializers.Serializer[Any]):
+    """One reason why a job is not running."""
+
+    code = EnumField(WaitCode)
+    detail = serializers.CharField()
+    until = TimestampField("When it ends, where that is known.")
+
+
+class JobDetailSerializer(JobRowSerializer):
+    """A job with everything that belongs to it."""
+
+    payload = RedactedField(REDACTED, source="job.payload")
+    result = RedactedField(REDACTED, source="job.result")
+    attempts_log = AttemptSerializer(many=True, source="attempts")
+    steps = StepSerializer(many=True)
+    children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
+    dead_letter_id = serializers.UUIDField(allow_null=True, source="dead_letter.pk")
+    why_waiting = WaitReasonSerializer(many=True, source="reasons")
+
+    def get_fields(self) -> dict[str, Any]:
+        """Read the fields of a list's row from the `job` of `JobDetails`."""
+        fields = super().get_fields()
+        for name in JobRowSerializer().get_fields():
+            fields[name].source = f"job.{fields[name].source or name}"
+        return fields
+
+
+class DeadLetterSerializer(serializers.Serializer[Any]):
+    """A job that will not be tried again by itself."""
+
+    id = serializers.UUIDField()
+    job_id = serializers.UUIDField(source="original_job_id")
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    category = EnumField(Category, source="original_job.category")
+    job_type = serializers.CharField(source="original_job.job_type")
+    reason = EnumField(DeadReason)
+    error_class = NullableTextField()
+    error = NullableTextField("Redacted.")
+    fingerprint = NullableTextField("The same failure has the same fingerprint.")
+    moved_at = TimestampField("When the job was dead-lettered.")
+    resolution = EnumField(Resolution, allow_null=True, help_text="Null while nobody decided.")
+    resolution_note = NullableTextField()
+    reviewed_by = NullableTextField("Who decided.", source="reviewed_by.get_username")
+    reviewed_at = TimestampField()
+    assigned_to = NullableTextField("Who was asked to look.", source="assigned_to.get_username")

@@ -1,0 +1,102 @@
+"""Pauses, rate limits, circuit breakers and locks. Select the firm with the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.models import CircuitBreaker
+from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.states import BreakerState, Category
+
+
+class _FirmOfLimitField(NullableTextField):
+    """The slug of a limit's firm; a limit of every firm is the system firm's row."""
+
+    def to_representation(self, limit: Any) -> Any:
+        """Return the slug, None for every firm."""
+        return None if limit.everywhere else limit.firm.slug
+
+
+class _LimitSerializer(serializers.Serializer[Any]):
+    """A limit of one firm or of every firm."""
+
+    id = serializers.UUIDField()
+    firm = _FirmOfLimitField("The firm's slug; null where it holds everywhere.", source="*")
+    everywhere = serializers.BooleanField(help_text="Whether it holds for every firm.")
+
+
+class PauseSerializer(_LimitSerializer):
+    """What holds work back until somebody resumes it, or until its time is over."""
+
+    category = EnumField(Category, allow_null=True, help_text="Null means every category.")
+    job_type = NullableTextField("Null means every type.")
+    reason = serializers.CharField()
+    paused_by = serializers.CharField(help_text="Who did it.")
+    created_at = TimestampField()
+    until = TimestampField("When it ends by itself; null means by hand.")
+
+
+class RateLimitSerializer(_LimitSerializer):
+    """How often a type may start, each firm counted for itself."""
+
+    job_type = serializers.CharField()
+    amount = serializers.IntegerField(help_text="Most starts in `per_seconds` seconds.")
+    per_seconds = serializers.FloatField(help_text="The seconds in which `amount` may start.")
+    burst = serializers.IntegerField(help_text="Most that may start at once after a quiet time.")
+    created_at = TimestampField()
+
+
+class _MostFrequentField(serializers.IntegerField):
+    """The largest count of a mapping of failures to counts."""
+
+    def to_representation(self, failures: Any) -> int:
+        """Return the count, 0 where there is no failure."""
+        return max(failures.values(), default=0)
+
+
+class BreakerSerializer(serializers.Serializer[Any]):
+    """Whether a type's jobs of a firm are tried, and when again."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    job_type = serializers.CharField()
+    state = EnumField(
+        BreakerState, help_text="Closed: all are tried. Half open: one is. Open: none."
+    )
+    attempts = serializers.IntegerField(help_text="In this window, while it is closed.")
+    failed = _MostFrequentField(
+        source="failures", help_text="Of those, with the most frequent failure."
+    )
+    trips = serializers.IntegerField(help_text="How often it opened in a row.")
+    fingerprint = NullableTextField("The failure that opened it.")
+    opened_at = TimestampField("Null while it is closed.")
+    next_try_at = TimestampField(
+        "When one job is tried; null unless it is open.", source="probe_at"
+    )
+    probe_job_id = serializers.UUIDField(allow_null=True, help_text="The job that is tried.")
+
+    def to_representation(self, breaker: CircuitBreaker) -> dict[str, Any]:
+        """Return the breaker without the times and the job of a state that it has left."""
+        shown: dict[str, Any] = super().to_representation(breaker)
+        if breaker.state == BreakerState.CLOSED:
+            shown |= {"opened_at": None, "probe_job_id": None}
+        if breaker.state != BreakerState.OPEN:
+            shown["next_try_at"] = None
+        return shown
+
+
+class LockSerializer(serializers.Serializer[Any]):
+    """A held lock."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    lock_key = serializers.CharField()
+    slot = serializers.IntegerField(help_text="From 0 to the key's limit minus one.")
+    holder_id = serializers.CharField(help_text="job:ID for a job's own lock.")
+    acquired_at = TimestampField()
+    expires_at = TimestampField(
+        "Null for a job's own lock, which lives as long as the job holds it."
+    )
+    fencing_token = serializers.IntegerField(help_text="Higher with each acquisition.")

@@ -1,0 +1,94 @@
+"""Schedules. Select the firm with the rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.models import Schedule
+from jobs.queries.serializers.fields import (
+    REDACTED,
+    EnumField,
+    NullableTextField,
+    RedactedField,
+    TimestampField,
+)
+from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.states import MissedRuns, Priority, ScheduleTarget
+
+SHOWN_RUNS = 5
+
+
+def timetable_in_words(schedule: Schedule) -> str | None:
+    """Return the timetable in plain English, None where it is not valid."""
+    try:
+        return timetable_of(schedule).in_words()
+    except TimetableInvalid:
+        return None
+
+
+def next_runs(schedule: Schedule, count: int = SHOWN_RUNS) -> list[datetime]:
+    """Return the times of the next runs; none while the schedule is paused."""
+    if not schedule.enabled:
+        return []
+    try:
+        return timetable_of(schedule).upcoming(schedule.next_run_at, count)
+    except TimetableInvalid:
+        return []
+
+
+class _TimetableField(NullableTextField):
+    def to_representation(self, schedule: Any) -> Any:
+        """Return the timetable of a whole row."""
+        return timetable_in_words(schedule)
+
+
+class _NextRunsField(serializers.ListField):
+    child = TimestampField(allow_null=False)
+
+    def to_representation(self, schedule: Any) -> list[Any]:
+        """Return the next runs of a whole row."""
+        return super().to_representation(next_runs(schedule))
+
+
+class ScheduleRowSerializer(serializers.Serializer[Any]):
+    """A schedule in a list."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    name = serializers.CharField()
+    target = EnumField(ScheduleTarget, help_text="Whom each run is for.")
+    group_name = NullableTextField("Which group, for target every_member.")
+    cron = NullableTextField(
+        "Minute, hour, day, month, weekday; null where it runs by an interval."
+    )
+    interval_seconds = serializers.IntegerField(allow_null=True)
+    time_zone = serializers.CharField(help_text="The zone whose clock `cron` names.")
+    timetable = _TimetableField(
+        "When it runs, in words; null where that cannot be read.", source="*"
+    )
+    job_type = serializers.CharField()
+    priority = serializers.IntegerField(min_value=min(Priority), max_value=max(Priority))
+    missed_runs = EnumField(
+        MissedRuns, help_text="What becomes of runs that no worker was there for."
+    )
+    enabled = serializers.BooleanField(help_text="False while it is paused.")
+    last_run_at = TimestampField()
+    next_run_at = TimestampField("Null while it is paused.")
+    last_error = NullableTextField("Why the last run came to nothing. Redacted.")
+    created_at = TimestampField()
+    updated_at = TimestampField()
+
+    def to_representation(self, schedule: Schedule) -> dict[str, Any]:
+        """Return the schedule; a paused one has no next run."""
+        shown: dict[str, Any] = super().to_representation(schedule)
+        return shown if schedule.enabled else {**shown, "next_run_at": None}
+
+
+class ScheduleDetailSerializer(ScheduleRowSerializer):
+    """A schedule with its payload and its next runs."""
+
+    payload = RedactedField(REDACTED)
+    next_runs = _NextRunsField(source="*", help_text="None while it is paused.")

@@ -1,0 +1,80 @@
+"""The queue's figures, and the workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from jobs.queries.serializers.fields import EnumField, TimestampField
+from jobs.queries.stats import WINDOW_MINUTES
+from jobs.states import Category
+
+
+class StatusCountsSerializer(serializers.Serializer[Any]):
+    """Jobs by status: live ones and dead letters as of now, the rest from counters."""
+
+    pending = serializers.IntegerField(source="statuses.pending")
+    claimed = serializers.IntegerField(source="statuses.claimed")
+    processing = serializers.IntegerField(source="statuses.processing")
+    completed = serializers.IntegerField(source="statuses.completed")
+    failed = serializers.IntegerField(source="statuses.failed")
+    dlq = serializers.IntegerField(source="statuses.dlq")
+    canceled = serializers.IntegerField(source="statuses.canceled")
+
+
+class CategoryStatsSerializer(StatusCountsSerializer):
+    """One category's figures."""
+
+    category = EnumField(Category, source="group")
+    runnable = serializers.IntegerField(help_text="Due, and nothing in their way.")
+    scheduled = serializers.IntegerField(help_text="Not due yet.")
+    waiting_lock = serializers.IntegerField(help_text="Due, and waiting for a lock.")
+    oldest_wait_seconds = serializers.FloatField(
+        allow_null=True, help_text="How long the oldest due job has waited."
+    )
+    completed_per_minute = serializers.FloatField(help_text="Over the window.")
+    failure_rate = serializers.FloatField(
+        allow_null=True, help_text="Failed of settled, 0 to 1; null where nothing settled."
+    )
+
+
+class QueueStatsSerializer(serializers.Serializer[Any]):
+    """What waits, what runs, what came of the rest, in the caller's firms."""
+
+    generated_at = TimestampField(allow_null=False)
+    window_minutes = serializers.IntegerField(
+        help_text=f"What the rates look back on: always {WINDOW_MINUTES}."
+    )
+    totals = StatusCountsSerializer()
+    categories = CategoryStatsSerializer(many=True)
+    workers = serializers.IntegerField(help_text="Live workers; they serve every firm.")
+    dead_letters_open = serializers.IntegerField(source="totals.statuses.dlq")
+
+
+class _RunningField(serializers.ListField):
+    child = serializers.UUIDField()
+
+    def to_representation(self, worker_id: Any) -> list[Any]:
+        """Return the worker's jobs of `context["running"]`, the answer of `running_jobs`."""
+        return super().to_representation(self.context["running"][worker_id])
+
+
+class WorkerSerializer(serializers.Serializer[Any]):
+    """A worker process. Workers serve every firm."""
+
+    id = serializers.UUIDField()
+    host = serializers.CharField()
+    pid = serializers.IntegerField()
+    version = serializers.CharField()
+    categories = serializers.ListField(child=serializers.CharField(), help_text="Empty means all.")
+    job_types = serializers.ListField(
+        child=serializers.CharField(), help_text="The types its code knows."
+    )
+    concurrency = serializers.IntegerField(help_text="Handlers it runs at a time.")
+    running = _RunningField(source="pk", help_text="What it runs now of the caller's firms.")
+    rss_bytes = serializers.IntegerField(help_text="Resident memory.")
+    started_at = TimestampField()
+    heartbeat_at = TimestampField()
+    lease_expires_at = TimestampField("Its jobs are rescued when this passes without a heartbeat.")
+    dead_at = TimestampField("When its lease was found to be over; null while it lives.")
