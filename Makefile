@@ -3,14 +3,6 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 MANAGE := $(PYTHON) manage.py
 
-# Tests that touch no database, or bring their own, need to run but once.
-NO_DATABASE := tests/unit tests/architecture tests/mail/gmail tests/mail/llm tests/mail/rules \
-	tests/mail/sample tests/mail/text tests/mail/e2e/test_demo.py
-
-# Where tests have a long form for --chaos.
-CHAOS := tests/concurrency tests/faults tests/jobs/breakers tests/jobs/execution tests/jobs/fair_share \
-	tests/jobs/limits tests/jobs/schedules tests/jobs/worker tests/plans tests/simulation
-
 .DEFAULT_GOAL := help
 .PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
 
@@ -40,7 +32,7 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 	DATABASE_URL= $(PYTHON) -m pytest -n 2 --dist worksteal -q
 
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
-	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q $(addprefix --ignore=,$(NO_DATABASE))
+	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q --database-only
 
 bench: $(VENV)/.dev ## Measure the queue beside bare SQL, and the operators' pages (half an hour)
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
@@ -49,8 +41,8 @@ bench: $(VENV)/.dev ## Measure the queue beside bare SQL, and the operators' pag
 	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.queue
 
 chaos: $(VENV)/.dev ## The tests that have a long form, at length, on both databases
-	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q $(CHAOS)
-	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q $(CHAOS)
+	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q
+	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q
 
 soak: $(VENV)/.dev ## Fuzz the API, 20,000 requests as each role (REQUESTS=n); load the queue for 30 minutes (MINUTES=n)
 	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jobs.registry import JobType
     from tenants.models import Firm
+
+# What a test asks for, if what it proves depends on the database that the suite runs on.
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server", "own_server"}
 
 # Machines differ in speed, and a slow example proves nothing.
 settings.register_profile("suite", deadline=None, print_blob=True)
@@ -20,10 +25,42 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the option of `make chaos`."""
+    """Take the options of `make chaos` and of the second of `make test`'s two runs."""
     parser.addoption(
-        "--chaos", action="store_true", help="the long runs: more jobs, more kills, more examples"
+        "--chaos",
+        action="store_true",
+        help="only the tests that have a long form, at length: more jobs, more kills",
     )
+    parser.addoption(
+        "--database-only",
+        action="store_true",
+        help="without the tests that never use the suite's database",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what the options leave out."""
+    if config.getoption("--chaos"):
+        _keep(items, config, lambda item: bool({"chaos", "seed"} & _fixtures(item)))
+    if config.getoption("--database-only"):
+        _keep(items, config, _uses_database)
+
+
+def _keep(
+    items: list[pytest.Item], config: pytest.Config, wanted: Callable[[pytest.Item], bool]
+) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = filter(wanted, items)
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    # Who skips a test on one database has said that it depends on the database.
+    marked = item.get_closest_marker("django_db") or item.get_closest_marker("skipif")
+    return marked is not None or bool(DATABASE_FIXTURES & _fixtures(item))
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture
