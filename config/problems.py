@@ -11,8 +11,8 @@ from django.template.defaultfilters import filesizeformat
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from interfaces.api import API_PREFIX
 from interfaces.api.problems import PROBLEM_TYPE, problem
-from tenants.api import API_PREFIX
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

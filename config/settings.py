@@ -42,7 +42,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "tenants.middleware.CorrelationMiddleware",
+    "interfaces.middleware.CorrelationMiddleware",
     "tenants.middleware.FirmScopeMiddleware",
 ]
 

@@ -1,41 +1,19 @@
-"""What every web request carries: its correlation id and the firms its user belongs to."""
+"""The tenant scope of web requests."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from django.db import transaction
 from django.http import HttpRequest, HttpResponseBase
 
-from interfaces.correlation import MAX_CORRELATION_ID_LENGTH, correlation, new_correlation_id
+from interfaces.api import API_PREFIX
+from interfaces.middleware import GetResponse
 from tenants.access import access_of
-from tenants.api import API_PREFIX
-
-GetResponse = Callable[[HttpRequest], HttpResponseBase]
-
-
-class CorrelationMiddleware:
-    """Takes X-Correlation-ID from the request, or makes one, and answers with it."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer the request under its correlation id."""
-        given = request.headers.get("X-Correlation-ID", "")
-        usable = given.isprintable() and given.isascii() and given.strip() == given
-        correlation_id = given if given and usable else new_correlation_id()
-        correlation_id = correlation_id[:MAX_CORRELATION_ID_LENGTH]
-        with correlation(correlation_id):
-            response = self.get_response(request)
-        response["X-Correlation-ID"] = correlation_id
-        return response
 
 
 class FirmScopeMiddleware:
-    """Runs a signed-in user's request in one transaction that sees the user's firms alone.
+    """Runs a signed-in user's request in one transaction, in the scope of the user's firms.
 
-    The API is left to itself: it opens the scope once it knows whose key or session it is.
+    API views open their scope themselves, once they have authenticated the request.
     """
 
     def __init__(self, get_response: GetResponse) -> None:

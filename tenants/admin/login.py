@@ -1,4 +1,4 @@
-"""Signing in to the admin, which an address may try in vain so often in a minute."""
+"""Signing in to the admin, with a limit of failed tries a minute for each address."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from interfaces.client_address import address_of
-from tenants.request_counts import count_request, give_back
+from tenants.throttles import count_request, uncount_request
 
 TRIES_PER_MINUTE = 20
 
 
 def login(request: HttpRequest) -> HttpResponseBase:
-    """Sign somebody in; past the bound no password is looked at, not even a right one."""
+    """Sign the user in; over the limit no password is checked, not even a right one."""
     if request.method != "POST":
         return admin.site.login(request)
-    # Before the password is looked at: of tries that come at once, none is one too many.
+    # Counted before the check, so that tries at the same time do not exceed the limit.
     caller = f"login:{address_of(request)}"
     count = count_request(caller)
-    if count.asked > TRIES_PER_MINUTE:
+    if count.requests > TRIES_PER_MINUTE:
         seconds = count.seconds_left
         status = HTTPStatus.TOO_MANY_REQUESTS
         refusal = render(request, "429.html", {"seconds": seconds}, status=status)
@@ -30,5 +30,5 @@ def login(request: HttpRequest) -> HttpResponseBase:
         return refusal
     answer = admin.site.login(request)
     if request.user.is_authenticated:
-        give_back(caller)
+        uncount_request(caller)
     return answer

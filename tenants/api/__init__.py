@@ -1,3 +1,1 @@
-"""What every REST resource stands on: who asks, in which scope, and how a refusal looks."""
-
-API_PREFIX = "/api/"
+"""Authentication, permissions and views of the REST API of firms."""

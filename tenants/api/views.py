@@ -25,9 +25,9 @@ from interfaces.api.serializers import NoQuery, QuerySerializer, StrictSerialize
 from tenants.access import Access, access_of
 from tenants.api.keys import Credential
 from tenants.api.permissions import IsMember
-from tenants.api.throttles import CallerThrottle, FirmThrottle, refused_too_often
 from tenants.models import Firm, FirmOwned, Role
 from tenants.scope import firm_scope
+from tenants.throttles import CallerThrottle, FirmThrottle, throttle_refusals
 
 M = TypeVar("M", bound=FirmOwned)
 
@@ -81,7 +81,7 @@ class FirmView(APIView):
     def handle_exception(self, exc: Exception) -> Response:
         """Answer an error; whoever fails to prove who they are may do so this often and no more."""
         if isinstance(exc, AuthenticationFailed | NotAuthenticated):
-            exc = refused_too_often(self.request) or exc
+            exc = throttle_refusals(self.request) or exc
         return super().handle_exception(exc)
 
     def get_firm(self, slug: str) -> Firm:

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from tenants.api.throttles import CallerThrottle
 from tenants.models import Firm, Role
+from tenants.throttles import CallerThrottle
 from tests.jobs.api.conftest import Api, at, key_for
 
 pytestmark = [pytest.mark.req("O-01"), pytest.mark.django_db(transaction=True)]

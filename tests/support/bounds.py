@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tenants.api.throttles import CallerThrottle, FirmThrottle
+from tenants.throttles import CallerThrottle, FirmThrottle
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from jobs.models import (
     Schedule,
     Worker,
 )
-from tenants import request_counts
+from tenants import throttles
 from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import AuditEntry, Firm, Membership, Role
@@ -254,4 +254,4 @@ def staff(db: None) -> Api:
 def at(monkeypatch: pytest.MonkeyPatch, second: int) -> None:
     """Stop the clock that counts requests so many seconds after the beginning of a minute."""
     now = {connection.vendor: str(1_800_000_000 + second)}
-    monkeypatch.setattr(request_counts, "_NOW", now)
+    monkeypatch.setattr(throttles, "_NOW", now)

@@ -10,11 +10,10 @@ from django.test import Client, RequestFactory
 
 from interfaces.client_address import address_of
 from jobs.operations import dead_letters
+from tenants import throttles
 from tenants.admin import login
-from tenants.api import throttles
-from tenants.api.throttles import CallerThrottle, FirmThrottle
 from tenants.models import RequestCount, Role
-from tenants.request_counts import count_request
+from tenants.throttles import CallerThrottle, FirmThrottle, count_request
 from tests.jobs.api.conftest import Api, FirmRows, at, key_for, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
