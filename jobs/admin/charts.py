@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,100 +15,68 @@ from jobs.queries.durations import in_words
 HOURS = 6
 BAR_MINUTES = 10
 BAR_COUNT = HOURS * 60 // BAR_MINUTES
-COUNTERS = ("completed", "failed", "dlq", "canceled", "retried", "wait_ms", "run_ms")
-# The drawing's own units; the page stretches it to the width there is.
-BAR_PITCH, HEIGHT = 10, 100
+SETTLED = ("completed", "failed", "dlq", "canceled", "retried")
+COUNTERS = (*SETTLED, "wait_ms", "run_ms")
+# Chart.js thins out the times below the bars.
+MAX_TIMES_SHOWN = 4
+COLOURS = {
+    "success": "var(--color-green-500)",
+    "danger": "var(--color-red-500)",
+    "warning": "var(--color-orange-400)",
+    "primary": "var(--color-primary-500)",
+}
 
 Counts = dict[str, int]
-Measure = Callable[[Counts], float]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A coloured part of a bar."""
-
-    tone: str
-    y: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Bar:
-    """What happened in some minutes; `text` shows on hover."""
-
-    x: int
-    parts: list[Part]
-    text: str
 
 
 @dataclass(frozen=True)
 class Series:
-    """One measure of the bars, with its colour."""
+    """One measure of the bars; `tone` is one of COLOURS."""
 
     name: str
     tone: str
-    measure: Measure
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a chart shows; `spelled` says a value in words."""
-
-    title: str
-    series: Sequence[Series]
-    spelled: Callable[[float], str]
+    measure: Callable[[Counts], float]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Stacked bars over time; `peak` is what the highest stands for, nothing when there is none."""
+    """Stacked bars for Unfold's chart component; `peak` describes the highest, "" without any."""
 
     title: str
     series: Sequence[Series]
-    bars: list[Bar]
+    data: str
     peak: str
-    since: datetime
-    until: datetime
-
-    @property
-    def width(self) -> int:
-        """The drawing's width in its own units."""
-        return len(self.bars) * BAR_PITCH
-
-    @property
-    def height(self) -> int:
-        """The drawing's height in its own units."""
-        return HEIGHT
 
 
 def _jobs(count: float) -> str:
     return f"{count:,.0f} in {BAR_MINUTES} min"
 
 
-def _mean_seconds(counter: str) -> Measure:
+def _mean_seconds(counter: str) -> Callable[[Counts], float]:
     def measure(counts: Counts) -> float:
-        settled = sum(counts[word] for word in COUNTERS[:5])
-        return counts[counter] / settled / 1000 if settled else 0.0
+        settled = sum(counts[name] for name in SETTLED)
+        return round(counts[counter] / settled / 1000, 3) if settled else 0
 
     return measure
 
 
-_PLANS = (
-    Plan(
+# Title, series, and how the peak is put in words.
+_CHARTS: tuple[tuple[str, Sequence[Series], Callable[[float], str]], ...] = (
+    (
         "Settled jobs",
-        [
+        (
             Series("completed", "success", lambda counts: counts["completed"]),
             Series("failed", "danger", lambda counts: counts["failed"] + counts["dlq"]),
-        ],
+        ),
         _jobs,
     ),
-    Plan("New dead letters", [Series("dead", "danger", lambda counts: counts["dlq"])], _jobs),
-    Plan(
+    ("New dead letters", (Series("dead", "danger", lambda counts: counts["dlq"]),), _jobs),
+    (
         "Mean time of a job",
-        [
-            Series("waiting", "warning", _mean_seconds("wait_ms")),
-            Series("running", "primary", _mean_seconds("run_ms")),
-        ],
+        (
+            Series("waiting (s)", "warning", _mean_seconds("wait_ms")),
+            Series("running (s)", "primary", _mean_seconds("run_ms")),
+        ),
         in_words,
     ),
 )
@@ -115,19 +84,20 @@ _PLANS = (
 
 def charts(now: datetime) -> list[Chart]:
     """Return the charts of the firms in scope."""
-    since = _floor(now) - timedelta(minutes=(BAR_COUNT - 1) * BAR_MINUTES)
-    buckets = _buckets(since)
-    return [_chart(plan, buckets, since, now) for plan in _PLANS]
+    last = now.replace(minute=now.minute - now.minute % BAR_MINUTES, second=0, microsecond=0)
+    since = last - timedelta(minutes=(BAR_COUNT - 1) * BAR_MINUTES)
+    bars = _bars(since)
+    times = [since + timedelta(minutes=number * BAR_MINUTES) for number in range(BAR_COUNT)]
+    labels = [f"{time:%H:%M}" for time in times]
+    return [
+        _chart(title, series, labels, bars, in_peak_words)
+        for title, series, in_peak_words in _CHARTS
+    ]
 
 
-def _floor(moment: datetime) -> datetime:
-    minute = moment.minute - moment.minute % BAR_MINUTES
-    return moment.replace(minute=minute, second=0, microsecond=0)
-
-
-def _buckets(since: datetime) -> list[Counts]:
-    """Add the minutes up to bars."""
-    buckets = [dict.fromkeys(COUNTERS, 0) for _ in range(BAR_COUNT)]
+def _bars(since: datetime) -> list[Counts]:
+    """Add up the counters of the minutes of each bar."""
+    bars = [dict.fromkeys(COUNTERS, 0) for _ in range(BAR_COUNT)]
     rows = (
         JobMinute.objects.filter(minute__gte=since)
         .values("minute")
@@ -135,40 +105,34 @@ def _buckets(since: datetime) -> list[Counts]:
         .order_by()
     )
     for row in rows:
-        place = int((row["minute"] - since).total_seconds() // (BAR_MINUTES * 60))
-        bucket = buckets[min(place, BAR_COUNT - 1)]
+        number = int((row["minute"] - since).total_seconds() // (BAR_MINUTES * 60))
+        bar = bars[min(number, BAR_COUNT - 1)]
         for name in COUNTERS:
-            bucket[name] += row[f"sum_{name}"]
-    return buckets
+            bar[name] += row[f"sum_{name}"]
+    return bars
 
 
-def _chart(plan: Plan, buckets: list[Counts], since: datetime, until: datetime) -> Chart:
-    tallest = max(sum(one.measure(counts) for one in plan.series) for counts in buckets)
-    bars = []
-    for number, counts in enumerate(buckets):
-        start = since + timedelta(minutes=number * BAR_MINUTES)
-        values = [one.measure(counts) for one in plan.series]
-        told = ", ".join(
-            f"{plan.spelled(value)} {one.name}"
-            for one, value in zip(plan.series, values, strict=True)
-        )
-        bars.append(
-            Bar(
-                x=number * BAR_PITCH,
-                parts=_parts(plan.series, values, tallest),
-                text=f"{start:%H:%M} UTC: {told}",
-            )
-        )
-    peak = plan.spelled(tallest) if tallest else ""
-    return Chart(plan.title, plan.series, bars, peak, since, until)
-
-
-def _parts(series: Sequence[Series], values: list[float], tallest: float) -> list[Part]:
-    """Stack the values from the ground up."""
-    parts, ground = [], float(HEIGHT)
-    for one, value in zip(series, values, strict=True):
-        if value:
-            height = value / tallest * HEIGHT
-            ground -= height
-            parts.append(Part(one.tone, round(ground, 2), round(height, 2)))
-    return parts
+def _chart(
+    title: str,
+    series: Sequence[Series],
+    labels: list[str],
+    bars: list[Counts],
+    in_peak_words: Callable[[float], str],
+) -> Chart:
+    datasets = [
+        {
+            "label": one.name,
+            "data": [one.measure(bar) for bar in bars],
+            "backgroundColor": COLOURS[one.tone],
+            "stack": title,
+            "maxTicksXLimit": MAX_TIMES_SHOWN,
+        }
+        for one in series
+    ]
+    peak = max(sum(one.measure(bar) for one in series) for bar in bars)
+    return Chart(
+        title,
+        series,
+        json.dumps({"labels": labels, "datasets": datasets}),
+        in_peak_words(peak) if peak else "",
+    )

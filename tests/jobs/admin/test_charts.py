@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from jobs.admin.charts import BAR_COUNT, BAR_MINUTES, HEIGHT, Chart
+from jobs.admin.charts import BAR_COUNT, BAR_MINUTES, COLOURS, Chart
 from jobs.models import JobMinute
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -40,12 +41,20 @@ def shown(client: Client) -> dict[str, Chart]:
     return {chart.title: chart for chart in response.context["charts"]}
 
 
+def bars(chart: Chart) -> list[dict[str, float]]:
+    """Return what each bar shows, by series."""
+    data = json.loads(chart.data)
+    columns = [dataset["data"] for dataset in data["datasets"]]
+    names = [dataset["label"] for dataset in data["datasets"]]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
 def filled(chart: Chart) -> list[int]:
     """Return the places of the bars that are drawn."""
-    return [place for place, bar in enumerate(chart.bars) if bar.parts]
+    return [place for place, bar in enumerate(bars(chart)) if any(bar.values())]
 
 
-def test_minutes_add_up_to_bars_and_the_highest_fills_the_chart(
+def test_minutes_add_up_to_stacked_bars_and_the_highest_is_named(
     operator: Client, firm: Firm
 ) -> None:
     now = timezone.now()
@@ -53,19 +62,27 @@ def test_minutes_add_up_to_bars_and_the_highest_fills_the_chart(
     counted(firm, now - timedelta(minutes=5 * BAR_MINUTES), completed=4)
     charts = shown(operator)
     settled = charts["Settled jobs"]
-    assert len(settled.bars) == BAR_COUNT
-    last = settled.bars[-1]
-    assert last.text.endswith("13 in 10 min completed, 2 in 10 min failed")
-    assert sum(part.height for part in last.parts) == pytest.approx(HEIGHT, abs=0.1)
-    assert [part.tone for part in last.parts] == ["success", "danger"]
+    data = json.loads(settled.data)
+    assert len(bars(settled)) == len(data["labels"]) == BAR_COUNT
+    minute = now.minute - now.minute % BAR_MINUTES
+    assert data["labels"][-1] == f"{now:%H}:{minute:02}"
+    assert bars(settled)[-1] == {"completed": 13, "failed": 2}
+    assert settled.peak == "15 in 10 min"
+    colours = [(dataset["backgroundColor"], dataset["stack"]) for dataset in data["datasets"]]
+    assert colours == [
+        (COLOURS["success"], "Settled jobs"),
+        (COLOURS["danger"], "Settled jobs"),
+    ]
     assert filled(settled) == [BAR_COUNT - 6, BAR_COUNT - 1]
     assert filled(charts["New dead letters"]) == [BAR_COUNT - 1]
 
 
 def test_times_are_means_over_settled_jobs(operator: Client, firm: Firm) -> None:
     counted(firm, timezone.now() - timedelta(hours=1), completed=3, retried=1, wait_ms=8000)
-    (bar,) = [bar for bar in shown(operator)["Mean time of a job"].bars if bar.parts]
-    assert bar.text.endswith("2 s waiting, 0 s running")
+    chart = shown(operator)["Mean time of a job"]
+    (bar,) = [bar for bar in bars(chart) if any(bar.values())]
+    assert bar == {"waiting (s)": 2.0, "running (s)": 0.0}
+    assert chart.peak == "2 s"
 
 
 def test_what_is_older_than_the_chart_is_left_out(operator: Client, firm: Firm) -> None:
