@@ -18,9 +18,8 @@ from jobs.engine.database_time import database_now
 from jobs.engine.fair_share import FairShare
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
-from jobs.engine.outcomes import Failure, Outcome
+from jobs.engine.outcomes import Failure, Outcome, Settlement, SettleReport
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement, SettleReport
 from jobs.execution.context import JobContext, Signals
 from jobs.execution.executor import execute
 from jobs.models import Attempt, ConcurrencyLock, DeadLetterQueue, JobMinute, JobQueue

@@ -17,6 +17,7 @@ from jobs.breaker import Breaker, Circuit
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
+from jobs.engine.in_flight import InFlightJob
 from jobs.engine.json_storage import to_json
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.engine.transactions import fetch, run
@@ -53,7 +54,7 @@ class _Attempt:
     fingerprint: str | None
 
 
-def tally(ended: Iterable[tuple[Claim, Outcome]]) -> None:
+def tally(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None:
     """Count these attempts of types that declare a breaker, in the transaction that is open.
 
     A row begins with a failure: where all goes well there is none, and nothing is written.
@@ -122,7 +123,7 @@ def begin(key: Key) -> Circuit:
     return _locked([key])[key]
 
 
-def _attempt(claim: Claim, outcome: Outcome) -> _Attempt | None:
+def _attempt(claim: Claim | InFlightJob, outcome: Outcome) -> _Attempt | None:
     """Return what counts; a job that was put off, released or canceled says nothing."""
     if isinstance(outcome, Completed):
         return _Attempt(claim.job_id, None)

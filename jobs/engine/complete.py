@@ -1,43 +1,98 @@
-"""Completes a job inside its handler's own transaction."""
+"""Writes plain completions, which nearly all are: one statement, one round trip for a batch.
+
+A completion is plain when only its row and its counters change: no lock key, no breaker, and no
+fan-in waits for any job. Every other outcome is written by `end_attempts`, in a transaction of
+several statements.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Sequence
+from functools import lru_cache
 
+from django.db import connection
+
+from jobs import registry
 from jobs.engine import dialects
-from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.outcomes import Completed
-from jobs.engine.released_capacity import ReleasedCapacity
-from jobs.engine.settle import write_outcomes
-from jobs.engine.settlement import Settlement
-from jobs.engine.transactions import fetch, in_transaction
-from jobs.errors import LeaseLost
+from jobs.engine.outcomes import Completed, Settlement
+from jobs.engine.transactions import fetch_in_one_trip
+from jobs.engine.transition import result_json
+
+COLUMNS = {
+    "id": Column.UUID,
+    "token": Column.BIGINT,
+    "result": Column.TEXT,
+    "ran": Column.FLOAT,
+    "begun_ago": Column.FLOAT,
+}
 
 
-def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapacity:
-    """Settle the job as completed in the transaction that is open; return what it gave up.
+def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
+    """Write the plain completions among these; return their lease tokens.
 
-    The caller rolls back when this raises, and admits that after the commit.
+    What is missing from the answer is not plain, is stale, or was written by an earlier statement
+    whose answer was lost: `settle` finds out. Inside a transaction, and on a database without
+    pipelines, nothing is written.
 
     Raises:
-        LeaseLost: the job is no longer this claim's, or it was asked to stop.
+        DataError: the database refuses a result; nothing was written.
     """
-    return in_transaction(lambda: _complete(Settlement(claim, Completed(result), ran_seconds)))
-
-
-def _complete(settlement: Settlement) -> ReleasedCapacity:
-    claim = settlement.claim
     dialect = dialects.current()
-    held = fetch(
-        f"""
-        SELECT cancel_requested_at IS NOT NULL FROM jobs_jobqueue
-        WHERE job_id = %s AND lease_token = %s {dialect.for_update}
-        """,
-        [dialect.value(Column.UUID, claim.job_id), claim.lease_token],
-    )
-    if not held:
-        raise LeaseLost(f"job {claim.job_id} is no longer this attempt's: nothing was written")
-    if held[0][0]:
-        raise LeaseLost(f"job {claim.job_id} was asked to stop: nothing was written")
-    return write_outcomes([settlement]).released_capacity
+    if not dialect.has_pipelines or connection.in_atomic_block:
+        return set()
+    breakers = registry.breakers()
+    now = time.monotonic()
+    table = [
+        (
+            one.claim.job_id,
+            one.claim.lease_token,
+            result_json(one.outcome),
+            one.ran_seconds,
+            one.begun_ago(now),
+        )
+        for one in settlements
+        if isinstance(one.outcome, Completed)
+        and one.claim.lock_key is None
+        and one.claim.job_type not in breakers
+    ]
+    if not table:
+        return set()
+    rows, params = dialect.rows_sql("r", COLUMNS, table, hot=True)
+    return {token for (token,) in fetch_in_one_trip(_sql(rows, dialect.now_sql()), params)}
+
+
+@lru_cache(maxsize=8)
+def _sql(rows: str, now: str) -> str:
+    # A fan-in that is being stored right now is not seen here; the sweep completes it, as
+    # everywhere (fan_in._add_members). Counters are added to in the order of their keys, or two
+    # workers that add to the same ones could deadlock.
+    dialect = dialects.current()
+    waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
+    began = dialect.after_sql(now, "-r.begun_ago")
+    return f"""
+        WITH done AS (
+            UPDATE jobs_jobqueue AS j
+            SET status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
+                started_at = CASE
+                    WHEN r.begun_ago IS NULL THEN COALESCE(j.started_at, {now}) ELSE {began} END,
+                completed_at = {now}, ready = false, waiting = false, admitted = false,
+                live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
+            FROM {rows}
+            WHERE j.job_id = r.id AND j.lease_token = r.token
+              AND NOT EXISTS (SELECT 1 FROM jobs_faninmember)
+            RETURNING j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran
+        ), counted AS (
+            INSERT INTO jobs_jobminute (id, firm_id, minute, category, completed, failed, dlq,
+                canceled, retried, wait_ms, run_ms)
+            SELECT gen_random_uuid(), firm_id, {dialect.minute_sql(now)}, category, count(*),
+                0, 0, 0, 0, sum(greatest(waited, 0) * 1000), sum(ran) * 1000
+            FROM done GROUP BY firm_id, category ORDER BY firm_id, category
+            ON CONFLICT (firm_id, category, minute) DO UPDATE
+            SET completed = jobs_jobminute.completed + excluded.completed,
+                wait_ms = jobs_jobminute.wait_ms + excluded.wait_ms,
+                run_ms = jobs_jobminute.run_ms + excluded.run_ms
+        )
+        SELECT token FROM done
+    """

@@ -1,41 +1,24 @@
-"""Writes what became of attempts: history rows and the counters of the minute."""
+"""Writes what stays of ended attempts: their records, dead letters, and the counters of the minute."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
-from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.outcomes import Failure
 from jobs.engine.transactions import run
-from jobs.states import AttemptEnd
+from jobs.engine.transition import Transition
 
 COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
 COUNTERS = (*COUNTED, "wait_ms", "run_ms")
-PLACE = {word: place for place, word in enumerate(COUNTED)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndedAttempt:
-    """An attempt that did not complete its job; `ran_seconds` None when it never started."""
-
-    firm_id: int
-    job_id: UUID
-    series: int
-    number: int
-    worker_id: UUID | None
-    end: AttemptEnd
-    failure: Failure
-    ran_seconds: float | None = None
+INDEX = {word: index for index, word in enumerate(COUNTED)}
 
 
 class Counted(NamedTuple):
-    """One settled attempt, for the counters."""
+    """One ended attempt, or job, for the counters."""
 
     firm_id: int
     category: str
@@ -44,44 +27,43 @@ class Counted(NamedTuple):
     ran_seconds: float = 0.0
 
 
-def record(attempts: Sequence[EndedAttempt]) -> None:
-    """Keep these attempts. Joins the transaction of the write they belong to."""
-    if not attempts:
+def record_attempts(ended: Sequence[Transition]) -> None:
+    """Store the attempts that did not complete their jobs, in the open transaction."""
+    table = [
+        (
+            uuid7(),
+            one.job.firm_id,
+            one.job.job_id,
+            one.job.series,
+            one.job.attempts,
+            one.job.worker_id,
+            one.end.value,
+            one.failure.error_class,
+            one.failure.message,
+            one.failure.traceback,
+            one.ran_seconds,
+        )
+        for one in ended
+        if one.end is not None
+    ]
+    if not table:
         return
     dialect = dialects.current()
     now = dialect.now_sql()
-    rows, params = dialect.rows_sql(
-        "r",
-        {
-            "id": Column.UUID,
-            "firm_id": Column.BIGINT,
-            "job_id": Column.UUID,
-            "series": Column.INTEGER,
-            "number": Column.INTEGER,
-            "worker_id": Column.UUID,
-            "ending": Column.TEXT,
-            "error_class": Column.TEXT,
-            "message": Column.TEXT,
-            "traceback": Column.TEXT,
-            "ran": Column.FLOAT,
-        },
-        [
-            (
-                uuid7(),
-                attempt.firm_id,
-                attempt.job_id,
-                attempt.series,
-                attempt.number,
-                attempt.worker_id,
-                attempt.end.value,
-                attempt.failure.error_class,
-                attempt.failure.message,
-                attempt.failure.traceback,
-                attempt.ran_seconds,
-            )
-            for attempt in attempts
-        ],
-    )
+    columns = {
+        "id": Column.UUID,
+        "firm_id": Column.BIGINT,
+        "job_id": Column.UUID,
+        "series": Column.INTEGER,
+        "number": Column.INTEGER,
+        "worker_id": Column.UUID,
+        "ending": Column.TEXT,
+        "error_class": Column.TEXT,
+        "message": Column.TEXT,
+        "traceback": Column.TEXT,
+        "ran": Column.FLOAT,
+    }
+    rows, params = dialect.rows_sql("r", columns, table)
     started = f"CASE WHEN r.ran IS NOT NULL THEN {dialect.after_sql(now, '-r.ran')} END"
     run(
         f"""
@@ -97,20 +79,65 @@ def record(attempts: Sequence[EndedAttempt]) -> None:
     )
 
 
-def count(settled: Iterable[Counted]) -> None:
-    """Add to the counters of this minute. Joins the transaction of the write it belongs to."""
+def open_dead_letters(ended: Sequence[Transition]) -> None:
+    """Open the dead letters of these attempts, in the open transaction."""
+    table = [
+        (
+            uuid7(),
+            one.job.firm_id,
+            one.job.job_id,
+            one.job.series,
+            one.dead_letter[0].value,
+            one.dead_letter[1].error_class,
+            one.dead_letter[1].message,
+            one.dead_letter[1].fingerprint,
+        )
+        for one in ended
+        if one.dead_letter is not None
+    ]
+    if not table:
+        return
+    dialect = dialects.current()
+    columns = {
+        "id": Column.UUID,
+        "firm_id": Column.BIGINT,
+        "job_id": Column.UUID,
+        "series": Column.INTEGER,
+        "reason": Column.TEXT,
+        "error_class": Column.TEXT,
+        "error": Column.TEXT,
+        "fingerprint": Column.TEXT,
+    }
+    rows, params = dialect.rows_sql("r", columns, table)
+    run(
+        f"""
+        INSERT INTO jobs_deadletterqueue (
+            id, firm_id, original_job_id, job_series, moved_at, reason, error_class, error,
+            fingerprint, resolution, resolution_note
+        )
+        SELECT r.id, r.firm_id, r.job_id, r.series, {dialect.now_sql()}, r.reason, r.error_class,
+            r.error, r.fingerprint, '', ''
+        FROM {rows} WHERE true
+        ON CONFLICT (firm_id, original_job_id, job_series) DO NOTHING
+        """,
+        params,
+    )
+
+
+def count(counted: Iterable[Counted]) -> None:
+    """Add to the counters of this minute, in the open transaction."""
     sums: dict[tuple[int, str], list[int]] = {}
-    for firm_id, category, word, waited_seconds, ran_seconds in settled:
+    for firm_id, category, word, waited_seconds, ran_seconds in counted:
         counters = sums.get((firm_id, category))
         if counters is None:
             counters = sums[firm_id, category] = [0] * len(COUNTERS)
-        counters[PLACE[word]] += 1
+        counters[INDEX[word]] += 1
         counters[-2] += round(waited_seconds * 1000)
         counters[-1] += round(ran_seconds * 1000)
     if not sums:
         return
     dialect = dialects.current()
-    # In key order, so that two workers upserting the same keys cannot deadlock.
+    # In key order: two workers that add to the same counters cannot deadlock.
     table = [(uuid7(), *key, *counters) for key, counters in sorted(sums.items())]
     columns = {"id": Column.UUID, "firm_id": Column.BIGINT, "category": Column.TEXT}
     columns |= dict.fromkeys(COUNTERS, Column.BIGINT)

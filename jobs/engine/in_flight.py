@@ -3,53 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch
-from jobs.states import Status
 
 BATCH = 200
 
 
-@dataclass(frozen=True)
-class Held:
-    """A job in flight, as others see it."""
+class InFlightJob(NamedTuple):
+    """A claimed or processing job, read from its row; `ran_seconds` None: no start was recorded."""
 
     job_id: UUID
+    worker_id: UUID
+    admitted: bool
+    cancel_requested: bool
+    waited_seconds: float
+    ran_seconds: float | None
     firm_id: int
     category: str
     job_type: str
-    status: Status
+    correlation_id: str
     attempts: int
     max_attempts: int
     series: int
     deaths: int
     lease_token: int
     lock_key: str | None
-    admitted: bool
-    canceled: bool
-    worker_id: UUID
-    correlation_id: str
-    waited_seconds: float
-    # None where nobody wrote down that its handler had started.
-    ran_seconds: float | None
 
 
-def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
-    """Return, and lock, a batch of the worker's jobs in flight; not those with these tokens."""
+def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> list[InFlightJob]:
+    """Return, and lock, a batch of the worker's jobs in flight, without those of these tokens."""
     dialect = dialects.current()
     tokens, params = dialect.rows_sql(
-        "r", {"token": Column.BIGINT}, [(token,) for token in besides]
+        "r", {"token": Column.BIGINT}, [(token,) for token in except_tokens]
     )
     rows = fetch(
         f"""
-        SELECT job_id, firm_id, category, job_type, status, attempts, max_attempts, series, deaths,
-            lease_token, lock_key, admitted, cancel_requested_at IS NOT NULL, correlation_id,
+        SELECT job_id, admitted, cancel_requested_at IS NOT NULL,
             {dialect.seconds_between_sql("scheduled_at", "claimed_at")},
-            {dialect.seconds_between_sql("started_at", dialect.now_sql())}
+            {dialect.seconds_between_sql("started_at", dialect.now_sql())},
+            firm_id, category, job_type, correlation_id, attempts, max_attempts, series, deaths,
+            lease_token, lock_key
         FROM jobs_jobqueue
         WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
           AND lease_token NOT IN (SELECT r.token FROM {tokens})
@@ -58,24 +55,14 @@ def held_by(worker_id: UUID, *, besides: Collection[int] = ()) -> list[Held]:
         [dialect.value(Column.UUID, worker_id), *params],
     )
     return [
-        Held(
-            job_id=dialect.read_uuid(row[0]),
-            firm_id=row[1],
-            category=row[2],
-            job_type=row[3],
-            status=Status(row[4]),
-            attempts=row[5],
-            max_attempts=row[6],
-            series=row[7],
-            deaths=row[8],
-            lease_token=row[9],
-            lock_key=row[10],
-            admitted=bool(row[11]),
-            canceled=bool(row[12]),
-            worker_id=worker_id,
-            correlation_id=row[13],
-            waited_seconds=max(float(row[14] or 0.0), 0.0),
-            ran_seconds=row[15],
+        InFlightJob(
+            dialect.read_uuid(job_id),
+            worker_id,
+            bool(admitted),
+            bool(cancel_requested),
+            max(float(waited or 0.0), 0.0),
+            ran,
+            *as_stored,
         )
-        for row in rows
+        for job_id, admitted, cancel_requested, waited, ran, *as_stored in rows
     ]

@@ -1,17 +1,20 @@
-"""How one attempt ended: a closed set of values, decided by the executor, written by settle."""
+"""How attempts end: a closed set of outcomes, decided by the executor, written by settle."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from jobs.states import DeadReason
+from jobs.engine.claim import Claim
+from jobs.engine.released_capacity import ReleasedCapacity
+from jobs.states import DeadReason, Status
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What is kept about an attempt that went wrong; already redacted and cut to size."""
+    """What is stored of an error: redacted and cut to size."""
 
     error_class: str
     message: str
@@ -28,7 +31,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Retry:
-    """The attempt failed; wait `delay_seconds` and try again. `died`: with its process."""
+    """The attempt failed; try again in `delay_seconds`. `died`: its process ended with it."""
 
     delay_seconds: float
     failure: Failure
@@ -37,7 +40,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class Snoozed:
-    """Run again at `until`, or in `delay_seconds`; the attempt is given back."""
+    """Run again at `until`, or in `delay_seconds`; the attempt is not counted."""
 
     until: datetime | None = None
     delay_seconds: float = 0.0
@@ -45,7 +48,7 @@ class Snoozed:
 
 @dataclass(frozen=True)
 class Canceled:
-    """The handler, or somebody's request, stopped the job."""
+    """The handler, or a cancel request, stopped the job."""
 
     message: str
 
@@ -54,7 +57,7 @@ class Canceled:
 class DeadLettered:
     """No further attempt; an operator decides. `to_review` False ends the job `failed` instead.
 
-    `died`: the attempt ended with its process.
+    `died`: the process of the attempt ended with it.
     """
 
     reason: DeadReason
@@ -65,10 +68,48 @@ class DeadLettered:
 
 @dataclass(frozen=True)
 class Released:
-    """Not run, or not by this worker: back to pending, the attempt given back."""
+    """Not run, or not by this worker: back to pending; the attempt is not counted."""
 
     reason: str
     delay_seconds: float = 0.0
 
 
 Outcome = Completed | Retry | Snoozed | Canceled | DeadLettered | Released
+
+
+class Settlement(NamedTuple):
+    """The outcome of one claim; `ran_seconds` None when the handler never started.
+
+    `ended_at` is when the handler ended, by the monotonic clock; None means now.
+    """
+
+    claim: Claim
+    outcome: Outcome
+    ran_seconds: float | None
+    ended_at: float | None = None
+
+    def begun_ago(self, now: float) -> float | None:
+        """Return how many seconds before `now`, by the monotonic clock, the handler began."""
+        if self.ran_seconds is None or self.ended_at is None:
+            return self.ran_seconds
+        return self.ran_seconds + now - self.ended_at
+
+
+@dataclass
+class SettleReport:
+    """The new status of each settled job, and the claims that were no longer in force.
+
+    `before` has the status, by token, of jobs that an earlier write of the same claim settled.
+    """
+
+    statuses: dict[UUID, Status] = field(default_factory=dict)
+    before: dict[int, Status] = field(default_factory=dict)
+    stale: list[Claim] = field(default_factory=list)
+    released_capacity: ReleasedCapacity = field(default_factory=ReleasedCapacity)
+
+    def add(self, other: SettleReport) -> None:
+        """Add the report of another part of the batch."""
+        self.statuses |= other.statuses
+        self.before |= other.before
+        self.stale += other.stale
+        self.released_capacity |= other.released_capacity

@@ -1,15 +1,15 @@
-"""Takes the jobs of dead workers back.
+"""Takes back the jobs of dead workers.
 
 A worker whose lease is over is marked dead once; from then on its own writes are refused. Its jobs
-go round again: those whose handler had started with the attempt and a death counted, the others
-with the attempt given back. A suspect ran in a process of its own when its worker fell: its death
-counts, so that it cannot go round for ever, but it pays no second attempt for what may have been
-another's fault. Every condition stands in the UPDATE itself, so a rescuer that slept moves nothing.
+become pending again: those whose handler had started with the attempt and a death counted, the
+others with the attempt refunded. A quarantined job ran in a process of its own when its worker
+died: its death counts, so that it cannot be tried for ever, but costs no second attempt. The UPDATE
+itself checks the lease token, so a rescuer that was suspended between read and write changes
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -19,94 +19,73 @@ from jobs import registry
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.fan_in import leave_fan_ins
-from jobs.engine.history import Counted, EndedAttempt, count, record
-from jobs.engine.in_flight import Held, held_by
-from jobs.engine.limit_sql import held_back_sql
-from jobs.engine.locks import free_job_locks
-from jobs.engine.open_dead_letter import Death, bury
+from jobs.engine.end_attempts import end_attempts
+from jobs.engine.in_flight import InFlightJob, lock_in_flight
 from jobs.engine.outcomes import Failure
-from jobs.engine.poison import end_by_death, is_suspect
 from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.engine.transition import Transition, is_quarantined, last_death_reason
 from jobs.models.ids import unpack_ids
 from jobs.retry import RetryPolicy
-from jobs.states import AttemptEnd, DeadReason, Status
+from jobs.states import AttemptEnd, Status
 
 STALE_MESSAGE = "Job timed out (stale claim)"
 STALE = Failure("StaleClaim", STALE_MESSAGE, fingerprint="stale-claim")
 NOT_STARTED = Failure("NotStarted", "its worker died first")
-ALONE = Failure("StaleSuspect", "its worker died; it ran in a process of its own")
-
-
-@dataclass(frozen=True)
-class Rescued:
-    """An attempt that ended with its worker, and what its job became."""
-
-    job: Held
-    status: Status
-    error_class: str
+STALE_QUARANTINED = Failure("StaleSuspect", "its worker died; it ran in a process of its own")
 
 
 @dataclass
 class RescueReport:
-    """What one pass did; `released_capacity` is for the caller to admit."""
+    """What one pass did; the caller admits the released capacity."""
 
     workers: int = 0
     rescued: int = 0
-    buried: int = 0
+    dead_lettered: int = 0
     released_capacity: ReleasedCapacity = field(default_factory=ReleasedCapacity)
-    attempts: tuple[Rescued, ...] = field(default=(), compare=False)
-
-    @property
-    def ended(self) -> tuple[tuple[Held, Status], ...]:
-        """The jobs that will not go round again, with the status they ended in."""
-        return tuple(
-            (one.job, one.status) for one in self.attempts if one.status is not Status.PENDING
-        )
+    ended: tuple[Transition, ...] = field(default=(), compare=False)
 
     def add(self, other: RescueReport) -> None:
-        """Take in another pass."""
+        """Add the report of another pass."""
         self.workers += other.workers
         self.rescued += other.rescued
-        self.buried += other.buried
+        self.dead_lettered += other.dead_lettered
         self.released_capacity |= other.released_capacity
-        self.attempts += other.attempts
+        self.ended += other.ended
 
 
 def rescue(rng: Random, *, asked_at: datetime | None = None) -> RescueReport:
     """Mark workers dead whose lease is over and take their jobs back, in bounded batches.
 
-    With `asked_at`, the database's time just before, nobody is marked dead where the question was
-    long on its way: whatever held it up may have held up the heartbeats too.
+    `asked_at` is the database's time just before the call. When the statement reaches the database
+    much later, no worker is marked dead: heartbeats may have been delayed as well.
     """
     report = RescueReport(workers=in_transaction(lambda: _mark_dead(asked_at)))
     for worker_id, running in reading(_dead_workers):
         while True:
             batch = in_transaction(lambda: _rescue_batch(worker_id, running, rng))  # noqa: B023 - called at once
             report.add(batch)
-            if not batch.rescued and not batch.buried:
+            if not batch.ended:
                 break
         in_transaction(lambda: _forget(worker_id))  # noqa: B023 - called at once
     return report
 
 
 def rescue_orphans(rng: Random) -> RescueReport:
-    """Take back jobs held by workers that have no row: what an interrupted rescue left behind.
+    """Take back jobs of workers that have no row: what an interrupted rescue left behind.
 
-    Nothing says any more which of them were started, save their status: a job that is `claimed`
-    gets the benefit of the doubt. Poison gains nothing by it: while a job kills its workers, each
-    leaves the row that names it.
+    Only their own rows say which of them had started: the attempt of a job without a recorded start
+    is refunded. A job that kills its workers gains nothing: each of them leaves a row that names it.
     """
     report = RescueReport()
-    for owner in reading(_orphans_owners):
-        report.add(in_transaction(lambda: _rescue_batch(owner, None, rng)))  # noqa: B023 - called at once
+    for worker_id in reading(_missing_workers):
+        report.add(in_transaction(lambda: _rescue_batch(worker_id, None, rng)))  # noqa: B023 - called at once
     return report
 
 
-def _orphans_owners() -> list[UUID]:
+def _missing_workers() -> list[UUID]:
     dialect = dialects.current()
-    owners = fetch(
+    rows = fetch(
         f"""
         SELECT DISTINCT j.worker_id FROM jobs_jobqueue j
         WHERE j.ready AND j.status IN ('claimed', 'processing')
@@ -115,7 +94,7 @@ def _orphans_owners() -> list[UUID]:
         """,
         [-lease_seconds()],
     )
-    return [dialect.read_uuid(row[0]) for row in owners]
+    return [dialect.read_uuid(row[0]) for row in rows]
 
 
 def _mark_dead(asked_at: datetime | None = None) -> int:
@@ -154,142 +133,51 @@ def _forget(worker_id: UUID) -> None:
 
 
 def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random) -> RescueReport:
-    """Take back one batch; `running` None: only a row's own start is known."""
-    held = held_by(worker_id)
-    if not held:
-        return RescueReport()
-    decided = [_decide(job, _started(job, running), rng) for job in held]
-    taken = _take_back(decided)
-    return _write_consequences([one for one in decided if one.job.job_id in taken])
+    """Take back one batch; `running` None: only the rows say which handlers had started."""
+    jobs = lock_in_flight(worker_id)
+    return _end([_transition_of(job, _started(job, running), rng) for job in jobs])
 
 
-@dataclass(frozen=True)
-class _Decision:
-    job: Held
-    status: Status
-    started: bool
-    refunded: bool
-    delay: float = 0.0
-    reason: DeadReason | None = None
-
-    @property
-    def failure(self) -> Failure:
-        """What is kept of the attempt."""
-        if not self.started:
-            return NOT_STARTED
-        return ALONE if self.refunded else STALE
-
-
-def _started(job: Held, running: frozenset[UUID] | None) -> bool:
+def _started(job: InFlightJob, running: frozenset[UUID] | None) -> bool:
     return job.ran_seconds is not None or (running is not None and job.job_id in running)
 
 
-def _decide(job: Held, started: bool, rng: Random) -> _Decision:
-    refunded = not started or is_suspect(job.deaths)
-    if job.canceled:
-        return _Decision(job, Status.CANCELED, started, refunded)
+def _transition_of(job: InFlightJob, started: bool, rng: Random) -> Transition:
+    quarantined = is_quarantined(job.deaths)
+    refund = int(not started or quarantined)
     if not started:
-        return _Decision(job, Status.PENDING, started, refunded)
+        status = Status.CANCELED if job.cancel_requested else Status.PENDING
+        return Transition(job, status, AttemptEnd.RESCUED, NOT_STARTED, refund=refund)
+    dead = Transition(
+        job,
+        Status.CANCELED,
+        AttemptEnd.RESCUED,
+        STALE_QUARANTINED if quarantined else STALE,
+        error=STALE_MESSAGE,
+        refund=refund,
+        died=True,
+        started=True,
+    )
+    if job.cancel_requested:
+        return dead
     declared = registry.find(job.job_type)
-    attempts = job.attempts - refunded
-    reason = end_by_death(deaths=job.deaths, attempts=attempts, max_attempts=job.max_attempts)
-    if reason is not None:
-        to_review = declared is None or declared.dead_letter
-        status = Status.DLQ if to_review else Status.FAILED
-        return _Decision(job, status, started, refunded, reason=reason)
-    policy = declared.retry if declared else RetryPolicy()
-    delay = policy.delay_seconds(job.attempts, rng)
-    return _Decision(job, Status.PENDING, started, refunded, delay)
+    reason = last_death_reason(
+        deaths=job.deaths, attempts=job.attempts - refund, max_attempts=job.max_attempts
+    )
+    if reason is None:
+        policy = declared.retry if declared else RetryPolicy()
+        return dead._replace(status=Status.PENDING, delay=policy.delay_seconds(job.attempts, rng))
+    if declared is not None and not declared.dead_letter:
+        return dead._replace(status=Status.FAILED)
+    return dead._replace(status=Status.DLQ, dead_letter=(reason, STALE))
 
 
-def _take_back(decided: Sequence[_Decision]) -> set[UUID]:
-    dialect = dialects.current()
-    now = dialect.now_sql()
-    rows, params = dialect.rows_sql(
-        "r",
-        {
-            "id": Column.UUID,
-            "token": Column.BIGINT,
-            "next": Column.TEXT,
-            "delay": Column.FLOAT,
-            "died": Column.INTEGER,
-            "refund": Column.INTEGER,
-            "error": Column.TEXT,
-        },
-        [
-            (
-                one.job.job_id,
-                one.job.lease_token,
-                one.status.value,
-                one.delay,
-                int(one.started),
-                int(one.refunded),
-                STALE_MESSAGE if one.started else None,
-            )
-            for one in decided
-        ],
-    )
-    again = "r.next = 'pending'"
-    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
-    taken = fetch(
-        f"""
-        UPDATE jobs_jobqueue AS j
-        SET status = r.next, attempts = j.attempts - r.refund,
-            deaths = j.deaths + r.died,
-            last_error = COALESCE(r.error, j.last_error),
-            scheduled_at = CASE WHEN {again} AND r.died = 1
-                THEN {dialect.after_sql(now, "r.delay")} ELSE j.scheduled_at END,
-            completed_at = CASE WHEN {again} THEN NULL ELSE {now} END,
-            ready = ({again} AND NOT {waits}), waiting = ({again} AND {waits}),
-            admitted = false,
-            live_key = CASE WHEN {again} THEN j.live_key END,
-            lease_token = 0, worker_id = NULL, updated_at = {now}
-        FROM {rows}
-        WHERE j.job_id = r.id AND j.lease_token = r.token
-        RETURNING job_id
-        """,
-        params,
-    )
-    return {dialect.read_uuid(row[0]) for row in taken}
-
-
-def _write_consequences(taken: Sequence[_Decision]) -> RescueReport:
-    free_job_locks([one.job.job_id for one in taken if one.job.lock_key is not None])
-    record(
-        [
-            EndedAttempt(
-                firm_id=one.job.firm_id,
-                job_id=one.job.job_id,
-                series=one.job.series,
-                number=one.job.attempts,
-                worker_id=one.job.worker_id,
-                end=AttemptEnd.RESCUED,
-                failure=one.failure,
-            )
-            for one in taken
-        ]
-    )
-    dead = [
-        Death(
-            firm_id=one.job.firm_id,
-            job_id=one.job.job_id,
-            series=one.job.series,
-            reason=one.reason,
-            failure=STALE,
-        )
-        for one in taken
-        if one.status is Status.DLQ and one.reason is not None
-    ]
-    bury(dead)
-    ended = tuple((one.job, one.status) for one in taken if one.status is not Status.PENDING)
-    leave_fan_ins((job.firm_id, job.job_id) for job, _ in ended)
-    count(
-        Counted(firm_id=job.firm_id, category=job.category, word=status.value)
-        for job, status in ended
-    )
+def _end(transitions: list[Transition]) -> RescueReport:
+    ended = end_attempts(transitions, by_worker=False)
+    dead_lettered = sum(one.dead_letter is not None for one in ended)
     return RescueReport(
-        rescued=len(taken) - len(dead),
-        buried=len(dead),
-        released_capacity=ReleasedCapacity.of_jobs(one.job for one in taken),
-        attempts=tuple(Rescued(one.job, one.status, one.failure.error_class) for one in taken),
+        rescued=len(ended) - dead_lettered,
+        dead_lettered=dead_lettered,
+        released_capacity=ReleasedCapacity.of_jobs(one.job for one in ended),
+        ended=tuple(ended),
     )

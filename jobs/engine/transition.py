@@ -1,10 +1,14 @@
-"""Says what each outcome of an attempt writes to the job's row."""
+"""What the end of an attempt changes: the job's row, its history, its dead letter, the counters."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from datetime import datetime
+from functools import partial
+from typing import NamedTuple
 
+from jobs.engine.claim import Claim
+from jobs.engine.in_flight import InFlightJob
 from jobs.engine.json_storage import to_json
 from jobs.engine.outcomes import (
     Canceled,
@@ -14,52 +18,117 @@ from jobs.engine.outcomes import (
     Outcome,
     Released,
     Retry,
+    Settlement,
     Snoozed,
 )
-from jobs.states import AttemptEnd, Status
+from jobs.states import AttemptEnd, DeadReason, Status
 
+MAX_DEATHS = 3
 NO_FAILURE = Failure("", "")
 
 
-@dataclass(frozen=True)
-class Ending:
-    """An outcome in the terms of the table."""
+class Transition(NamedTuple):
+    """The end of one attempt, in terms of the tables. Of a job that is over, `delay` is unused."""
 
+    job: Claim | InFlightJob
     status: Status
-    end: AttemptEnd
-    failure: Failure
+    # None: the attempt completed the job, and has no record of its own.
+    end: AttemptEnd | None
+    failure: Failure = NO_FAILURE
+    # Written to the row; None keeps what is stored.
     error: str | None = None
+    result: str | None = None
+    # When a pending job is due: at a time, in so many seconds, or (both None) as before.
     due: datetime | None = None
     delay: float | None = None
     refund: int = 0
+    died: bool = False
+    # Whether a requested cancel ends the job here.
+    cancelable: bool = False
+    # Of the dead letter to open; None opens none.
+    dead_letter: tuple[DeadReason, Failure] | None = None
+    # Whether a job that is pending again counts as retried.
+    retried: bool = False
+    # Whether the handler started; None of `begun_ago`: the row says when.
+    started: bool = False
+    begun_ago: float | None = None
+    ran_seconds: float | None = None
+    # What its breaker learns.
+    outcome: Outcome | None = None
+
+    def canceled(self) -> Transition:
+        """Return the transition of the same attempt of a job whose cancel was requested."""
+        end = self.end if self.end is AttemptEnd.RESCUED else AttemptEnd.CANCELED
+        return self._replace(status=Status.CANCELED, end=end)
 
 
-def ending_of(outcome: Outcome) -> Ending:
-    """Return what this outcome, which is no completion, writes."""
+def transition_of(settlement: Settlement) -> Transition:
+    """Return what this outcome changes.
+
+    Raises:
+        NotStorable: the result cannot be stored.
+    """
+    claim, outcome, ran_seconds, _ = settlement
+    begun_ago = settlement.begun_ago(time.monotonic())
+    of = partial(
+        Transition,
+        claim,
+        started=begun_ago is not None,
+        begun_ago=begun_ago,
+        ran_seconds=ran_seconds,
+        outcome=outcome,
+    )
+    again = partial(of, Status.PENDING, cancelable=True)
     match outcome:
         case Completed():
-            raise ValueError("a completion is written as it is")
+            return of(Status.COMPLETED, None, error="", result=result_json(outcome))
         case Retry(delay, failure, died):
             end = AttemptEnd.RESCUED if died else AttemptEnd.RETRIED
-            return Ending(Status.PENDING, end, failure, error=failure.message, delay=delay)
+            return again(end, failure, failure.message, delay=delay, died=died, retried=True)
         case Snoozed(until, delay):
-            return Ending(
-                Status.PENDING, AttemptEnd.SNOOZED, NO_FAILURE, due=until, delay=delay, refund=1
-            )
+            return again(AttemptEnd.SNOOZED, due=until, delay=delay, refund=1)
+        case Released(reason, delay):
+            return again(AttemptEnd.RELEASED, Failure("Released", reason), delay=delay, refund=1)
         case Canceled(message):
             failure = Failure("Cancel", message)
-            return Ending(Status.CANCELED, AttemptEnd.CANCELED, failure, error=message)
-        case DeadLettered(_, failure, to_review, died):
-            status = Status.DLQ if to_review else Status.FAILED
-            end = AttemptEnd.DEAD_LETTERED if to_review else AttemptEnd.FAILED
-            end = AttemptEnd.RESCUED if died else end
-            return Ending(status, end, failure, error=failure.message)
-        case Released(reason, delay):
-            failure = Failure("Released", reason)
-            return Ending(Status.PENDING, AttemptEnd.RELEASED, failure, delay=delay, refund=1)
+            return of(Status.CANCELED, AttemptEnd.CANCELED, failure, message)
+        case DeadLettered(reason, failure, to_review, died):
+            status, end = Status.FAILED, AttemptEnd.FAILED
+            if to_review:
+                status, end = Status.DLQ, AttemptEnd.DEAD_LETTERED
+            return of(
+                status,
+                AttemptEnd.RESCUED if died else end,
+                failure,
+                failure.message,
+                died=died,
+                dead_letter=(reason, failure) if to_review else None,
+            )
 
 
-def result_of(completed: Completed) -> str:
-    """Return the JSON of what a handler returned."""
-    # Nearly always it is nothing, and that is spelled faster than it is encoded.
+def result_json(completed: Completed) -> str:
+    """Return the JSON text of what a handler returned.
+
+    Raises:
+        NotStorable: it cannot be stored.
+    """
+    # Most return nothing, and encoding costs more than comparing.
     return "{}" if completed.result == {} else to_json(completed.result)
+
+
+def is_quarantined(deaths: int) -> bool:
+    """Say whether a job with this many deaths runs alone, in a process of its own.
+
+    One death proves nothing: another job of the same process may have caused it.
+    """
+    return deaths >= 1
+
+
+def last_death_reason(*, deaths: int, attempts: int, max_attempts: int) -> DeadReason | None:
+    """Return why another death is the last one; None when the job is tried again.
+
+    `deaths` counts those before this one; `attempts` includes the one that died.
+    """
+    if deaths + 1 >= MAX_DEATHS:
+        return DeadReason.POISON
+    return DeadReason.STALE if attempts >= max_attempts else None

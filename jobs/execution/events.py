@@ -1,4 +1,4 @@
-"""What the queue tells the world: a closed list of events, and one way to emit them."""
+"""The events of the queue: a closed list, and the one way to emit them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from uuid import UUID
 
 from jobs.engine.breakers import Switched, watch
 from jobs.engine.claim import Claim
-from jobs.engine.in_flight import Held
-from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
+from jobs.engine.in_flight import InFlightJob
+from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry, Settlement, SettleReport
 from jobs.engine.rescue import RescueReport
-from jobs.engine.settlement import Settlement, SettleReport
 from jobs.execution import telemetry
 from jobs.execution.failures import class_path
 from jobs.states import BreakerState, Status
 
 
 class Event(StrEnum):
-    """The name of each event, as it stands in the log."""
+    """The events, by their names in the log."""
 
     ATTEMPT_FINISHED = "job.attempt_finished"
     ATTEMPT_STALE = "job.attempt_stale"
@@ -67,7 +66,7 @@ PROBLEMS = frozenset(
 )
 
 
-# The word for each outcome in the line of an attempt.
+# The name of each outcome in the log line of an attempt.
 OUTCOMES = {outcome: outcome.__name__.lower() for outcome in get_args(Outcome)}
 
 _MEASURED = {
@@ -89,15 +88,18 @@ def subscribe(event: Event, subscriber: Subscriber) -> None:
 
 
 def emit(event: Event, **fields: Any) -> None:
-    """Tell every subscriber. Fields are ids, names, counts and seconds: never payload or text."""
+    """Log and count the event, and call its subscribers.
+
+    Fields are ids, names, counts and seconds: never payload or text.
+    """
     telemetry.log(event.value, fields, problem=event in PROBLEMS)
     measure = _MEASURED.get(event)
     if measure is not None:
         measure(fields)
-    _tell(event, fields)
+    _notify(event, fields)
 
 
-def _tell(event: Event, fields: Mapping[str, Any]) -> None:
+def _notify(event: Event, fields: Mapping[str, Any]) -> None:
     for subscriber in _subscribers.get(event, ()):
         try:
             subscriber(fields)
@@ -106,25 +108,20 @@ def _tell(event: Event, fields: Mapping[str, Any]) -> None:
             telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
 
 
-def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
-    """Tell how these attempts ended, now that it is stored."""
+def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> None:
+    """Emit the ends of these attempts, after they were stored."""
     stale = {claim.lease_token for claim in report.stale}
     finished = []
-    for claim, ended, ran_seconds, _ in batch:
-        outcome = ended
+    for claim, outcome, ran_seconds, _ in batch:
         before = report.before.get(claim.lease_token)
+        name, error_class = OUTCOMES[type(outcome)], _error_class(outcome)
         if before is Status.COMPLETED and not isinstance(outcome, Completed):
-            # Completed by `ctx.transaction()`: what the handler did after that changes nothing.
-            error = {"error_class": _error_class(outcome), "job_id": str(claim.job_id)}
+            # Completed by `ctx.transaction()`: what the handler did afterwards changes nothing.
+            error = {"error_class": error_class, "job_id": str(claim.job_id)}
             emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
-            outcome = Completed(None)
-        fields = _line(
-            claim,
-            OUTCOMES[type(outcome)],
-            status=report.statuses.get(claim.job_id, before),
-            error_class=_error_class(outcome),
-            ran_seconds=ran_seconds,
-        )
+            name, error_class = OUTCOMES[Completed], None
+        status = report.statuses.get(claim.job_id, before)
+        fields = _attempt_fields(claim, name, status, error_class, ran_seconds)
         if claim.lease_token in stale:
             emit(Event.ATTEMPT_STALE, **fields)
         else:
@@ -133,84 +130,81 @@ def emit_attempts(batch: Sequence[Settlement], report: SettleReport) -> None:
 
 
 def emit_rescued(report: RescueReport) -> None:
-    """Tell what a rescue took back, and how the attempts of the dead worker ended."""
+    """Emit what a rescue took back, and the ends of the dead workers' attempts."""
     emit(
         Event.JOBS_RESCUED,
         workers=report.workers,
         rescued=report.rescued,
-        dead_lettered=report.buried,
+        dead_lettered=report.dead_lettered,
     )
     _emit_finished(
         [
-            _line(
-                one.job,
-                "rescued",
-                status=one.status,
-                error_class=one.error_class,
-                ran_seconds=one.job.ran_seconds,
+            _attempt_fields(
+                one.job, "rescued", one.status, one.failure.error_class, _recorded_run(one.job)
             )
-            for one in report.attempts
+            for one in report.ended
         ]
     )
-    for job, status in report.ended:
-        emit(
-            Event.JOB_GIVEN_UP,
-            job_id=str(job.job_id),
-            job_type=job.job_type,
-            tenant_id=job.firm_id,
-            status=status,
-        )
+    for one in report.ended:
+        if one.status is not Status.PENDING:
+            emit(
+                Event.JOB_GIVEN_UP,
+                job_id=str(one.job.job_id),
+                job_type=one.job.job_type,
+                tenant_id=one.job.firm_id,
+                status=one.status,
+            )
 
 
-def emit_released(claims: Sequence[Claim | Held]) -> None:
-    """Tell that these claims were given back before their handlers started."""
-    if claims:
-        emit(Event.JOBS_RELEASED, jobs=len(claims))
+def emit_released(jobs: Sequence[Claim | InFlightJob]) -> None:
+    """Emit that these claims were given back before their handlers started."""
+    if jobs:
+        emit(Event.JOBS_RELEASED, jobs=len(jobs))
         _emit_finished(
-            [
-                _line(claim, "released", status=Status.PENDING, error_class=None, ran_seconds=None)
-                for claim in claims
-            ]
+            [_attempt_fields(job, "released", Status.PENDING, None, None) for job in jobs]
         )
 
 
-def _line(
-    claim: Claim | Held,
+def _recorded_run(job: Claim | InFlightJob) -> float | None:
+    return job.ran_seconds if isinstance(job, InFlightJob) else None
+
+
+def _attempt_fields(
+    job: Claim | InFlightJob,
     outcome: str,
-    *,
     status: Status | None,
     error_class: str | None,
     ran_seconds: float | None,
 ) -> dict[str, Any]:
-    """Return the fields of an attempt's line: the same, however it ended."""
+    """Return the fields of the line of an attempt: the same, however it ended."""
     return {
-        "job_type": claim.job_type,
-        "job_id": str(claim.job_id),
-        "tenant_id": claim.firm_id,
-        "category": claim.category,
-        "correlation_id": claim.correlation_id,
-        "attempt": claim.attempts,
+        "job_type": job.job_type,
+        "job_id": str(job.job_id),
+        "tenant_id": job.firm_id,
+        "category": job.category,
+        "correlation_id": job.correlation_id,
+        "attempt": job.attempts,
         "outcome": outcome,
         "status": status,
         "error_class": error_class,
-        "wait_s": round(claim.waited_seconds, 4),
+        "wait_s": round(job.waited_seconds, 4),
         "run_s": round(ran_seconds or 0.0, 4),
-        "worker_id": _spelled(claim.worker_id),
+        "worker_id": _as_text(job.worker_id),
     }
 
 
+# Nearly all lines name the same worker.
 @lru_cache(maxsize=64)
-def _spelled(worker_id: UUID) -> str:
-    """Return the id as text; nearly all lines name one and the same worker."""
+def _as_text(worker_id: UUID) -> str:
     return str(worker_id)
 
 
-def _emit_finished(lines: Sequence[dict[str, Any]]) -> None:
-    telemetry.log_many(Event.ATTEMPT_FINISHED.value, lines)
-    telemetry.measure_attempts(lines)
+def _emit_finished(attempts: Sequence[dict[str, Any]]) -> None:
+    telemetry.log_many(Event.ATTEMPT_FINISHED.value, attempts)
+    telemetry.measure_attempts(attempts)
     if Event.ATTEMPT_FINISHED in _subscribers:
-        for fields in lines:
-            _tell(Event.ATTEMPT_FINISHED, fields)
+        for fields in attempts:
+            _notify(Event.ATTEMPT_FINISHED, fields)
 
 
 def _error_class(outcome: Outcome) -> str | None:

@@ -22,8 +22,8 @@ from jobs.engine.outcomes import (
     Retry,
     Snoozed,
 )
-from jobs.engine.poison import end_by_death
 from jobs.engine.redaction import redact
+from jobs.engine.transition import last_death_reason
 from jobs.engine.unknown_type_history import Parking, parked
 from jobs.errors import (
     Cancel,
@@ -82,7 +82,7 @@ def died(claim: Claim, how: str, *, rng: Random) -> Outcome:
         f"its process died: {how}",
         fingerprint=fingerprint(claim.job_type, "ProcessDied", "", how),
     )
-    reason = end_by_death(
+    reason = last_death_reason(
         deaths=claim.deaths, attempts=claim.attempts, max_attempts=claim.max_attempts
     )
     if reason is not None:

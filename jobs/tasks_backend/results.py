@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from jobs.engine.lookup import read_with_attempts
-from jobs.engine.rescue import ALONE, NOT_STARTED, STALE
+from jobs.engine.rescue import NOT_STARTED, STALE, STALE_QUARANTINED
 from jobs.models import Attempt, JobQueue
 from jobs.states import IN_FLIGHT, AttemptEnd, Status
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, UNUSABLE, TaskPayload, task_of
@@ -41,7 +41,7 @@ _NO_ATTEMPT = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
 # What the queue itself writes down as the error of an attempt stands for these classes.
 _QUEUE_ERRORS = {
     STALE.error_class: "jobs.errors.LeaseLost",
-    ALONE.error_class: "jobs.errors.LeaseLost",
+    STALE_QUARANTINED.error_class: "jobs.errors.LeaseLost",
     "Cancel": "jobs.errors.Cancel",
 }
 

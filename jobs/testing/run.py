@@ -20,12 +20,11 @@ from jobs.engine.claim import Claim, claim, claim_one
 from jobs.engine.enqueue import EnqueueResult, enqueue
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lookup import read_job
-from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Snoozed
+from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Settlement, Snoozed
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.execution.async_bridge import calls_stay_on_this_thread
 from jobs.execution.context import Signals
-from jobs.execution.events import emit_attempts
+from jobs.execution.events import emit_settled
 from jobs.execution.executor import execute
 from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, why_waiting
@@ -203,7 +202,7 @@ def settled(claimed: Claim, outcome: Outcome) -> Ran:
     """Write how the attempt ended, tell of it, and hand on what the job held."""
     settlement = Settlement(claimed, outcome, None if isinstance(outcome, Released) else 0.0)
     report = settle([settlement])
-    emit_attempts([settlement], report)
+    emit_settled([settlement], report)
     admit(report.released_capacity)
     status = report.statuses.get(claimed.job_id)
     if status is None:

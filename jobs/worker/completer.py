@@ -16,9 +16,9 @@ from django.db import DatabaseError, connection
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
+from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement, SettleReport
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit
 from jobs.execution.telemetry import SETTLE_SECONDS

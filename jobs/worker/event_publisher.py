@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 from django.db import connection
 
-from jobs.engine.settlement import Settlement, SettleReport
-from jobs.execution.events import emit_attempts
+from jobs.engine.outcomes import Settlement, SettleReport
+from jobs.execution.events import emit_settled
 from jobs.worker.database import refresh_connection
 from jobs.worker.state import WorkerState
 
@@ -50,7 +50,7 @@ class Teller:
     def _loop(self) -> None:
         while (batch := self._batches.get()) is not None:
             refresh_connection()
-            emit_attempts(*batch)
+            emit_settled(*batch)
             with self._changed:
                 self._untold -= 1
                 self._changed.notify_all()

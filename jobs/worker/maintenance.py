@@ -171,7 +171,7 @@ class Maintenance:
         self._fan_in_place = sweep_fan_ins(self._fan_in_place)
 
     def _report(self, report: RescueReport) -> None:
-        if report.workers or report.rescued or report.buried:
+        if report.workers or report.rescued or report.dead_lettered:
             emit_rescued(report)
             admit(report.released_capacity)
             wake(())

@@ -19,8 +19,7 @@ from django.db import connection
 
 from jobs import registry
 from jobs.engine.claim import Claim
-from jobs.engine.outcomes import Released
-from jobs.engine.settlement import Settlement
+from jobs.engine.outcomes import Released, Settlement
 from jobs.execution.context import Signals
 from jobs.worker.attempts import Attempt, OnThread, Stop
 from jobs.worker.batch import Chunk

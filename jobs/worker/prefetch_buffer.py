@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from jobs.engine.claim import Claim
-from jobs.engine.poison import is_suspect
+from jobs.engine.transition import is_quarantined
 
 
 class Line:
@@ -36,7 +36,7 @@ class Line:
     def extend(self, claims: Iterable[Claim]) -> None:
         """Add claims at the end."""
         for claim in claims:
-            (self._suspects if is_suspect(claim.deaths) else self._claims).append(claim)
+            (self._suspects if is_quarantined(claim.deaths) else self._claims).append(claim)
 
     def put_back(self, claims: Sequence[Claim]) -> None:
         """Add claims that are no suspects at the front: they were there before."""

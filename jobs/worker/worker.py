@@ -13,10 +13,9 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import WorkerInfo, deregister
-from jobs.engine.outcomes import Released
+from jobs.engine.outcomes import Released, Settlement
 from jobs.engine.release import release, release_lost
 from jobs.engine.released_capacity import ReleasedCapacity
-from jobs.engine.settlement import Settlement
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_released
 from jobs.execution.executor import timed_out

@@ -9,9 +9,8 @@ import pytest
 from django.db import connection, transaction
 
 from jobs.engine.claim import Claim
-from jobs.engine.outcomes import Completed
+from jobs.engine.outcomes import Completed, Settlement, SettleReport
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement, SettleReport
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.states import Status
 from tenants.models import Firm

@@ -14,12 +14,19 @@ from django.db import OperationalError
 from jobs.engine import admission, candidates, lease, release, rescue, settle
 from jobs.engine.dialects.claim_types import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
-from jobs.engine.settlement import SettleReport
+from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES
 from jobs.worker import completer, started, state, worker
 from jobs.worker.started import Started
 from jobs.worker.state import Lease
-from tests.support.mutation import Fault, Rewrite, Seen, Without, settle_without_fence
+from tests.support.mutation import (
+    Fault,
+    Rewrite,
+    RewriteEnd,
+    Seen,
+    WithoutInEnd,
+    settle_without_fence,
+)
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,8 @@ MUTANTS: dict[str, Fault] = {
     "living workers marked dead": Rewrite(rescue, "AND lease_expires_at < ", "AND '' < "),
     "trust without end": trust_forever,
     "trust counted from the answer": trust_from_the_answer_on,
-    "release uses up attempts": Rewrite(
-        release, "attempts = j.attempts - 1", "attempts = j.attempts"
+    "release uses up attempts": RewriteEnd(
+        release, "attempts = j.attempts - r.refund", "attempts = j.attempts"
     ),
     "started jobs refunded": Returns(rescue, "_started", value=False),
     "starts not noted": Returns(Started, "_write", value=True),
@@ -130,8 +137,8 @@ MUTANTS: dict[str, Fault] = {
     "its own work called stale": Returns(settle, "_settled_before", {}),
     "outcome without an answer dropped": drop_what_got_no_answer,
     "claim without an answer forgotten": Returns(worker, "release_lost", []),
-    "lock slot kept on settle": Without(settle, "free_job_locks"),
-    "lock slot kept on rescue": Without(rescue, "free_job_locks"),
+    "lock slot kept on settle": WithoutInEnd(settle, "free_job_locks"),
+    "lock slot kept on rescue": WithoutInEnd(rescue, "free_job_locks"),
     "one slot too many": Rewrite(candidates, "c.lock_limit", "1 + c.lock_limit"),
     "one more under the cap": one_more_under_the_cap,
     "nobody sweeps": Returns(admission.Sweep, "step", 0),

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from jobs.engine.poison import DEADLY
+from jobs.engine.transition import MAX_DEATHS
 from jobs.execution import events
 from jobs.execution.context import JobContext
 from jobs.execution.events import Event
@@ -236,7 +236,7 @@ class Watch:
             case DeadReason.FATAL:
                 due = Does.GIVES_UP in plan.course
             case DeadReason.POISON:
-                due = job.deaths >= DEADLY
+                due = job.deaths >= MAX_DEATHS
             case _:
                 due = job.attempts == job.max_attempts
         self.require(due, f"{job} was given up as {letter.reason} for nothing")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from jobs.engine import fast_complete, settle
+from jobs.engine import complete, end_attempts, settle
 
 
 class Seen(list[str]):
@@ -62,7 +63,63 @@ class Without:
         monkeypatch.setattr(self.module, self.name, nothing)
 
 
+_ending: ContextVar[ModuleType | None] = ContextVar("ending", default=None)
+
+
+def _replace_for(
+    caller: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str, instead: Callable[..., Any]
+) -> None:
+    """Call `instead(original, …)` for a function of `end_attempts`, whenever `caller` ends some."""
+    end, original = end_attempts.end_attempts, getattr(end_attempts, name)
+
+    def ending(*args: Any, **options: Any) -> Any:
+        token = _ending.set(caller)
+        try:
+            return end(*args, **options)
+        finally:
+            _ending.reset(token)
+
+    def replaced(*args: Any, **options: Any) -> Any:
+        if _ending.get() is caller:
+            return instead(original, *args, **options)
+        return original(*args, **options)
+
+    monkeypatch.setattr(caller, "end_attempts", ending)
+    monkeypatch.setattr(end_attempts, name, replaced)
+
+
+@dataclass(frozen=True)
+class RewriteEnd:
+    """Another wording in the statement that ends attempts, for one of those who end them."""
+
+    caller: ModuleType
+    old: str
+    new: str = ""
+
+    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+        def fetch(original: Callable[..., Any], sql: str, *rest: Any, **options: Any) -> Any:
+            if self.old in sql:
+                seen.append(self.old)
+            return original(sql.replace(self.old, self.new), *rest, **options)
+
+        _replace_for(self.caller, monkeypatch, "fetch", fetch)
+
+
+@dataclass(frozen=True)
+class WithoutInEnd:
+    """A function that belongs to the end of an attempt does nothing, for one of those who end them."""
+
+    caller: ModuleType
+    name: str
+
+    def __call__(self, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+        def nothing(*_: object, **__: object) -> None:
+            seen.append(self.name)
+
+        _replace_for(self.caller, monkeypatch, self.name, nothing)
+
+
 def settle_without_fence(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    """Write outcomes whoever holds the job by now, on the short way and on the long one."""
-    for module in (settle, fast_complete):
-        Rewrite(module, FENCE)(monkeypatch, seen)
+    """Write outcomes whoever has the job by now, plain completions and all others."""
+    RewriteEnd(settle, FENCE)(monkeypatch, seen)
+    Rewrite(complete, FENCE)(monkeypatch, seen)

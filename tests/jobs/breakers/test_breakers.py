@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.engine.outcomes import DeadLettered, Released, Snoozed
+from jobs.engine.outcomes import DeadLettered, Released, Settlement, Snoozed
 from jobs.engine.probes import PATIENCE_SECONDS
 from jobs.engine.release import release
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.models import CircuitBreaker
 from jobs.queries.why_waiting import WaitCode
 from jobs.queue import acquire_lock, cancel, why_waiting

@@ -9,13 +9,13 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from jobs.breaker import Breaker
+from jobs.engine import complete, end_attempts, transition
 from jobs.engine import settle as settle_module
 from jobs.engine.claim import Claim
-from jobs.engine.fast_complete import complete_plain
+from jobs.engine.complete import complete_plain
 from jobs.engine.job_wait import wait_until_settled
-from jobs.engine.outcomes import Completed, Released, Retry
+from jobs.engine.outcomes import Completed, Released, Retry, Settlement
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.execution.context import JobContext
 from jobs.models import CircuitBreaker, JobMinute
 from jobs.queue import EnqueueSpec, enqueue
@@ -165,7 +165,8 @@ def test_a_result_the_database_refuses_costs_its_neighbours_nothing(
     ids = [add(), add()]
     held = take(2)
     bad = Completed({"text": "\ud800"})
-    monkeypatch.setattr("jobs.engine.fast_complete.result_of", _spell)
+    for module in (complete, transition):
+        monkeypatch.setattr(module, "result_json", _spell)
     report = settle([Settlement(held[0], DONE, 1), Settlement(held[1], bad, 1)])
     assert report.statuses == {ids[0]: Status.COMPLETED, ids[1]: Status.DLQ}
     assert [one.original_job_id for one in dead_letters()] == [ids[1]]
@@ -180,7 +181,7 @@ def test_inside_a_transaction_it_stays_in_it(add: Any) -> None:
     job_id = add()
     (held,) = take(1)
     with transaction.atomic():
-        assert complete_plain([(held, DONE, 0.1)]) == set()
+        assert complete_plain([Settlement(held, DONE, 0.1)]) == set()
         settled(held)
         transaction.set_rollback(True)
     assert row(job_id).status == "claimed"
@@ -188,7 +189,8 @@ def test_inside_a_transaction_it_stays_in_it(add: Any) -> None:
 
 def test_whoever_waits_for_it_is_told(add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(settle_module, "tell_settled", told.extend)
+    for module in (settle_module, end_attempts):
+        monkeypatch.setattr(module, "tell_settled", told.extend)
     job_id = add()
     settled(*take(1))
     assert told == [job_id]

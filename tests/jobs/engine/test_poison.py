@@ -14,8 +14,8 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Retry
-from jobs.engine.poison import DEADLY, end_by_death, is_suspect
 from jobs.engine.rescue import rescue
+from jobs.engine.transition import MAX_DEATHS, is_quarantined, last_death_reason
 from jobs.execution.executor import died
 from jobs.queue import retry
 from jobs.states import AttemptEnd, DeadReason, Status
@@ -59,15 +59,15 @@ def die(held: Claim) -> Any:
 
 @given(st.integers(0, 5), st.integers(1, 5), st.integers(1, 5))
 def test_poison_comes_before_any_other_reason(deaths: int, attempts: int, most: int) -> None:
-    reason = end_by_death(deaths=deaths, attempts=attempts, max_attempts=most)
-    if deaths + 1 >= DEADLY:
+    reason = last_death_reason(deaths=deaths, attempts=attempts, max_attempts=most)
+    if deaths + 1 >= MAX_DEATHS:
         assert reason is DeadReason.POISON
     else:
         assert reason is (DeadReason.STALE if attempts >= most else None)
 
 
 def test_a_job_is_a_suspect_from_its_first_death() -> None:
-    assert [is_suspect(deaths) for deaths in (0, 1, 2)] == [False, True, True]
+    assert [is_quarantined(deaths) for deaths in (0, 1, 2)] == [False, True, True]
 
 
 @pytest.mark.req("J-14")

@@ -142,8 +142,8 @@ def test_an_exhausted_job_becomes_a_dead_letter(add):
     job_id = add(max_attempts=1, idempotency_key="key")
     take_started(new_worker())
     report = after_the_lease()
-    assert (report.workers, report.rescued, report.buried) == (1, 0, 1)
-    assert [(job.job_id, status) for job, status in report.ended] == [(job_id, "dlq")]
+    assert (report.workers, report.rescued, report.dead_lettered) == (1, 0, 1)
+    assert [(one.job.job_id, one.status) for one in report.ended] == [(job_id, "dlq")]
     stored = row(job_id)
     assert (stored.status, stored.attempts, stored.deaths) == ("dlq", 1, 1)
     assert (stored.ready, stored.waiting, stored.live_key) == (False, False, None)

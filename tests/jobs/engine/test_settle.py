@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.engine import settle as settle_module
+from jobs.engine import end_attempts
 from jobs.engine.claim import claim
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import mark_processing
@@ -20,10 +20,10 @@ from jobs.engine.outcomes import (
     Outcome,
     Released,
     Retry,
+    Settlement,
     Snoozed,
 )
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.models import JobMinute
 from jobs.states import DeadReason, Status
 from tests.queue_kit import (
@@ -319,7 +319,9 @@ def test_a_requested_cancel_stops_what_would_go_round_again(add, outcome, status
 
 
 @pytest.mark.req("J-12")
-@pytest.mark.parametrize("verb", ["record", "bury", "count", "free_job_locks"])
+@pytest.mark.parametrize(
+    "verb", ["record_attempts", "open_dead_letters", "count", "free_job_locks"]
+)
 def test_a_break_in_the_middle_leaves_nothing_behind(monkeypatch, add, verb):
     job_id = add("test.locked", "key")
     held = take_one()
@@ -327,14 +329,14 @@ def test_a_break_in_the_middle_leaves_nothing_behind(monkeypatch, add, verb):
     class Torn(Exception):
         pass
 
-    written = getattr(settle_module, verb)
+    written = getattr(end_attempts, verb)
 
     def tear(*args: Any) -> None:
         written(*args)
         raise Torn
 
     with monkeypatch.context() as patch:
-        patch.setattr(settle_module, verb, tear)
+        patch.setattr(end_attempts, verb, tear)
         with pytest.raises(Torn):
             finish(held, FATAL)
     assert row(job_id).status == "claimed"

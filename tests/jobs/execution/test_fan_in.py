@@ -25,12 +25,12 @@ from jobs.engine.outcomes import (
     Outcome,
     Released,
     Retry,
+    Settlement,
     Snoozed,
 )
 from jobs.engine.prune import prune
 from jobs.engine.rescue import rescue
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.errors import LeaseLost, PayloadInvalid
 from jobs.execution.context import JobContext, Signals
 from jobs.execution.executor import execute

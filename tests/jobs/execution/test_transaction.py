@@ -12,13 +12,12 @@ from django.db import IntegrityError, connection, transaction
 
 from jobs.engine.claim import Claim
 from jobs.engine.lease import mark_processing
-from jobs.engine.outcomes import Completed, DeadLettered, Released, Retry
+from jobs.engine.outcomes import Completed, DeadLettered, Released, Retry, Settlement
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
 from jobs.execution import telemetry
 from jobs.execution.context import JobContext, Signals
-from jobs.execution.events import emit_attempts
+from jobs.execution.events import emit_settled
 from jobs.models import JobQueue
 from jobs.queue import cancel, enqueue
 from jobs.registry import job
@@ -300,7 +299,7 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
     settlement = Settlement(held, perform(held), 0.1)
     assert isinstance(settlement.outcome, Retry)
 
-    emit_attempts([settlement], settle([settlement]))
+    emit_settled([settlement], settle([settlement]))
 
     (failed, finished) = told
     assert failed[0] == "job.failed_after_completion"

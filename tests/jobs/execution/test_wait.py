@@ -87,7 +87,8 @@ def test_a_coroutine_is_woken_too(firm: Firm, hours_between_looks: None) -> None
 
 
 def test_without_a_hint_the_looks_find_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.engine.settle.tell_settled", lambda job_ids: None)
+    for module in ("settle", "end_attempts"):
+        monkeypatch.setattr(f"jobs.engine.{module}.tell_settled", lambda job_ids: None)
     result = enqueue("test.child", firm=firm)
     worker = threading.Timer(0.1, complete_the_only_job)
     worker.start()

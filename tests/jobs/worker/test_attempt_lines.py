@@ -22,13 +22,13 @@ from jobs.engine.outcomes import (
     Outcome,
     Released,
     Retry,
+    Settlement,
     Snoozed,
 )
 from jobs.engine.release import release, release_lost
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.execution import events
-from jobs.execution.events import Event, emit_attempts, emit_released, subscribe
+from jobs.execution.events import Event, emit_released, emit_settled, subscribe
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers
 from jobs.queue import cancel, enqueue
@@ -71,7 +71,7 @@ def stale(lines: Lines) -> Lines:
 def end(claim: Claim, outcome: Outcome, ran_seconds: float | None = 0.5) -> None:
     """Settle an attempt and tell of it, as the completer does."""
     batch = [Settlement(claim, outcome, ran_seconds)]
-    emit_attempts(batch, settle(batch))
+    emit_settled(batch, settle(batch))
 
 
 def sample(name: str, **labels: str) -> float:

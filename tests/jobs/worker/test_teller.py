@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.settlement import SettleReport
+from jobs.engine.outcomes import SettleReport
 from jobs.worker import event_publisher as teller_module
 from jobs.worker.event_publisher import MOST_BATCHES, Teller
 from jobs.worker.state import WorkerState
@@ -32,7 +32,7 @@ class Slow:
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     """Let nobody be told before the test says so."""
     slow = Slow()
-    monkeypatch.setattr(teller_module, "emit_attempts", slow)
+    monkeypatch.setattr(teller_module, "emit_settled", slow)
     return slow
 
 
@@ -76,7 +76,7 @@ def test_a_teller_that_fell_holds_nobody_up_and_ends_the_worker(
     def fall(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(teller_module, "emit_attempts", fall)
+    monkeypatch.setattr(teller_module, "emit_settled", fall)
     state = WorkerState()
     teller = Teller(state)
     teller.start()

@@ -12,13 +12,13 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
 from jobs.engine.fair_share import FairShare
 from jobs.engine.frozen_time import stopped_at
-from jobs.engine.in_flight import held_by
+from jobs.engine.in_flight import lock_in_flight
 from jobs.engine.insert import insert
 from jobs.engine.insert_sql import NewJob
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
+from jobs.engine.outcomes import Settlement
 from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import settle
-from jobs.engine.settlement import Settlement
 from jobs.engine.transactions import in_transaction, reading
 from jobs.errors import JobError
 from jobs.execution.context import Signals
@@ -200,8 +200,10 @@ class Twin:
         if worker_id not in upkeep.mark_dead(self.state):
             return [], []
         running = dict(reading(rescuing._dead_workers))[worker_id]
-        held = in_transaction(lambda: held_by(worker_id))
-        seen = [rescuing._decide(job, rescuing._started(job, running), Middle()) for job in held]
+        held = in_transaction(lambda: lock_in_flight(worker_id))
+        seen = [
+            rescuing._transition_of(job, rescuing._started(job, running), Middle()) for job in held
+        ]
         predicted = upkeep.look(self.state, worker_id)
         assert [one.job.job_id for one in seen] == sorted(one.job_id for one in predicted)
         return seen, predicted
@@ -211,9 +213,7 @@ class Twin:
         seen, predicted = look
 
         def write() -> set[LockKey]:
-            taken = rescuing._take_back(seen)
-            mine = [one for one in seen if one.job.job_id in taken]
-            return set(rescuing._write_consequences(mine).released_capacity.keys)
+            return set(rescuing._end(seen).released_capacity.keys)
 
         self.same(lambda: in_transaction(write), lambda: upkeep.take_back(self.state, predicted))
 

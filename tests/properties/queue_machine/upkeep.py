@@ -50,7 +50,8 @@ def look(state: State, worker_id: UUID) -> list[Decision]:
     return [
         _decide(
             job,
-            started=job.job_id in worker.running if worker else job.status is Status.PROCESSING,
+            started=job.status is Status.PROCESSING
+            or (worker is not None and job.job_id in worker.running),
         )
         for job in state.jobs.values()
         if job.in_flight and job.worker == worker_id

@@ -1,4 +1,4 @@
-"""Sends a finished job round again: a new series of the same row."""
+"""Puts jobs back in the queue: the columns that every way back writes, and restarts of finished jobs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,21 @@ from jobs.errors import KeyHeld, WrongState
 from jobs.states import RETRYABLE
 
 
+def queue_columns_sql(pending: str = "true") -> str:
+    """Return what a job that leaves its attempt sets of row `j`: where it is queued, if anywhere.
+
+    `pending` is the condition (SQL) under which the job is queued again: for admission where it has
+    a lock key or a limit holds for it, otherwise ready to be claimed.
+    """
+    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
+    return (
+        f"ready = ({pending} AND NOT {waits}), waiting = ({pending} AND {waits}), admitted = false"
+    )
+
+
 @dataclass(frozen=True)
 class Restart:
-    """What to change on the way; None keeps what is there. `payload` is checked JSON text."""
+    """What a restart changes; None keeps the value. `payload` is checked JSON text."""
 
     payload: str | None = None
     payload_version: str | None = None
@@ -26,7 +38,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class Restarted:
-    """The job as it now waits."""
+    """The job after its restart."""
 
     job_id: UUID
     firm_id: int
@@ -36,20 +48,19 @@ class Restarted:
 
 
 def restart(job_id: UUID, change: Restart) -> Restarted:
-    """Put a dead-lettered, failed or canceled job back to pending with its attempts anew.
+    """Put a dead-lettered, failed or canceled job back to pending, as a new series of attempts.
 
-    Must join the transaction of the operator's act; of two racing callers one wins. The caller
+    Must join the transaction of the operation; of two concurrent callers one succeeds. The caller
     admits the lock key after the commit.
 
     Raises:
-        WrongState: the job is in another status.
+        WrongState: the job has another status.
         KeyHeld: a live job holds the same idempotency key.
     """
     dialect = dialects.current()
     now = dialect.now_sql()
     statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
     payload = f"%s{dialect.json_cast}"
-    waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     try:
         with transaction.atomic():
             rows = fetch(
@@ -63,8 +74,7 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
                     payload = COALESCE({payload}, payload),
                     payload_version = COALESCE(%s, payload_version),
                     priority = COALESCE(%s, priority),
-                    live_key = idempotency_key,
-                    ready = NOT {waits}, waiting = {waits}, admitted = false
+                    live_key = idempotency_key, {queue_columns_sql()}
                 WHERE job_id = %s AND status IN ({statuses})
                 RETURNING job_id, firm_id, category, series, lock_key
                 """,
@@ -76,14 +86,14 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
                 ],
             )
     except IntegrityError as error:
-        raise KeyHeld(_holder(job_id)) from error
+        raise KeyHeld(_key_holder(job_id)) from error
     if not rows:
         raise WrongState(f"job {job_id} is not dead-lettered, failed or canceled")
     return Restarted(dialect.read_uuid(rows[0][0]), *rows[0][1:])
 
 
-def _holder(job_id: UUID) -> UUID | None:
-    """Return the live job that holds the key of `job_id`."""
+def _key_holder(job_id: UUID) -> UUID | None:
+    """Return the live job that holds the idempotency key of `job_id`."""
     dialect = dialects.current()
     rows = fetch(
         """

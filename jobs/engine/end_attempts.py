@@ -1,0 +1,137 @@
+"""Ends attempts, whoever ends them (settle, rescue, release): the job's row and all that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.engine import dialects
+from jobs.engine.breakers import tally
+from jobs.engine.dialects import Column
+from jobs.engine.fan_in import leave_fan_ins
+from jobs.engine.history import Counted, count, open_dead_letters, record_attempts
+from jobs.engine.locks import free_job_locks
+from jobs.engine.requeue import queue_columns_sql
+from jobs.engine.transactions import fetch
+from jobs.engine.transition import Transition
+from jobs.engine.wakeup import tell_settled
+from jobs.states import TERMINAL, Status
+
+COLUMNS = {
+    "id": Column.UUID,
+    "token": Column.BIGINT,
+    "next": Column.TEXT,
+    "cancelable": Column.BOOLEAN,
+    "error": Column.TEXT,
+    "result": Column.TEXT,
+    "due": Column.TIME,
+    "delay": Column.FLOAT,
+    "refund": Column.INTEGER,
+    "died": Column.INTEGER,
+    "started": Column.BOOLEAN,
+    "begun_ago": Column.FLOAT,
+}
+
+
+def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[Transition]:
+    """Write these in the open transaction; return those that were written, as they were written.
+
+    A job is changed only while its row carries the lease token of the attempt. `by_worker`: the
+    worker itself ends them; the row keeps its token, negated, so that a repeat after a lost answer
+    recognizes its own write. Otherwise the row belongs to no worker afterwards.
+    """
+    # Of two claims of one job only the newer can be in force. Rows in the order of their ids: two
+    # writers cannot deadlock.
+    by_token = sorted(transitions, key=lambda one: one.job.lease_token)
+    newest = {one.job.job_id: one for one in by_token}
+    ordered = sorted(newest.values(), key=lambda one: one.job.job_id.bytes)
+    if not ordered:
+        return []
+    statuses = _update_jobs(ordered, by_worker=by_worker)
+    ended = [
+        one.canceled() if statuses[one.job.job_id] is Status.CANCELED else one
+        for one in ordered
+        if one.job.job_id in statuses
+    ]
+    over = [one.job for one in ended if one.status in TERMINAL]
+    leave_fan_ins((job.firm_id, job.job_id) for job in over)
+    record_attempts(ended)
+    open_dead_letters(ended)
+    count(_counted(ended))
+    tally((one.job, one.outcome) for one in ended if one.outcome is not None)
+    free_job_locks([one.job.job_id for one in ended if one.job.lock_key is not None])
+    transaction.on_commit(lambda: tell_settled([job.job_id for job in over]), robust=True)
+    return ended
+
+
+def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[UUID, Status]:
+    """Write the rows; return the new status of each whose token matched."""
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    rows, params = dialect.rows_sql("r", COLUMNS, [_row(one) for one in transitions], hot=True)
+    status = (
+        "CASE WHEN r.cancelable AND j.cancel_requested_at IS NOT NULL"
+        " THEN 'canceled' ELSE r.next END"
+    )
+    pending = f"({status}) = 'pending'"
+    due = (
+        "CASE WHEN r.due IS NOT NULL THEN r.due WHEN r.delay IS NOT NULL"
+        f" THEN {dialect.after_sql(now, 'r.delay')} ELSE j.scheduled_at END"
+    )
+    # A condition beside id and token could lead the planner to another index.
+    updated = fetch(
+        f"""
+        UPDATE jobs_jobqueue AS j
+        SET status = {status},
+            result = COALESCE(r.result{dialect.json_cast}, j.result),
+            last_error = COALESCE(r.error, j.last_error),
+            attempts = j.attempts - r.refund, deaths = j.deaths + r.died,
+            scheduled_at = CASE WHEN {pending} THEN {due} ELSE j.scheduled_at END,
+            claimed_at = CASE WHEN {pending} AND NOT r.started THEN NULL ELSE j.claimed_at END,
+            started_at = CASE
+                WHEN r.begun_ago IS NOT NULL THEN {dialect.after_sql(now, "-r.begun_ago")}
+                WHEN {pending} AND NOT r.started THEN NULL
+                ELSE j.started_at END,
+            completed_at = CASE WHEN {pending} THEN NULL ELSE {now} END,
+            {queue_columns_sql(pending)},
+            live_key = CASE WHEN {pending} THEN j.live_key END,
+            worker_id = {f"CASE WHEN {pending} THEN NULL ELSE j.worker_id END" if by_worker else "NULL"},
+            lease_token = {"-j.lease_token" if by_worker else "0"},
+            updated_at = {now}
+        FROM {rows}
+        WHERE j.job_id = r.id AND j.lease_token = r.token
+        RETURNING job_id, status
+        """,
+        params,
+        hot=True,
+    )
+    return {dialect.read_uuid(job_id): Status(status) for job_id, status in updated}
+
+
+def _row(one: Transition) -> tuple[object, ...]:
+    return (
+        one.job.job_id,
+        one.job.lease_token,
+        one.status.value,
+        one.cancelable,
+        one.error,
+        one.result,
+        one.due,
+        one.delay,
+        one.refund,
+        int(one.died),
+        one.started,
+        one.begun_ago,
+    )
+
+
+def _counted(ended: Sequence[Transition]) -> Iterator[Counted]:
+    """Yield what the counters take: not snoozes, releases, and jobs that rescue puts back."""
+    for one in ended:
+        if one.status is Status.PENDING and not one.retried:
+            continue
+        word = "retried" if one.status is Status.PENDING else one.status.value
+        job = one.job
+        yield Counted(job.firm_id, job.category, word, job.waited_seconds, one.ran_seconds or 0.0)
