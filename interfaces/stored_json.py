@@ -52,7 +52,7 @@ class StoredJSONField(_JSONField):
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         """Return the value; in place of what cannot be read, what says so."""
-        if isinstance(value, str) and _is_too_deep(value):
+        if isinstance(value, str) and is_deeper_than(READ_DEPTH, value):
             return UnreadableJSON(len(value))
         try:
             return super().from_db_value(value, expression, connection)
@@ -83,12 +83,13 @@ def presentable(value: object, depth: int = SHOWN_DEPTH) -> Any:
     return value
 
 
-def _is_too_deep(text: str) -> bool:
-    # With so few brackets in all, none can be too deep.
-    if text.count("[") + text.count("{") <= READ_DEPTH:
+def is_deeper_than(levels: int, text: str) -> bool:
+    """Say whether this JSON text has arrays and objects nested over so many levels."""
+    # Counting brackets is fast, and nearly all texts have fewer than that.
+    if text.count("[") + text.count("{") <= levels:
         return False
-    steps = (1 if mark in "[{" else -1 for mark in _BRACKET.findall(_STRING.sub("", text)))
-    return max(accumulate(steps), default=0) > READ_DEPTH
+    steps = (1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(_STRING.sub("", text)))
+    return max(accumulate(steps), default=0) > levels
 
 
 def _read_closely(text: str) -> Any:

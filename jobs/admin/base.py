@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs import registry
-from jobs.engine.masks import Mask, mask_secrets, mask_values
+from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
 from jobs.queries.serializers.fields import iso
 from jobs.states import AttemptEnd, DeadReason, Resolution, Status
@@ -107,13 +107,13 @@ def error_line(text: str) -> SafeString | str:
     return format_html('<span class="queue-clip" title="{0}">{0}</span>', line) if line else "-"
 
 
-def payload_mask(request: HttpRequest, firm_id: int) -> Mask:
+def payload_mask(request: HttpRequest, firm_id: int) -> Redactor:
     """Return what hides from this user: secrets from who may act, every value from viewers."""
     may_read = access_in(request).may(Role.OPERATOR, firm_id)
-    return mask_secrets if may_read else mask_values
+    return redact_secrets if may_read else redact_values
 
 
-def pretty_json(value: object, mask: Mask = mask_secrets) -> str:
+def pretty_json(value: object, mask: Redactor = redact_secrets) -> str:
     """Return JSON data to be read by people; `mask` goes over it."""
     return json.dumps(mask(value), ensure_ascii=False, indent=2, default=str)
 

@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from interfaces.strict_json import RepeatedKey, without_repeats
 from jobs.admin.base import pretty_json
-from jobs.engine.masks import mask_secrets, spelled, unmask
+from jobs.engine.redaction import canonical_json, redact_secrets, restore_redacted
 
 EDITOR_ROWS = 16
 
@@ -35,11 +35,11 @@ class PayloadField(forms.CharField):
             ValidationError: not JSON, a key given twice, or no object.
         """
         payload = _read(super().clean(value) or "{}")
-        if spelled(payload) == spelled(mask_secrets(self._stored)):
+        if canonical_json(payload) == canonical_json(redact_secrets(self._stored)):
             return None
         if not isinstance(payload, dict):
             raise forms.ValidationError("The payload must be an object: { … }.")
-        whole: dict[str, Any] = unmask(payload, self._stored)
+        whole: dict[str, Any] = restore_redacted(payload, self._stored)
         return whole
 
 

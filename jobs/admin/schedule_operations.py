@@ -18,7 +18,7 @@ from jobs import registry
 from jobs.admin.base import type_choices
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
-from jobs.engine.masks import spelled
+from jobs.engine.redaction import canonical_json
 from jobs.models import Schedule
 from jobs.models.schedule import MAX_CRON_LENGTH
 from jobs.operations import schedules
@@ -125,7 +125,7 @@ def _change(row: Schedule, answers: Answers, by: Actor) -> None:
 
 def _change_seen(row: Schedule) -> str:
     """Return a digest of what the form shows: every run writes other columns of the row."""
-    return hashlib.blake2b(spelled(_timetable(row)).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(canonical_json(_timetable(row)).encode(), digest_size=16).hexdigest()
 
 
 def _not_runnable(row: Schedule) -> str:

@@ -1,4 +1,4 @@
-"""Writes what stays of ended attempts: their records, dead letters, and the counters of the minute."""
+"""What stays of ended attempts: their records, dead letters, and the counters of the minute."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import NamedTuple
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
+from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.transactions import run
+from jobs.engine.transactions import fetch, reading, run
 from jobs.engine.transition import Transition
 
 COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
 COUNTERS = (*COUNTED, "wait_ms", "run_ms")
+UNKNOWN_TYPE_REASON = "unknown type or payload version"
 INDEX = {word: index for index, word in enumerate(COUNTED)}
 
 
@@ -154,3 +156,25 @@ def count(counted: Iterable[Counted]) -> None:
         params,
         hot=True,
     )
+
+
+def unknown_type_releases(claim: Claim) -> tuple[int, float]:
+    """Return how often this series was released as of an unknown type, and for how many seconds."""
+    dialect = dialects.current()
+    ago = dialect.seconds_between_sql("ended_at", dialect.now_sql())
+    rows = reading(
+        lambda: fetch(
+            f"""
+            SELECT count(*), COALESCE(max({ago}), 0) FROM jobs_attempt
+            WHERE firm_id = %s AND job_id = %s AND series = %s AND "end" = 'released' AND message = %s
+            """,
+            [
+                claim.firm_id,
+                dialect.value(Column.UUID, claim.job_id),
+                claim.series,
+                UNKNOWN_TYPE_REASON,
+            ],
+        )
+    )
+    times, seconds = rows[0]
+    return times, float(seconds)

@@ -1,10 +1,20 @@
-"""Takes addresses and secrets out of error texts before they are stored or logged."""
+"""Hides secrets and addresses: in error texts before they are stored, in JSON before it is shown."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
 
-PLACE = "[redacted]"
+from interfaces.stored_json import presentable
+from jobs.errors import Fault
+from jobs.payload_validator import MAX_FAULTS, SECRET_KEYS
+
+REDACTED_TEXT = "[redacted]"
+REDACTED_VALUE = "••••••"
+Redactor = Callable[[object], object]
 
 # Each pattern runs in linear time: no nested repeats.
 _PATTERNS = (
@@ -30,6 +40,84 @@ def redact(text: str, limit: int) -> str:
     """Return `text` without addresses, keys and tokens, NUL-free and at most `limit` long."""
     text = text[: limit * 4].replace("\x00", "\N{REPLACEMENT CHARACTER}")
     for pattern in _PATTERNS:
-        text = pattern.sub(PLACE, text)
+        text = pattern.sub(REDACTED_TEXT, text)
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def redact_secrets(value: object) -> Any:
+    """Return JSON data fit to be shown, with the values of secret keys replaced at any depth."""
+    return _without_secrets(presentable(value))
+
+
+def redact_values(value: object) -> Any:
+    """Return JSON data with every value replaced: only its structure is shown."""
+    return _without_values(presentable(value))
+
+
+def restore_redacted(edited: Any, original: object) -> Any:
+    """Return an edit of `redact_secrets(original)`, with the hidden values put back.
+
+    A placeholder that was moved or typed stays: `redaction_faults` finds it.
+    """
+    return _put_back(edited, redact_secrets(original), original)
+
+
+def redaction_faults(value: object) -> list[Fault]:
+    """Return a fault for each field that holds the placeholder instead of a value."""
+    message = "is the mask that hides a secret: give the secret itself"
+    paths = islice(_placeholder_paths(presentable(value), ""), MAX_FAULTS)
+    return [Fault(path, "masked", message) for path in paths]
+
+
+def canonical_json(value: object) -> str:
+    """Return JSON text that is equal for equal data only: true is not 1 here."""
+    return json.dumps(presentable(value), sort_keys=True)
+
+
+def _without_secrets(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            key: REDACTED_VALUE if key.casefold() in SECRET_KEYS else _without_secrets(item)
+            for key, item in value.items()
+        }
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+
+
+def _without_values(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_values(item) for item in value]
+    return None if value is None else REDACTED_VALUE
+
+
+def _placeholder_paths(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _placeholder_paths(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _placeholder_paths(item, f"{path}[{index}]")
+    elif value == REDACTED_VALUE:
+        yield path
+
+
+def _put_back(edited: Any, shown: object, original: Any) -> Any:
+    if isinstance(edited, dict) and isinstance(shown, dict):
+        return {
+            key: _put_back(item, shown[key], original[key])
+            if key in shown and key in original
+            else item
+            for key, item in edited.items()
+        }
+    if isinstance(edited, list) and isinstance(shown, list) and len(edited) == len(shown):
+        entries = set(map(canonical_json, shown))
+        return [
+            # An entry that was moved here would get its neighbour's secret.
+            item
+            if canonical_json(item) != canonical_json(here) and canonical_json(item) in entries
+            else _put_back(item, here, hidden)
+            for item, here, hidden in zip(edited, shown, original, strict=True)
+        ]
+    return original if canonical_json(edited) == canonical_json(shown) else edited

@@ -12,6 +12,7 @@ from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
 from jobs.engine.outcomes import (
     Canceled,
     Completed,
@@ -24,7 +25,6 @@ from jobs.engine.outcomes import (
 )
 from jobs.engine.redaction import redact
 from jobs.engine.transition import last_death_reason
-from jobs.engine.unknown_type_history import Parking, parked
 from jobs.errors import (
     Cancel,
     Fatal,
@@ -42,7 +42,7 @@ from jobs.registry import JobType
 from jobs.retry import RetryPolicy
 from jobs.states import DeadReason
 
-# Runs a coroutine to its end, in the context variables of its caller, and returns its result.
+# Runs a coroutine in the context variables of the caller and returns its result.
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
 UNKNOWN_FIRST_DELAY_SECONDS = 5.0
@@ -52,7 +52,7 @@ UNKNOWN_MAX_DELAY_SECONDS = 300.0
 def execute(
     claim: Claim, *, rng: Random, signals: Signals, run_async: RunAsync = asyncio.run
 ) -> Outcome:
-    """Run the claimed job's handler, an `async def` by `run_async`; say how the attempt ended."""
+    """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
     declared = registry.find(claim.job_type)
     with (
         correlation(claim.correlation_id),
@@ -69,13 +69,13 @@ def execute(
 
 
 def timed_out(claim: Claim, *, rng: Random, message: str = "") -> Outcome:
-    """Say how the attempt ended when its handler could not be made to; `message` if not so late."""
+    """Return the outcome of a handler that did not stop at its timeout; `message` overrides the text."""
     error = JobTimeout(message) if message else _timeout(claim)
     return _outcome_of(error, claim, registry.find(claim.job_type), rng)
 
 
 def died(claim: Claim, how: str, *, rng: Random) -> Outcome:
-    """Say how the attempt ended whose own process died; `how` names the exit code or signal."""
+    """Return the outcome of an attempt whose own process died; `how` names the exit code or signal."""
     declared = registry.find(claim.job_type)
     failure = Failure(
         "ProcessDied",
@@ -121,7 +121,7 @@ def _outcome_of(
         case Fatal():
             return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
     if isinstance(error, JobTimeout) and not error.args:
-        # Raised from outside, by class alone: say what happened, keep where it was.
+        # Raised asynchronously, by class alone: add the message, keep the traceback.
         error = _timeout(claim).with_traceback(error.__traceback__)
     failure = failure_of(error, claim.job_type)
     if claim.attempts >= claim.max_attempts or declared is None:
@@ -140,21 +140,20 @@ def _dead(
 
 
 def _unknown(claim: Claim, declared: JobType | None) -> Outcome:
-    """Leave the job to newer code for a while, without using an attempt; then give it up."""
+    """Leave the job to newer code for a while, without counting an attempt; then give it up."""
+    grace = unknown_type_grace_seconds()
+    releases, since_seconds = unknown_type_releases(claim)
+    if since_seconds < grace:
+        delay = UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(releases, 10)
+        remaining = grace - since_seconds
+        return Released(UNKNOWN_TYPE_REASON, min(delay, UNKNOWN_MAX_DELAY_SECONDS, remaining))
     error = UnknownJobType(claim.job_type)
     if declared is not None:
         error = UnknownJobType(f"{claim.job_type} (payload version {claim.payload_version})")
-    parking: Parking = parked(claim)
-    if parking.seconds >= unknown_type_grace_seconds():
-        failure = failure_of(error, claim.job_type)
-        message = f"No handler registered for job_type: {error.job_type}"
-        return DeadLettered(
-            DeadReason.UNKNOWN_TYPE,
-            Failure(failure.error_class, message, "", failure.fingerprint),
-            to_review=declared is None or declared.dead_letter,
-        )
-    delay = min(
-        UNKNOWN_FIRST_DELAY_SECONDS * 2 ** min(parking.times, 10), UNKNOWN_MAX_DELAY_SECONDS
+    failure = failure_of(error, claim.job_type)
+    message = f"No handler registered for job_type: {error.job_type}"
+    return _dead(
+        DeadReason.UNKNOWN_TYPE,
+        Failure(failure.error_class, message, "", failure.fingerprint),
+        declared,
     )
-    remaining = unknown_type_grace_seconds() - parking.seconds
-    return Released(parking.reason, min(delay, remaining))

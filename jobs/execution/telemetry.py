@@ -1,9 +1,9 @@
-"""Turns the queue's events into log lines and this process's metrics. No label names a firm."""
+"""Log lines and metrics of the queue's events. No label names a firm."""
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,19 +11,21 @@ from typing import Any
 import structlog
 from prometheus_client import Counter, Histogram
 
-from jobs.execution.histograms import BatchHistogram
-
 _log = structlog.get_logger("jobs")
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
-# What the database takes for a statement or two.
+# For a few database statements.
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 ATTEMPTS = Counter(
     "mailroom_attempts", "Attempts this process finished", ["category", "job_type", "outcome"]
 )
-RUN_SECONDS = BatchHistogram("mailroom_run_seconds", "How long handlers ran", "category", SECONDS)
-WAIT_SECONDS = BatchHistogram("mailroom_wait_seconds", "From due to claimed", "category", SECONDS)
+RUN_SECONDS = Histogram(
+    "mailroom_run_seconds", "How long handlers ran", ["category"], buckets=SECONDS
+)
+WAIT_SECONDS = Histogram(
+    "mailroom_wait_seconds", "From due to claimed", ["category"], buckets=SECONDS
+)
 RESCUED = Counter("mailroom_rescued_jobs", "Jobs taken back from dead workers")
 STALE = Counter(
     "mailroom_stale_attempts", "Outcomes dropped: the job was another's by then", ["category"]
@@ -45,9 +47,9 @@ def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
 
 @dataclass(frozen=True)
 class Lines:
-    """The message of a record that stands for many lines: a formatter writes each of `fields`.
+    """The message of a log record that stands for many lines, one for each of `fields`.
 
-    Whoever knows nothing of that writes how many there were.
+    The project's formatter writes them all; any other writes their number.
     """
 
     event: str
@@ -58,20 +60,19 @@ class Lines:
 
 
 def log_many(event: str, fields: Sequence[dict[str, Any]]) -> None:
-    """Write many lines as one record: by one, a line costs more than running its job."""
+    """Write many lines as one record: a record for each would cost more than running its job."""
     if fields:
         logging.getLogger("jobs").info(Lines(event, fields))
 
 
 def measure_attempts(attempts: Sequence[Mapping[str, Any]]) -> None:
     """Count finished attempts and their times."""
-    by_labels = defaultdict(list)
-    for fields in attempts:
-        by_labels[fields["category"], fields["job_type"], fields["outcome"]].append(fields)
-    for labels, alike in by_labels.items():
-        ATTEMPTS.labels(*labels).inc(len(alike))
-        RUN_SECONDS.observe(labels[0], [fields["run_s"] for fields in alike])
-        WAIT_SECONDS.observe(labels[0], [fields["wait_s"] for fields in alike])
+    labels = Counts((one["category"], one["job_type"], one["outcome"]) for one in attempts)
+    for values, number in labels.items():
+        ATTEMPTS.labels(*values).inc(number)
+    for one in attempts:
+        RUN_SECONDS.labels(one["category"]).observe(one["run_s"])
+        WAIT_SECONDS.labels(one["category"]).observe(one["wait_s"])
 
 
 def measure_rescue(fields: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from jobs.engine.admission import admit
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.lookup import read_job
-from jobs.engine.masks import mask_faults, mask_secrets, spelled
+from jobs.engine.redaction import redaction_faults, redact_secrets, canonical_json
 from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.restart import Restart, Restarted, restart
 from jobs.engine.transactions import run
@@ -202,7 +202,7 @@ def _checked(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | N
         return Restart(priority=priority)
     declared = registry.get(job.job_type)
     text = encode_payload(declared, payload)
-    if faults := mask_faults(payload):
+    if faults := redaction_faults(payload):
         raise PayloadInvalid(job.job_type, faults)
     parse_payload(declared, text, job.firm_id)
     return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
@@ -216,7 +216,7 @@ def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[st
         before["priority"], after["priority"] = job.priority, change.priority
     if change.payload is not None:
         new = json.loads(change.payload)
-        before["payload"], after["payload"] = map(mask_secrets, _changed_fields(job.payload, new))
+        before["payload"], after["payload"] = map(redact_secrets, _changed_fields(job.payload, new))
     return before, after
 
 
@@ -227,7 +227,7 @@ def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str,
     fields = [
         name
         for name in sorted(old.keys() | new.keys())
-        if (name in old) != (name in new) or spelled(old.get(name)) != spelled(new.get(name))
+        if (name in old) != (name in new) or canonical_json(old.get(name)) != canonical_json(new.get(name))
     ]
     return (
         {name: old[name] for name in fields if name in old},

@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from jobs import registry
 from jobs.engine.enqueue import firm_in_scope
-from jobs.engine.masks import mask_faults, mask_secrets
+from jobs.engine.redaction import redaction_faults, redact_secrets
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, WrongState
 from jobs.models import Schedule
 from jobs.operations.operation import By, audit, get_for_update, operation
@@ -85,7 +85,7 @@ def create_schedule(
     _check(schedule)
     schedule.next_run_at = timetable_of(schedule).first_after(database_time())
     _save(schedule)
-    audit("schedule.create", schedule, by, after=mask_secrets(_columns(schedule)))
+    audit("schedule.create", schedule, by, after=redact_secrets(_columns(schedule)))
     return schedule
 
 
@@ -118,8 +118,8 @@ def change_schedule(
         row,
         by,
         reason,
-        before=mask_secrets({column: before[column] for column in changed}),
-        after=mask_secrets({column: getattr(row, column) for column in changed}),
+        before=redact_secrets({column: before[column] for column in changed}),
+        after=redact_secrets({column: getattr(row, column) for column in changed}),
     )
     return row
 
@@ -251,7 +251,7 @@ def _payload_faults(row: Schedule) -> list[Fault]:
     ]
     faults += [
         Fault(f"payload.{fault.field}", fault.code, fault.message)
-        for fault in mask_faults(row.payload)
+        for fault in redaction_faults(row.payload)
     ]
     group = find_group(row.group_name)
     if row.group_name and group is None:

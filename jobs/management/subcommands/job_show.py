@@ -10,7 +10,7 @@ from rich.table import Column
 
 from interfaces.commands import JsonCommand, printable
 from jobs.engine.database_time import database_now
-from jobs.engine.masks import mask_secrets
+from jobs.engine.redaction import redact_secrets
 from jobs.management.subcommands.find import find_one
 from jobs.management.subcommands.job_table import error_column, first_line, print_jobs
 from jobs.management.subcommands.verbs import Options, Verb
@@ -111,5 +111,5 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
 
 
 def _print_json(command: JsonCommand, title: str, value: object) -> None:
-    text = json.dumps(mask_secrets(value), ensure_ascii=False, indent=2, default=str)
+    text = json.dumps(redact_secrets(value), ensure_ascii=False, indent=2, default=str)
     command.stdout.write(f"\n{title}\n{printable(text)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from jobs.engine.masks import mask_secrets
+from jobs.engine.redaction import redact_secrets
 
 REDACTED = "Secrets are masked; for a viewer every value is."
 
@@ -61,4 +61,4 @@ class RedactedField(serializers.JSONField):
 
     def to_representation(self, value: Any) -> Any:
         """Return the redacted JSON."""
-        return self.context.get("redact", mask_secrets)(value)
+        return self.context.get("redact", redact_secrets)(value)

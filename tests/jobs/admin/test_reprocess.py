@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from jobs.engine.masks import MASK
+from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.registry import JobPayload, JobType, job
 from tenants.scope import all_firms
@@ -113,8 +113,8 @@ def test_masked_secrets_are_not_written_back(operator: Client, letter: DeadLette
     shown = shown_payload(operator, letter)
     assert shown["kwargs"] == {
         "host": "old.example",
-        "password": MASK,
-        "nested": [{"token": MASK}],
+        "password": REDACTED_VALUE,
+        "nested": [{"token": REDACTED_VALUE}],
     }
     submit(operator, letter, "reprocess")
     assert job_of(letter).payload["kwargs"] == SIGN_IN
@@ -146,24 +146,24 @@ def test_a_new_secret_is_stored_and_the_log_says_only_where(
     assert job_of(letter).payload["kwargs"] == {**SIGN_IN, "password": "hunter4"}
     (entry,) = acts_on(letter.pk)
     assert "hunter" not in json.dumps([entry.before, entry.after])
-    assert entry.after["payload"]["kwargs"]["password"] == MASK
+    assert entry.after["payload"]["kwargs"]["password"] == REDACTED_VALUE
 
 
 @pytest.mark.parametrize(
     ("args", "edited", "field"),
     [
-        ([], {"kwargs": {"password": MASK}}, "kwargs.password"),
-        ([], {"args": [MASK]}, "args[0]"),
+        ([], {"kwargs": {"password": REDACTED_VALUE}}, "kwargs.password"),
+        ([], {"args": [REDACTED_VALUE]}, "args[0]"),
         # One entry less: which secret belongs to which is anybody's guess.
         (
             [{"token": "hunter2"}, {"token": "hunter3"}],
-            {"args": [{"token": MASK}]},
+            {"args": [{"token": REDACTED_VALUE}]},
             "args[0].token",
         ),
         # Two that changed places must not change their secrets.
         (
             [{"to": "a", "token": "hunter2"}, {"to": "b", "token": "hunter3"}],
-            {"args": [{"to": "b", "token": MASK}, {"to": "a", "token": MASK}]},
+            {"args": [{"to": "b", "token": REDACTED_VALUE}, {"to": "a", "token": REDACTED_VALUE}]},
             "args[0].token",
         ),
     ],

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from jobs.engine.masks import MASK
+from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import JobQueue, Schedule
 from jobs.operations import schedules
 from jobs.states import ScheduleTarget
@@ -134,7 +134,7 @@ def test_the_editor_hides_secrets_and_keeps_them(developer: Client, acme: FirmRo
     assert now(row).payload == {**call, "kwargs": {**secret, "host": "b"}}
     assert submit(developer, row, "edit", cron="0 4 * * *").status_code == 302
     assert now(row).payload["kwargs"] == {**secret, "host": "b"}
-    shown["kwargs"]["token"] = MASK
+    shown["kwargs"]["token"] = REDACTED_VALUE
     refused = submit(developer, row, "edit", payload=json.dumps(shown))
     assert "is the mask" in str(refused.context["form"].errors["payload"])
     assert "hunter" not in str([(entry.before, entry.after) for entry in acts_on(row.pk)])

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core import mail
 from django.utils import timezone
 
-from jobs.engine.masks import MASK
+from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
 from jobs.states import Status
 from jobs.testing.run import run_job
@@ -148,8 +148,8 @@ def test_reprocess_needs_no_body(operator: Api, acme: FirmRows) -> None:
         ({"tenant_id": 999_999}, {"tenant_id": "foreign_tenant"}),
         ({"password": "x"}, {"password": "secret_key"}),
         ({"version": "9.9"}, {"version": "unknown_version"}),
-        ({"correlation_id": MASK}, {"correlation_id": "masked"}),
-        ({"tenant_id": [{"id": MASK}]}, {"tenant_id[0].id": "masked"}),
+        ({"correlation_id": REDACTED_VALUE}, {"correlation_id": "masked"}),
+        ({"tenant_id": [{"id": REDACTED_VALUE}]}, {"tenant_id[0].id": "masked"}),
     ],
 )
 def test_an_edited_payload_is_checked(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engine.redaction import PLACE, redact
+from jobs.engine.redaction import REDACTED_TEXT, redact
 
 pytestmark = pytest.mark.req("J-13")
 
@@ -49,7 +49,7 @@ SECRETS = [
 def test_secrets_and_addresses_are_taken_out(text: str, secret: str):
     redacted = redact(text, 2_000)
     assert secret not in redacted
-    assert PLACE in redacted
+    assert REDACTED_TEXT in redacted
 
 
 @pytest.mark.parametrize(
