@@ -1,4 +1,4 @@
-"""Ends jobs whose time ran out before they started."""
+"""Fails jobs that did not start before their `expires_at`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPIRED_MESSAGE = "expired"
 
 
 def expire() -> int:
-    """Turn a batch of pending jobs past their `expires_at` into failed ones; return how many."""
+    """Fail a batch of pending jobs past their `expires_at`; return how many."""
     return in_transaction(_expire)
 
 

@@ -1,8 +1,8 @@
 """Enqueues a job once others are settled: completed, failed, canceled or dead-lettered.
 
-A fan-in keeps the job to come, checked, and one member for each job it waits for. Whoever settles
-a job deletes its members in the same transaction, then locks the fan-ins concerned, and only then,
-in a statement of its own, looks for members that are left. Of two last members settled at once the
+A fan-in stores the job to enqueue, validated, and one member for each job it waits for. Settling a
+job deletes its members in the same transaction, then locks the fan-ins concerned, and only then, in
+a statement of its own, looks for members that are left. Of two last members settled at once the
 second waits for that lock and then sees that the first is gone: exactly one of them fires.
 """
 
@@ -27,8 +27,8 @@ from jobs.states import LIVE, Priority
 SWEEP_CHUNK = 500
 FIRST_ID = UUID(int=0)
 
-# What a fan-in keeps of the job to come.
-KEPT = (
+# The columns of the job to enqueue.
+JOB_COLUMNS = (
     "firm_id",
     "parent_id",
     "category",
@@ -47,8 +47,9 @@ KEPT = (
 def fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
     """Store the children, and `then` to be enqueued when they are settled; at once without any.
 
-    All of it and the record of the step `name` stand together. Returns, for each child, the id of
-    the job that stands for it (see `insert`); one that is settled already is not waited for.
+    One transaction stores them and the step `name`. Returns the id of each child, which is that of
+    an existing job with its idempotency key, if there is one (see `insert`); children that are
+    settled already are not waited for.
 
     Raises:
         LeaseLost: the job is no longer this claim's; nothing was stored.
@@ -73,12 +74,14 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
 def _open(name: str, then: NewJob) -> UUID:
     dialect = dialects.current()
     fan_in_id: UUID = uuid7()
-    values = ", ".join(f"%s{dialect.json_cast if column == 'payload' else ''}" for column in KEPT)
-    kept = [getattr(then, column) for column in KEPT]
-    kept[KEPT.index("parent_id")] = dialect.value(Column.UUID, then.parent_id)
+    values = ", ".join(
+        f"%s{dialect.json_cast if column == 'payload' else ''}" for column in JOB_COLUMNS
+    )
+    kept = [getattr(then, column) for column in JOB_COLUMNS]
+    kept[JOB_COLUMNS.index("parent_id")] = dialect.value(Column.UUID, then.parent_id)
     run(
         f"""
-        INSERT INTO jobs_fanin (id, name, created_at, {", ".join(KEPT)})
+        INSERT INTO jobs_fanin (id, name, created_at, {", ".join(JOB_COLUMNS)})
         VALUES (%s, %s, {dialect.now_sql()}, {values})
         """,
         [dialect.value(Column.UUID, fan_in_id), name, *kept],
@@ -87,9 +90,9 @@ def _open(name: str, then: NewJob) -> UUID:
 
 
 def _add_members(fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID]) -> None:
-    """Wait for those of these jobs that are live.
+    """Add those of these jobs that are live.
 
-    One that somebody else enqueued may be settled before this commits: the sweep finds that.
+    An existing job may be settled by others before this commits: the sweep finds its member.
     """
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
@@ -111,13 +114,13 @@ ANY_MEMBER = "SELECT 1 FROM jobs_faninmember LIMIT 1"
 
 
 def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
-    """Note that these jobs (firm id, job id) are settled, and fire what waited for no others.
+    """Delete the members of these settled jobs (firm id, job id); fire the fan-ins that are complete.
 
-    Must join the transaction that settles them, before it counts them: locks are taken in the
-    same order everywhere.
+    Must join the transaction that settles them, before it adds to the counters: locks are taken
+    in the same order everywhere.
     """
     settled = list(jobs)
-    # Nearly always nobody waits for anything, and one look is all it costs.
+    # Nearly always there are no fan-ins, and this query is all it costs.
     if not settled or not fetch(ANY_MEMBER, [], hot=True):
         return
     dialect = dialects.current()
@@ -137,10 +140,9 @@ def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
 
 
 def sweep_fan_ins(after: UUID | None) -> UUID | None:
-    """Look for members whose job is over or gone, one chunk; return where to go on, None at the end.
+    """Remove members whose job is settled or deleted, in one chunk; return its last id, None at the end.
 
-    They are few: whatever ends a job without `leave_fan_ins`, and jobs that were settled while
-    their fan-in was being stored.
+    They are few: jobs that were settled while their fan-in was being stored.
     """
     dialect = dialects.current()
     members = reading(
@@ -183,10 +185,10 @@ def _fire(fan_in_ids: Collection[UUID]) -> None:
     fetch(
         f"SELECT f.id FROM jobs_fanin f WHERE {unfired} ORDER BY f.id {dialect.for_update}", params
     )
-    # A new statement: it sees what those did who held the locks before.
+    # A new statement: it sees what the previous holders of the locks committed.
     columns = ", ".join(
         dialect.json_text_sql("f.payload") if column == "payload" else f"f.{column}"
-        for column in KEPT
+        for column in JOB_COLUMNS
     )
     complete = fetch(
         f"""
@@ -199,19 +201,19 @@ def _fire(fan_in_ids: Collection[UUID]) -> None:
     )
     fired = []
     for fan_in_id, *kept in complete:
-        job = _job_to_come(kept)
+        job = _job_to_enqueue(kept)
         fired.append(job)
-        (stands_for,) = insert([job])
+        (job_id,) = insert([job])
         run(
             f"UPDATE jobs_fanin SET fired_at = {dialect.now_sql()}, then_job_id = %s WHERE id = %s",
-            [dialect.value(Column.UUID, stands_for), fan_in_id],
+            [dialect.value(Column.UUID, job_id), fan_in_id],
         )
     if fired:
         transaction.on_commit(lambda: set_off(fired), robust=True)
 
 
-def _job_to_come(kept: Sequence[object]) -> NewJob:
-    values = dict(zip(KEPT, kept, strict=True))
+def _job_to_enqueue(kept: Sequence[object]) -> NewJob:
+    values = dict(zip(JOB_COLUMNS, kept, strict=True))
     values["parent_id"] = dialects.current().read_uuid(values["parent_id"])
     values["once_only"] = bool(values["once_only"])
     return NewJob(job_id=uuid7(), priority=Priority.NORMAL, **values)  # type: ignore[arg-type]  # rows are untyped

@@ -1,4 +1,4 @@
-"""A worker's own row: its lease, its heartbeat, and which handlers it has started."""
+"""A worker's own row: its lease, its heartbeat, and the handlers it has started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobs.models.ids import pack_ids
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerInfo:
-    """What a worker says about itself."""
+    """What a worker stores about itself."""
 
     worker_id: UUID
     host: str
@@ -29,7 +29,7 @@ class WorkerInfo:
 
 
 def register(worker: WorkerInfo) -> bool:
-    """Create the worker's row with a fresh lease; a repeat after a lost answer extends it.
+    """Create the worker's row with a fresh lease, or extend the lease when the row exists.
 
     False: the worker was marked dead meanwhile.
     """
@@ -64,7 +64,7 @@ def register(worker: WorkerInfo) -> bool:
 
 
 def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
-    """Extend the lease. False: the worker was marked dead and must drop its work."""
+    """Extend the lease. False: the worker was marked dead and must stop its work."""
     dialect = dialects.current()
     now = dialect.now_sql()
     touched = in_transaction(
@@ -81,10 +81,10 @@ def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
 
 
 def note_running(worker_id: UUID, ids: bytes) -> bool:
-    """Write down the jobs whose handlers are started, before they start; ids as `pack_ids` spells.
+    """Store the ids of the jobs whose handlers run (`pack_ids`); call it before they start.
 
-    If the worker dies, these attempts count; the attempts of its other claims are given back.
-    False: the worker was marked dead, and nothing may be started.
+    If the worker dies, these attempts count, and those of its other claims are refunded.
+    False: the worker was marked dead, and nothing may start.
     """
     dialect = dialects.current()
     touched = run_alone(
@@ -95,9 +95,9 @@ def note_running(worker_id: UUID, ids: bytes) -> bool:
 
 
 def mark_processing(claims: Sequence[Claim]) -> set[UUID]:
-    """Set `processing` on jobs whose handlers have been running for a while; return which it was.
+    """Set `processing` on jobs whose handlers have been running for a while; return their ids.
 
-    One whose row its handler holds in a transaction is left out: the pulse must not wait for it.
+    Rows that a handler has locked in its own transaction are skipped: the heartbeat must not wait.
     """
     if not claims:
         return set()
@@ -155,7 +155,7 @@ def cancel_requested(job_ids: list[UUID]) -> set[UUID]:
 
 
 def deregister(worker_id: UUID) -> None:
-    """Remove the row of a worker that holds nothing any more."""
+    """Delete the row of a worker that has no jobs any more."""
     dialect = dialects.current()
     in_transaction(
         lambda: run(

@@ -1,4 +1,4 @@
-"""Deletes what is over and old: in small chunks, never what an operator has yet to review."""
+"""Deletes old finished rows in small chunks; never what an operator has yet to review."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_ID = UUID(int=0)
 
 @dataclass
 class Pruned:
-    """How many rows went."""
+    """How many rows were deleted."""
 
     jobs: int = 0
     dead_letters: int = 0
@@ -30,9 +30,9 @@ class Pruned:
 
 
 def prune(firm: Firm) -> Pruned:
-    """Delete the firm's old finished jobs with their history, and what else is over there.
+    """Delete the firm's old finished jobs with their history, and other old rows.
 
-    That is: dead letters reviewed long ago, old counters, users' locks whose time is up.
+    Those are dead letters reviewed long ago, old counters, and users' locks that have expired.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
     pruned = Pruned()
@@ -48,7 +48,7 @@ def prune(firm: Firm) -> Pruned:
 
 
 def _prune_chunk(firm_id: int, after: UUID, days: int) -> tuple[UUID | None, int]:
-    """Look at the next chunk of jobs, oldest first; return where to go on, None at the end."""
+    """Delete in the next chunk of jobs, oldest first; return its last id, None at the end."""
     dialect = dialects.current()
     cutoff = _cutoff(days)
     rows = fetch(
@@ -77,7 +77,7 @@ def _cutoff(days: int) -> datetime:
     dialect = dialects.current()
     now = dialect.read_time(fetch(f"SELECT {dialect.now_sql()}", [])[0][0])
     if now is None:
-        raise RuntimeError("the database told no time")
+        raise RuntimeError("the database returned no time")
     return now - timedelta(days=days)
 
 
@@ -87,7 +87,7 @@ def _first_id_at(moment: datetime) -> UUID:
 
 
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:
-    """Delete these jobs, but for those a dead letter speaks of or whose children are awaited."""
+    """Delete these jobs, except those with a dead letter and those whose fan-in is still open."""
     if not job_ids:
         return 0
     dialect = dialects.current()
@@ -131,7 +131,7 @@ def _prune_minutes(firm_id: int, days: int) -> int:
 
 
 def _prune_locks(firm_id: int) -> int:
-    """Delete users' locks whose time is up; a job's lock has none."""
+    """Delete users' locks that have expired; jobs' locks never do."""
     now = dialects.current().now_sql()
     return _delete_where("jobs_concurrencylock", f"expires_at < {now}", [firm_id])
 
@@ -144,7 +144,7 @@ def _ago_sql() -> str:
 def _delete_where(table: str, condition: str, params: list[Any]) -> int:
     """Delete a firm's rows, a chunk in each transaction."""
     wanted = f"firm_id = %s AND {condition}"
-    # Asked twice: a row that changed since it was found (a lock that was taken over) stays.
+    # The condition is repeated: a row that changed since it was selected (a renewed lock) stays.
     sql = f"""
         DELETE FROM {table}
         WHERE id IN (SELECT id FROM {table} WHERE {wanted} LIMIT {CHUNK}) AND {wanted}

@@ -1,4 +1,4 @@
-"""Stores the results of durable steps and the progress of running jobs, fenced by the lease token."""
+"""Stores results of durable steps and the progress of running jobs, fenced by the lease token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs.engine.transactions import fetch, in_transaction, reading, run
 
 
 def find_step(claim: Claim, name: str) -> tuple[Any] | None:
-    """Return the stored result of a finished step, in a tuple of one; None when it never ran."""
+    """Return the stored result of a finished step, in a tuple of one; None when there is none."""
     dialect = dialects.current()
     found = reading(
         lambda: fetch(
@@ -30,8 +30,7 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
 def save_step(claim: Claim, name: str, result: Any) -> bool:
     """Store a step's result. False: the job is no longer this claim's, nothing was stored.
 
-    Holds the job's row until the end of the transaction, so that whoever takes the job over finds
-    the step.
+    Locks the job's row until the end of the transaction, so that the next claim finds the step.
 
     Raises:
         NotStorable: the result cannot be stored.
@@ -58,7 +57,7 @@ def save_step(claim: Claim, name: str, result: Any) -> bool:
 
 
 def save_progress(claim: Claim, fraction: float, note: str) -> bool:
-    """Store how far the job got. False: it is no longer this claim's."""
+    """Store the progress of the job. False: it is no longer this claim's."""
     dialect = dialects.current()
     return in_transaction(
         lambda: (

@@ -18,7 +18,7 @@ FIRST_ID = UUID(int=0)
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A job this code could not run, and why."""
+    """A job whose payload this code cannot read, and why."""
 
     job_id: UUID
     job_type: str

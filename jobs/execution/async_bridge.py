@@ -1,4 +1,4 @@
-"""Work that blocks, beside an event loop: on a few threads, which end when there is none."""
+"""Runs blocking calls of coroutines on a few threads, which end when they are idle."""
 
 from __future__ import annotations
 
@@ -18,69 +18,70 @@ from django.db import close_old_connections, connections
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Each holds a connection while it lives.
-MOST_THREADS = 8
+# Each holds a database connection.
+MAX_THREADS = 8
 IDLE_SECONDS = 5.0
 
 
 class IdleThreads(Executor):
-    """Runs calls on up to `most` threads; one without work for `idle_seconds` ends.
+    """Runs calls on up to `max_threads` daemon threads.
 
-    Its connections are closed with it. The threads hold up no process that wants to end.
+    Unlike those of a ThreadPoolExecutor, a thread ends after `idle_seconds` without work, closes
+    its connections, and never delays the exit of the process.
     """
 
-    def __init__(self, most: int, idle_seconds: float) -> None:
-        self._most = most
+    def __init__(self, max_threads: int, idle_seconds: float) -> None:
+        self._max_threads = max_threads
         self._idle_seconds = idle_seconds
-        self._line: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._changed = threading.Condition()
         self._threads = 0
         self._idle = 0
         self._ending = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run `fn(*args, **kwargs)` when a thread is free."""
+        """Run `fn(*args, **kwargs)` on one of the threads."""
         future: Future[T] = Future()
         with self._changed:
-            self._line.append((future, partial(fn, *args, **kwargs)))
-            if len(self._line) > self._idle and self._threads < self._most:
+            self._queue.append((future, partial(fn, *args, **kwargs)))
+            if len(self._queue) > self._idle and self._threads < self._max_threads:
                 self._threads += 1
-                threading.Thread(target=self._serve, name="beside-loop", daemon=True).start()
+                threading.Thread(target=self._run, name="async-bridge", daemon=True).start()
             self._changed.notify_all()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads that are idle, now; a later call starts new ones."""
+        """End the idle threads now; a later call starts new ones."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._threads or not wait)
             self._ending = False
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         while (work := self._next()) is not None:
             future, call = work
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(_with_fresh_connections(call))
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits the call
+            except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
                 future.set_exception(error)
-            # Nothing of the last call may live until the next one comes.
+            # Keep no reference to this call while waiting for the next.
             del work, future, call
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         with self._changed:
             self._idle += 1
-            self._changed.wait_for(lambda: self._line or self._ending, self._idle_seconds)
+            self._changed.wait_for(lambda: self._queue or self._ending, self._idle_seconds)
             self._idle -= 1
-            if self._line:
-                return self._line.popleft()
+            if self._queue:
+                return self._queue.popleft()
         connections.close_all()
         with self._changed:
-            if self._line:
-                # It came meanwhile, and there was no room for one more thread.
-                return self._line.popleft()
+            if self._queue:
+                # Submitted meanwhile, when no further thread could start.
+                return self._queue.popleft()
             self._threads -= 1
             self._changed.notify_all()
         return None
@@ -94,7 +95,7 @@ def _with_fresh_connections(call: Callable[[], T]) -> T:
         close_old_connections()
 
 
-BESIDE_LOOP = IdleThreads(MOST_THREADS, IDLE_SECONDS)
+DATABASE_THREADS = IdleThreads(MAX_THREADS, IDLE_SECONDS)
 
 
 _stay: ContextVar[bool] = ContextVar("calls_stay_on_this_thread", default=False)
@@ -102,9 +103,9 @@ _stay: ContextVar[bool] = ContextVar("calls_stay_on_this_thread", default=False)
 
 @contextmanager
 def calls_stay_on_this_thread() -> Iterator[None]:
-    """Let coroutines that `async_to_sync` runs for this thread call nowhere else.
+    """Keep the calls of coroutines that `async_to_sync` runs for this thread on this thread.
 
-    The test kit needs that: no other thread sees what a test's transaction has written.
+    For the test kit: no other thread sees what a test's transaction has written.
     """
     token = _stay.set(True)
     try:
@@ -118,4 +119,4 @@ async def in_database_thread(function: Callable[[*Ts], T], *args: *Ts) -> T:
     if _stay.get():
         return await sync_to_async(function)(*args)
     call = partial(copy_context().run, function, *args)
-    return await asyncio.get_running_loop().run_in_executor(BESIDE_LOOP, call)
+    return await asyncio.get_running_loop().run_in_executor(DATABASE_THREADS, call)

@@ -1,4 +1,4 @@
-"""Turns an exception into what is kept of it: redacted, cut to size, with a fingerprint."""
+"""Turns an exception into a stored failure: redacted, cut to size, with a fingerprint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs.engine.redaction import redact
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 16_000
 
-# What differs between two occurrences of the same failure: ids, numbers, quoted values.
+# Ids, numbers and quoted values differ between two occurrences of the same failure.
 _VARIABLE = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 
 
@@ -24,12 +24,12 @@ def failure_of(error: BaseException, job_type: str) -> Failure:
         error_class=error_class,
         message=message,
         traceback=redact(_ends(_formatted(error)), TRACEBACK_LIMIT),
-        fingerprint=fingerprint(job_type, error_class, _place(error), message),
+        fingerprint=fingerprint(job_type, error_class, _location(error), message),
     )
 
 
 def class_path(error: BaseException) -> str:
-    """Return the error's class as people name it: built-ins bare, others with their module."""
+    """Return the name of the error's class: of built-ins the bare one, of others with the module."""
     kind = type(error)
     path = (
         kind.__qualname__
@@ -39,10 +39,10 @@ def class_path(error: BaseException) -> str:
     return path[:200]
 
 
-def fingerprint(job_type: str, error_class: str, place: str, message: str) -> str:
-    """Return the same 16 hex digits for the same failure, whatever ids and numbers it names."""
-    shape = _VARIABLE.sub("#", message)
-    text = "\n".join((job_type, error_class, place, shape))
+def fingerprint(job_type: str, error_class: str, location: str, message: str) -> str:
+    """Return 16 hex digits: the same for the same failure, whatever ids and numbers it names."""
+    constant = _VARIABLE.sub("#", message)
+    text = "\n".join((job_type, error_class, location, constant))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -69,6 +69,6 @@ def _ends(text: str) -> str:
     return f"{text[:head]}\n… {len(text) - head - tail} characters left out …\n{text[-tail:]}"
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].name}" if frames else ""

@@ -21,7 +21,7 @@ from jobs.execution.context.transaction import JobTransaction, completing
 
 T = TypeVar("T")
 
-LONGEST_NOTE = 200
+MAX_NOTE_LENGTH = 200
 
 
 class JobCalls(JobFacts):
@@ -33,11 +33,11 @@ class JobCalls(JobFacts):
 
     @cached_property
     def _fan_outs(self) -> Counter[str]:
-        """How often this attempt has fanned out to which type."""
+        """The number of fan-outs of this attempt, by the type of `then`."""
         return Counter()
 
     def heartbeat(self) -> None:
-        """Make sure the job is still this worker's.
+        """Check that the job is still this worker's.
 
         Raises:
             LeaseLost: it is not; stop working.
@@ -56,15 +56,15 @@ class JobCalls(JobFacts):
         self._checkpoint("aprogress")
         if not 0 <= fraction <= 1:
             raise ValueError("fraction must be from 0 to 1")
-        if not save_progress(self._claim, fraction, note[:LONGEST_NOTE]):
+        if not save_progress(self._claim, fraction, note[:MAX_NOTE_LENGTH]):
             raise self._lost()
 
     def step(self, name: str, function: Callable[..., T], *args: Any) -> T:
         """Run `function(*args)` once in the job's life and return its result, stored as JSON.
 
-        The name is the step: whenever it comes again, in this attempt, after a retry, a rescue or
-        a reprocess, the stored result comes back without a call, whatever the function. A crash
-        between the call and the store repeats the call: make it idempotent, or write in
+        The name identifies the step: a later call with the same name, in this attempt or after a
+        retry, a rescue or a reprocess, returns the stored result without calling the function.
+        A crash between the call and the store repeats the call: make it idempotent, or write in
         `ctx.transaction()`.
 
         Raises:
@@ -108,11 +108,11 @@ class JobCalls(JobFacts):
     ) -> list[EnqueueResult]:
         """Enqueue children of this job, for its firm.
 
-        `then`, a type and its payload, becomes one more child, once all these are settled:
-        completed, failed, canceled or dead-lettered; without any, at once. An existing job that
-        holds a child's idempotency key is waited for in its place. With `then` the call is a
-        step: repeated, it enqueues nothing and returns the same results. The first call with a
-        type is the same step in every attempt, so is the second, and so on.
+        `then`, a type and its payload, is enqueued as one more child when all these are settled
+        (completed, failed, canceled or dead-lettered); at once when there are none. An existing
+        job with a child's idempotency key is waited for in its place. With `then` the call is a
+        step: repeated, it enqueues nothing and returns the same results. Steps are numbered by
+        type: the first call with a type is the same step in every attempt, so is the second.
 
         Raises:
             PayloadInvalid: one of them, or `then`, is refused; nothing is stored.
@@ -129,7 +129,7 @@ class JobCalls(JobFacts):
         return fan_out(self._claim, name, specs, then)
 
     def _fan_out_name(self, then: Then | None) -> str:
-        """Return the step that this call is: counted where it is called, not where it runs."""
+        """Return the name of this call's step; an async caller must get it before it switches threads."""
         job_type = "" if then is None else then[0]
         self._fan_outs[job_type] += 1
         return f"then:{job_type}:{self._fan_outs[job_type]}"
@@ -138,12 +138,12 @@ class JobCalls(JobFacts):
     def transaction(self) -> Iterator[JobTransaction]:
         """Commit what the block writes, and the job's completion with `tx.result`, together.
 
-        The block runs with the firm in scope. Keep it short, without network: on SQLite nobody
-        else writes meanwhile. When it has committed, the job is over: what the handler does or
+        The block runs with the firm in scope. Keep it short and without network calls: on SQLite
+        nobody else can write meanwhile. After the commit the job is over: what the handler does or
         raises afterwards changes nothing.
 
         Raises:
-            LeaseLost: the job is no longer this worker's, or was asked to stop; all is undone.
+            LeaseLost: the job is no longer this worker's, or was asked to stop; the block is undone.
             WrongPlace: another transaction is open; this one must be the outermost.
             Fatal: `tx.result` cannot be stored.
         """

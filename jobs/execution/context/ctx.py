@@ -1,4 +1,4 @@
-"""`ctx`: the calls, and their twins for `async def` handlers."""
+"""`ctx`: the calls of `def` handlers, and their async twins."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Ts = TypeVarTuple("Ts")
 class JobContext(JobCalls):
     """The running job's view of the queue.
 
-    A `def` handler calls, an `async def` handler awaits the twins. They do what their namesakes
-    do, on a few threads beside the event loop, in the context variables of the caller.
+    A `def` handler uses the plain methods, an `async def` handler awaits their twins, which run
+    the same on a few threads, in the context variables of the caller.
     """
 
     async def afirm(self) -> Firm:
@@ -31,7 +31,7 @@ class JobContext(JobCalls):
         return await in_database_thread(lambda: self.firm)
 
     async def aheartbeat(self) -> None:
-        """Make sure the job is still this worker's."""
+        """Check that the job is still this worker's."""
         await in_database_thread(self.heartbeat)
 
     async def aprogress(self, fraction: float, note: str = "") -> None:
@@ -41,8 +41,8 @@ class JobContext(JobCalls):
     async def astep(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Run `function(*args)` once in the job's life and return its result.
 
-        An `async def` function is awaited here. A plain one takes one of the few threads: let it
-        be short.
+        An `async def` function is awaited here. A plain one occupies one of the few threads: keep
+        it short.
         """
         stored = await in_database_thread(self._find_step, name)
         if stored is not None:
@@ -74,7 +74,7 @@ class JobContext(JobCalls):
     ) -> T:
         """Call the plain function `function(tx, *args)` inside `transaction()`; return its result.
 
-        It runs on one of the few threads. When the handler is stopped meanwhile, it rolls back.
+        It runs on one of the few threads, and rolls back when the handler is stopped meanwhile.
         """
         if inspect.iscoroutinefunction(function):
             raise TypeError("run_in_transaction() takes a plain function: nothing is awaited in it")

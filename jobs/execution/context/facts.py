@@ -1,4 +1,4 @@
-"""What a handler can know of its job, and the checkpoint that every call of `ctx` is."""
+"""What a handler can read about its job, and the checkpoint in every call of `ctx`."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class JobFacts:
 
     @property
     def fence(self) -> int:
-        """The lease token: grows with every claim. Hand it to whatever can refuse an older one."""
+        """The lease token, which grows with every claim; pass it to systems that can refuse an older one."""
         return self._claim.lease_token
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody asked the job to stop; for handlers that want to tidy up first."""
+        """Whether a cancel was requested; for handlers that clean up before they stop."""
         return self._signals.cancel_requested.is_set()
 
     def _checkpoint(self, twin: str) -> None:
-        """Stop a handler that must not go on, and one that would block its event loop."""
+        """Raise in a handler that must stop, or that would block its event loop."""
         self._refuse_in_loop(f"{twin}(…)")
         self._check_lease()
         if self._signals.cancel_requested.is_set():
@@ -76,7 +76,7 @@ class JobFacts:
         if self._signals.lease_lost.is_set():
             raise LeaseLost(f"the worker of job {self.job_id} lost its lease")
         if self._signals.timed_out.is_set():
-            # The handler has caught the first one.
+            # The handler caught the first one.
             raise JobTimeout
 
     def _refuse_in_loop(self, twin: str) -> None:

@@ -1,4 +1,4 @@
-"""Enqueues children and the job that follows when they are settled, as one durable step."""
+"""Enqueues children, and a job that follows when they are settled, as one durable step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Then = tuple[str, Mapping[str, Any] | None]
 def fan_out(
     claim: Claim, name: str, specs: Sequence[EnqueueSpec], then: Then
 ) -> list[EnqueueResult]:
-    """Return what the step `name` led to; store it all when it has not run yet."""
+    """Return the results of the step `name`, which is run if it was not yet."""
     stored = find_step(claim, name)
     if stored is None:
         results = _store(claim, name, specs, then)

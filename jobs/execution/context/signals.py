@@ -1,4 +1,4 @@
-"""How the worker reaches a running handler."""
+"""How a worker signals a running handler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 
 
 class Flag:
-    """Is set once and never waited for; an Event would cost a lock per job."""
+    """An event that nobody waits for; a threading.Event would cost a lock per job."""
 
     __slots__ = ("_set",)
 
@@ -25,31 +25,31 @@ class Flag:
 
 
 class Signals:
-    """Set by the worker, seen by the handler at its next call of `ctx`."""
+    """Flags that the worker sets and the handler reads at its next call of `ctx`."""
 
-    __slots__ = ("_guard", "_shields", "cancel_requested", "lease_lost", "timed_out")
+    __slots__ = ("_lock", "_shields", "cancel_requested", "lease_lost", "timed_out")
 
     def __init__(self, lease_lost: Flag | None = None) -> None:
         self.lease_lost = lease_lost or Flag()
         self.cancel_requested = Flag()
         self.timed_out = Flag()
         self._shields = 0
-        self._guard = Lock()
+        self._lock = Lock()
 
     def time_out(self, interrupt: Callable[[], object]) -> None:
-        """Note that the time is over; interrupt the handler unless it is shielded just now."""
+        """Set `timed_out`; interrupt the handler unless it is shielded."""
         self.timed_out.set()
-        with self._guard:
+        with self._lock:
             if not self._shields:
                 interrupt()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Keep a timeout from interrupting the block; who leaves it looks at `timed_out`."""
-        with self._guard:
+        """Keep a timeout from interrupting the block; the caller checks `timed_out` afterwards."""
+        with self._lock:
             self._shields += 1
         try:
             yield
         finally:
-            with self._guard:
+            with self._lock:
                 self._shields -= 1

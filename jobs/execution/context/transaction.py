@@ -24,7 +24,7 @@ from tenants.scope import firm_scope
 
 @dataclass
 class JobTransaction:
-    """What is said of the job when the block ends: its `result`, plain JSON; None means `{}`."""
+    """The open transaction; `result` is stored as the job's result, plain JSON; None means `{}`."""
 
     result: Any = None
 
@@ -36,11 +36,11 @@ def completing(
     """Complete the job when the block ends, in the block's own transaction.
 
     `begun` is when the handler started, by the monotonic clock; `check` raises when the job must
-    not complete any more. The engine's sight of all firms is not open to the block.
+    not complete any more. The block sees its own firm only.
     """
     tx = JobTransaction()
     try:
-        # A timeout that struck in the middle of a rollback would make SQLite commit instead.
+        # A timeout raised in the middle of a rollback would make SQLite commit instead.
         with ExitStack() as shield, _outermost():
             with firm_scope(claim.firm_id):
                 try:
@@ -50,14 +50,14 @@ def completing(
             check()
             result = storable_result(claim, tx.result)
             released_capacity = complete(claim, result, ran_seconds=time.monotonic() - begun)
-            transaction.on_commit(lambda: _hand_on(claim, released_capacity), robust=True)
+            transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
     finally:
         if signals.timed_out.is_set() and not isinstance(sys.exception(), JobTimeout):
             raise JobTimeout
 
 
 def storable_result(claim: Claim, result: Any) -> Any:
-    """Return what is stored for what a handler gave as its result.
+    """Return what is stored of a handler's result.
 
     Raises:
         Fatal: it cannot be stored.
@@ -83,7 +83,6 @@ def _outermost() -> Iterator[None]:
         yield
 
 
-def _hand_on(claim: Claim, released_capacity: ReleasedCapacity) -> None:
-    """Let those run that waited for what the job held."""
+def _admit(claim: Claim, released_capacity: ReleasedCapacity) -> None:
     if admit(released_capacity):
         wake([claim.category])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.engine.claim import Claim
-from jobs.execution.async_bridge import BESIDE_LOOP
+from jobs.execution.async_bridge import DATABASE_THREADS
 from jobs.execution.context import JobContext, Signals
 from jobs.queue import enqueue
 from jobs.registry import JobPayload, job
@@ -65,4 +65,4 @@ def ctx(claim: Claim, signals: Signals) -> JobContext:
 def run() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
     """Run a coroutine on a loop of its own; the threads beside it are gone after the test."""
     yield asyncio.run
-    BESIDE_LOOP.shutdown()
+    DATABASE_THREADS.shutdown()

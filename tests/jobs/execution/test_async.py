@@ -15,7 +15,12 @@ from jobs.engine.claim import Claim
 from jobs.engine.current_job import RunningJob, running_as, running_job
 from jobs.engine.outcomes import Completed, Released
 from jobs.errors import Cancel, LeaseLost, WrongPlace
-from jobs.execution.async_bridge import BESIDE_LOOP, MOST_THREADS, IdleThreads, in_database_thread
+from jobs.execution.async_bridge import (
+    DATABASE_THREADS,
+    MAX_THREADS,
+    IdleThreads,
+    in_database_thread,
+)
 from jobs.execution.context import JobContext, JobTransaction
 from jobs.models import FanIn, JobQueue, JobStep
 from jobs.queue import EnqueueSpec, enqueue
@@ -32,7 +37,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "beside-loop"]
+    return [thread for thread in threading.enumerate() if thread.name == "async-bridge"]
 
 
 def test_every_call_has_a_twin(ctx: JobContext, run: Run) -> None:
@@ -170,7 +175,7 @@ def test_a_transaction_whose_handler_was_stopped_meanwhile_is_undone(
         go_on.set()
 
     run(handle())
-    BESIDE_LOOP.shutdown()
+    DATABASE_THREADS.shutdown()
     assert [type(error) for error in errors] == [asyncio.CancelledError]
     assert rows(MailAccount) == []
     assert row(ctx.job_id).status == "claimed"
@@ -190,7 +195,7 @@ def test_the_threads_work_in_the_context_of_the_handler(firm: Firm, claim: Claim
     seen = run(handle())
     assert [one[0] for one in seen] == [f"c-{number}" for number in range(20)]
     assert {one[1] for one in seen} == {RunningJob(claim.job_id, firm.pk)}
-    assert {one[2] for one in seen} == {"beside-loop"}
+    assert {one[2] for one in seen} == {"async-bridge"}
 
 
 @pytest.mark.req("J-05")
@@ -203,7 +208,7 @@ def test_an_async_handler_goes_from_claim_to_completion(firm: Firm, job_types: A
     enqueue("test.async", firm=firm)
     held = take_one()
     finish(held, perform(held))
-    BESIDE_LOOP.shutdown()
+    DATABASE_THREADS.shutdown()
     stored = row(held.job_id)
     assert stored.status == "completed"
     child = next(one for one in rows(JobQueue) if one.job_type == "test.child")
@@ -221,11 +226,11 @@ def test_many_handlers_share_a_few_threads_and_connections(ctx: JobContext, run:
 
     async def handle() -> None:
         await asyncio.gather(*(in_database_thread(look) for _ in range(50)))
-        assert len(threads()) <= MOST_THREADS
+        assert len(threads()) <= MAX_THREADS
 
     run(handle())
-    assert 1 <= len(seen) <= MOST_THREADS
-    BESIDE_LOOP.shutdown()
+    assert 1 <= len(seen) <= MAX_THREADS
+    DATABASE_THREADS.shutdown()
     assert threads() == []
 
 
