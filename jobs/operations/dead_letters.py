@@ -16,9 +16,9 @@ from jobs.engine.admission import admit
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.lookup import read_job
-from jobs.engine.redaction import redaction_faults, redact_secrets, canonical_json
+from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.engine.released_capacity import ReleasedCapacity
-from jobs.engine.restart import Restart, Restarted, restart
+from jobs.engine.requeue import Restart, Restarted, restart
 from jobs.engine.transactions import run
 from jobs.engine.wakeup import wake
 from jobs.errors import PayloadInvalid, WrongState
@@ -227,7 +227,8 @@ def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str,
     fields = [
         name
         for name in sorted(old.keys() | new.keys())
-        if (name in old) != (name in new) or canonical_json(old.get(name)) != canonical_json(new.get(name))
+        if (name in old) != (name in new)
+        or canonical_json(old.get(name)) != canonical_json(new.get(name))
     ]
     return (
         {name: old[name] for name in fields if name in old},

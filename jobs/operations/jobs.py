@@ -10,7 +10,7 @@ from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.history import Counted, count
 from jobs.engine.locks import free_job_locks
 from jobs.engine.lookup import read_job
-from jobs.engine.restart import Restart
+from jobs.engine.requeue import Restart
 from jobs.engine.transactions import fetch, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue

@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from jobs import registry
 from jobs.engine.enqueue import firm_in_scope
-from jobs.engine.redaction import redaction_faults, redact_secrets
+from jobs.engine.redaction import redact_secrets, redaction_faults
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, WrongState
 from jobs.models import Schedule
 from jobs.operations.operation import By, audit, get_for_update, operation
