@@ -20,10 +20,10 @@ class JobsConfig(AppConfig):
         from jobs.operations import dead_letters
         from jobs.registry import autodiscover
         from jobs.schedules.slots import set_first_slot
-        from jobs.tasks_backend.run import announce_ends
+        from jobs.tasks_backend.run import send_task_signals
 
         DeadLetterQueue.operations = dead_letters
         pre_save.connect(set_first_slot, sender=Schedule)
         autodiscover()
-        announce_ends()
+        send_task_signals()
         watch_forks()

@@ -1,4 +1,4 @@
-"""The queue's settings: read from Django's settings at use, with the defaults in one place."""
+"""The queue's settings, read from Django's settings at each use, and their defaults."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def _setting(name: str) -> Any:
 
 
 def lease_seconds() -> float:
-    """Seconds a worker may be silent before its jobs are rescued."""
+    """Seconds without a heartbeat after which a worker's jobs are rescued."""
     return float(_setting("JOB_LEASE_SECONDS"))
 
 
 def isolated_memory_mb() -> int:
-    """Megabytes of address space that a job gets which runs in a process of its own."""
+    """Megabytes of address space of a process that runs one quarantined job."""
     return int(_setting("JOB_ISOLATED_MEMORY_MB"))
 
 
 def poll_seconds() -> float:
-    """Seconds between two looks at the table of an idle worker."""
+    """Seconds between two polls of an idle worker."""
     return float(_setting("JOB_POLL_SECONDS"))
 
 
@@ -64,5 +64,5 @@ def worker_concurrency() -> int:
 
 
 def listen_database_url() -> str:
-    """Where LISTEN connects: empty for the main database, "off" for polling alone."""
+    """The database that LISTEN connects to: empty for the main one, "off" for polling only."""
     return str(_setting("LISTEN_DATABASE_URL"))

@@ -4,7 +4,7 @@ JobError
   EnqueueError
     PayloadInvalid       the payload fails its checks; `errors` lists each fault
       UnknownJobType     no handler is registered under this name
-  ArgumentsInvalid       something else than a payload fails its checks; `errors` lists each fault
+  ArgumentsInvalid       other arguments fail their checks; `errors` lists each fault
     ScheduleInvalid      a schedule
     LimitInvalid         a pause or rate limit
     LockInvalid          a user's lock
@@ -15,14 +15,14 @@ JobError
     Cancel               stop; the job ends canceled
   JobTimeout             raised inside a handler that outlived its type's timeout
   LeaseLost              the job is no longer this worker's: the write was refused
-  WrongPlace             the call cannot work where it stands
-  NotSettled             the job was not settled in the time it was waited for
-  WrongState             an operator's act does not fit the job's status
+  WrongPlace             the call cannot work in this context
+  NotSettled             the job was not settled within the timeout
+  WrongState             the job's status does not allow the operation
     KeyHeld              a live job holds the same idempotency key
-  UnknownJob             no such job, dead letter, lock or limit among those in sight
-  ReasonMissing          the act needs a reason and got none
-  DatabaseInUse          a benchmark would be in the way of other work
-  BenchmarkFailed        a benchmark came to no result
+  UnknownJob             no such job, dead letter, lock or limit in scope
+  ReasonMissing          the operation needs a reason and got none
+  DatabaseInUse          a benchmark would disturb other work
+  BenchmarkFailed        a benchmark has no result
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-# A hundred years: beyond that, times leave the calendars of databases and of Python.
+# A hundred years: longer waits leave the calendars of databases and of Python.
 LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
 
 
@@ -56,7 +56,7 @@ class Fault:
     message: str
 
     def as_dict(self) -> dict[str, str]:
-        """Return the fault in the shape of the API's errors."""
+        """Return the fault as the API's errors show it."""
         return {"field": self.field, "code": self.code, "message": self.message}
 
 
@@ -122,7 +122,7 @@ class LockInvalid(ArgumentsInvalid):
 
 
 def _check_wait(name: str, seconds: float | None) -> None:
-    """Refuse a wait that no clock can add.
+    """Refuse a wait that cannot be added to a time.
 
     Raises:
         ValueError: not a number, or longer than LONGEST_WAIT_SECONDS.
@@ -149,13 +149,13 @@ class Retryable(HandlerError):
 
 
 class Fatal(HandlerError):
-    """Trying again cannot help: the job goes to the dead letters at once."""
+    """Trying again cannot help: the job is dead-lettered at once."""
 
     code = "fatal"
 
 
 class Snooze(HandlerError):
-    """Run the job again at `until`, or in `seconds`; the attempt is given back."""
+    """Run the job again at `until`, or in `seconds`; the attempt is not counted."""
 
     code = "snooze"
 
@@ -189,13 +189,13 @@ class LeaseLost(JobError):
 
 
 class WrongPlace(JobError):
-    """The call cannot work where it stands: in a transaction, a handler, a coroutine."""
+    """The call cannot work in this context: a transaction, a handler, a coroutine."""
 
     code = "wrong_place"
 
 
 class NotSettled(JobError, TimeoutError):
-    """The job was not settled in the time it was waited for; it goes on."""
+    """The job was not settled within the timeout; it goes on."""
 
     code = "not_settled"
 
@@ -217,13 +217,13 @@ class KeyHeld(WrongState):
 
 
 class UnknownJob(JobError):
-    """There is no such job, dead letter or lock among those in sight."""
+    """There is no such job, dead letter or lock in scope."""
 
     code = "not_found"
 
 
 class ReasonMissing(JobError):
-    """The act needs a reason."""
+    """The operation needs a reason."""
 
     code = "reason_missing"
 
@@ -232,12 +232,12 @@ class ReasonMissing(JobError):
 
 
 class DatabaseInUse(JobError):
-    """Others use this queue: a benchmark would slow them down, and they the benchmark."""
+    """Others use this queue: they and a benchmark would slow each other down."""
 
     code = "database_in_use"
 
 
 class BenchmarkFailed(JobError):
-    """The benchmark came to no result."""
+    """The benchmark has no result."""
 
     code = "benchmark_failed"

@@ -1,4 +1,4 @@
-"""The job types the queue itself brings."""
+"""The job types of the queue itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload
 from jobs.tasks_backend.run import run_task
 from tenants.models import Firm
 
-# The only type that workers of `bench_queue` serve: other work of the database is not touched.
+# Workers of `bench_queue` run this type only, and leave other jobs of the database alone.
 BENCH_JOB_TYPE = "bench_noop"
 
 
@@ -28,11 +28,11 @@ class NoopPayload(JobPayload):
 
 
 class PurgePayload(JobPayload):
-    """Nothing but the envelope: the firm's own settings say what is old."""
+    """Nothing but the envelope: the firm's settings say what is old."""
 
 
 class EscalationNoticePayload(JobPayload):
-    """Which dead letter somebody should look at."""
+    """The dead letter that needs attention."""
 
     dead_letter_id: UUID
 
@@ -40,7 +40,7 @@ class EscalationNoticePayload(JobPayload):
 @job(BENCH_JOB_TYPE, category=Category.MAINTENANCE, payload=NoopPayload)
 @job("noop", category=Category.MAINTENANCE, payload=NoopPayload)
 def noop(payload: NoopPayload, ctx: JobContext) -> None:
-    """Do nothing: for benchmarks, and for seeing that the queue runs."""
+    """Do nothing: for benchmarks, and to check that the queue runs."""
 
 
 @job(

@@ -1,6 +1,6 @@
-"""What a payload must be: the envelope, limits, forbidden keys, and the type's own schema.
+"""Validates payloads: the envelope, limits, forbidden keys, and the type's own schema.
 
-Checked at enqueue and again before the handler runs.
+Done at enqueue and again before the handler runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SECRET_KEYS = frozenset(
 )
 MAX_FAULTS = 50
 
-# What is JSON as it stands, whatever its value.
+# JSON, whatever the value.
 PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 
 
@@ -51,8 +51,7 @@ def validate_payload(job_type: str, payload: Mapping[str, Any], *, firm: Firm | 
     """Check `payload` and return it as the type's model, brought to the current version.
 
     Raises:
-        PayloadInvalid: `errors` lists each fault (UnknownJobType, a kind of it, for a type
-            this code does not know).
+        PayloadInvalid: `errors` lists each fault; its subclass UnknownJobType for an unknown type.
     """
     firm_id = firm if isinstance(firm, int) else firm.pk
     declared = registry.get(job_type)
@@ -60,14 +59,14 @@ def validate_payload(job_type: str, payload: Mapping[str, Any], *, firm: Firm | 
 
 
 def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
-    """Return the payload as JSON text, having checked everything but its schema.
+    """Return the payload as JSON text, checked except for its schema.
 
     Raises:
         PayloadInvalid: not JSON, too large, too deep, NUL, NaN, a secret key.
     """
     if not isinstance(payload, Mapping):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    data = _encode_plain(payload) or _encode_closely(declared, payload)
+    data = _encode_plain(payload) or _encode_checked(declared, payload)
     if len(data) > PAYLOAD_MAX_BYTES:
         message = f"{len(data)} bytes; at most {PAYLOAD_MAX_BYTES} are allowed"
         raise PayloadInvalid(declared.name, [Fault("payload", "too_large", message)])
@@ -80,7 +79,7 @@ def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
     Raises:
         PayloadInvalid: as `validate_payload`.
     """
-    model = _at_once(declared, text) or _step_by_step(declared, text)
+    model = _parse_current(declared, text) or _parse_any(declared, text)
     if model.tenant_id != firm_id:
         fault = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
         raise PayloadInvalid(declared.name, [fault])
@@ -88,7 +87,7 @@ def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
 
 
 def number_faults(name: str, number: object, least: int, most: int) -> list[Fault]:
-    """Return what is wrong with a whole number; a flag is none, and 2.0 fits no column of a bulk."""
+    """Return what is wrong with a whole number. True and 2.0 are none."""
     if not isinstance(number, int) or isinstance(number, bool):
         return [Fault(name, "wrong_type", "must be a whole number")]
     if not least <= number <= most:
@@ -96,17 +95,17 @@ def number_faults(name: str, number: object, least: int, most: int) -> list[Faul
     return []
 
 
-def _at_once(declared: JobType, text: str) -> JobPayload | None:
-    """Read a payload of the current version, which nearly all are; None: look closer."""
+def _parse_current(declared: JobType, text: str) -> JobPayload | None:
+    """Read a payload of the current version, which nearly all are; None for any other."""
     try:
-        # What model_validate_json() asks, without its look at options that nobody gives.
+        # As model_validate_json() does, without its handling of options.
         model: JobPayload = declared.payload_model.__pydantic_validator__.validate_json(text)
     except ValidationError:
         return None
     return model if model.version == declared.version else None
 
 
-def _step_by_step(declared: JobType, text: str) -> JobPayload:
+def _parse_any(declared: JobType, text: str) -> JobPayload:
     payload = _decode(declared, text)
     version = payload.get("version")
     if isinstance(version, str) and version != declared.version:
@@ -129,11 +128,11 @@ def _decode(declared: JobType, text: str) -> dict[str, Any]:
 
 
 def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
-    """Bring a payload of an older version to the current one, step by step."""
+    """Bring a payload of an older version to the current one, by one upcaster after another."""
     for _ in range(len(declared.upcasters)):
         if version not in declared.upcasters:
             break
-        upcasted = _one_step_up(declared, payload, version)
+        upcasted = _apply_upcaster(declared, payload, version)
         same = upcasted.get("version") in (None, version)
         payload = {**upcasted, "version": declared.version if same else upcasted["version"]}
         version = payload["version"]
@@ -143,7 +142,7 @@ def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[st
     raise PayloadInvalid(declared.name, [Fault("version", "unknown_version", message)])
 
 
-def _one_step_up(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
+def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
     try:
         upcasted = dict(declared.upcasters[version](dict(payload)))
         json.dumps(upcasted, default=_plain)
@@ -154,19 +153,19 @@ def _one_step_up(declared: JobType, payload: dict[str, Any], version: str) -> di
 
 
 def _encode_plain(payload: Mapping[str, Any]) -> bytes | None:
-    """Encode a payload of plain values without a fault, which nearly all are; None: look closer."""
+    """Encode a payload of plain values without faults, which nearly all are; None for any other."""
     try:
         if not _is_plain((payload,), 1):
             return None
         data = orjson.dumps(payload)
     except TypeError:
-        # Keys that are no strings, lone surrogates, integers of more than 64 bits.
+        # Keys that are not strings, lone surrogates, integers of more than 64 bits.
         return None
     return None if rb"\u0000" in data else data
 
 
 def _is_plain(values: Iterable[Any], depth: int) -> bool:
-    """Say whether nothing in here is a fault, or unknown to JSON, that orjson would let through."""
+    """Say whether the values have no fault that orjson would accept."""
     for value in values:
         kind = type(value)
         if kind in PLAIN_TYPES:
@@ -186,7 +185,7 @@ def _is_plain(values: Iterable[Any], depth: int) -> bool:
     return True
 
 
-def _encode_closely(declared: JobType, payload: Mapping[str, Any]) -> bytes:
+def _encode_checked(declared: JobType, payload: Mapping[str, Any]) -> bytes:
     faults = list(_form_faults(payload, declared.payload_model.free_form))[:MAX_FAULTS]
     if faults:
         raise PayloadInvalid(declared.name, faults)
@@ -196,7 +195,7 @@ def _encode_closely(declared: JobType, payload: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: object) -> str:
-    """Spell the few values beyond JSON that handlers pass on: ids, times, amounts."""
+    """Encode the values beyond JSON that callers pass: ids, times, amounts."""
     if isinstance(value, UUID | Decimal):
         return str(value)
     if isinstance(value, datetime | date):
@@ -205,7 +204,7 @@ def _plain(value: object) -> str:
 
 
 def _form_faults(payload: Mapping[str, Any], free_form: Collection[str]) -> Iterator[Fault]:
-    """Walk the payload without recursion, so that depth itself can be measured."""
+    """Yield every fault, iteratively: the payload may be nested to any depth."""
     pending: list[tuple[str, Any, int]] = [("", payload, 1)]
     while pending:
         path, value, depth = pending.pop()
@@ -214,7 +213,7 @@ def _form_faults(payload: Mapping[str, Any], free_form: Collection[str]) -> Iter
                 yield Fault(path, "too_deep", f"nested over {PAYLOAD_MAX_DEPTH} levels")
                 continue
             if isinstance(value, Mapping):
-                yield from _key_faults(path, value, named_by_us=_field(path) not in free_form)
+                yield from _key_faults(path, value, check_secrets=_field(path) not in free_form)
                 children = [(_join(path, str(key)), item) for key, item in value.items()]
             else:
                 children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
@@ -229,16 +228,16 @@ def _join(path: str, key: str) -> str:
 
 
 def _field(path: str) -> str:
-    """Return the payload's field that a path begins with, "" at the top."""
+    """Return the top-level field of a path, "" at the top."""
     return path.partition(".")[0].partition("[")[0]
 
 
-def _key_faults(path: str, value: Mapping[Any, Any], *, named_by_us: bool) -> Iterator[Fault]:
+def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> Iterator[Fault]:
     for key in value:
         place = _join(path, str(key))
         if not isinstance(key, str):
             yield Fault(place, "wrong_type", "keys must be strings")
-        elif named_by_us and key.casefold() in SECRET_KEYS:
+        elif check_secrets and key.casefold() in SECRET_KEYS:
             yield Fault(place, "secret_key", "payloads carry no secrets: pass an id instead")
         else:
             yield from _text_faults(place, key)
@@ -251,7 +250,7 @@ def _value_faults(path: str, value: object) -> Iterator[Fault]:
         if not math.isfinite(value):
             yield Fault(path, "nan", "NaN and infinity are not JSON")
     elif isinstance(value, int):
-        # Python refuses to spell integers of more than 4,300 digits.
+        # Python does not convert integers of more than 4,300 digits to text.
         if value.bit_length() > 1024:
             yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
     elif value is not None and not isinstance(value, UUID | datetime | date | Decimal):
@@ -271,7 +270,7 @@ _CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}
 
 
 def _schema_faults(error: ValidationError) -> list[Fault]:
-    """Translate pydantic's findings; the values themselves stay out of the messages."""
+    """Translate pydantic's errors; the messages must not contain the values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [
         Fault(

@@ -1,4 +1,4 @@
-"""Job types: declared once, where their handler is, and looked up by name."""
+"""Job types: each declared at its handler, and found by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JobPayload(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    # Fields inside which keys are names of somebody else's: the secret-key list stops there.
+    # Fields whose content has keys of others: keys inside are not checked for secrets.
     free_form: ClassVar[frozenset[str]] = frozenset()
 
     tenant_id: StrictInt
@@ -45,7 +45,7 @@ H = TypeVar("H", bound=Handler)
 
 @dataclass(frozen=True, kw_only=True)
 class JobType:
-    """One declaration: everything the queue knows about a type."""
+    """A declared job type."""
 
     name: str
     category: Category
@@ -94,10 +94,10 @@ def job(
     """Declare the decorated function as the handler of a job type.
 
     The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
-    (a dict, or None for `{}`) becomes the job's result. `lock_key` and `idempotency_key` are called with the validated
-    payload at enqueue. `breaker` stops trying a firm's jobs of the type while they keep failing with
-    one and the same failure. An upcaster takes a payload of its version and returns a newer one; unless
-    it sets `version` itself, the result is taken to be of the current version.
+    (a dict, or None for `{}`) becomes the job's result. `lock_key` and `idempotency_key` are called
+    with the validated payload at enqueue. `breaker` holds back a firm's jobs of the type while they
+    keep failing with the same failure. An upcaster takes a payload of its version and returns a
+    newer one, which is of the current version unless the upcaster sets `version`.
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
@@ -138,12 +138,12 @@ def _add(job_type: JobType) -> None:
     if job_type.timeout_seconds <= 0 or job_type.lock_limit < 1:
         raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
     known = _types.get(job_type.name)
-    if known is not None and _place(known.handler) != _place(job_type.handler):
-        raise ValueError(f"{job_type.name} is declared twice: {_place(known.handler)}")
+    if known is not None and _qualified_name(known.handler) != _qualified_name(job_type.handler):
+        raise ValueError(f"{job_type.name} is declared twice: {_qualified_name(known.handler)}")
     _types[job_type.name] = job_type
 
 
-def _place(handler: Handler) -> str:
+def _qualified_name(handler: Handler) -> str:
     handler = inspect.unwrap(handler)
     return f"{handler.__module__}.{getattr(handler, '__qualname__', handler)}"
 
@@ -171,7 +171,7 @@ def all_types() -> list[JobType]:
 
 
 def breakers() -> dict[str, Breaker]:
-    """Return the breakers that are declared, by the name of their type."""
+    """Return the declared breakers, by the names of their types."""
     return {
         declared.name: declared.breaker
         for declared in _types.values()

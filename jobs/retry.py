@@ -1,4 +1,4 @@
-"""When to try again: pure arithmetic over attempts and seconds."""
+"""Retry policies: how often a job is tried, and after what delays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RetryPolicy:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse a policy that could never be followed.
+        """Refuse an invalid policy.
 
         Raises:
             ValueError: naming the attribute that is out of range.
@@ -56,6 +56,6 @@ class RetryPolicy:
 
     def _factor(self, attempt: int) -> float:
         if self.backoff == "exponential":
-            # Beyond 2^40 every sensible cap is reached; the bound keeps the float finite.
+            # The bound keeps the float finite; any sensible cap is far below.
             return 2.0 ** min(attempt - 1, 40)
         return float(attempt) if self.backoff == "linear" else 1.0

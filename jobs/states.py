@@ -20,7 +20,7 @@ class Status(StrEnum):
 LIVE = frozenset({Status.PENDING, Status.CLAIMED, Status.PROCESSING})
 IN_FLIGHT = frozenset({Status.CLAIMED, Status.PROCESSING})
 TERMINAL = frozenset(Status) - LIVE
-# What an operator may send round again. A completed job stays completed.
+# What an operator may retry. A completed job stays completed.
 RETRYABLE = frozenset({Status.DLQ, Status.FAILED, Status.CANCELED})
 
 
@@ -82,7 +82,7 @@ class AttemptEnd(StrEnum):
 
 
 class BreakerState(StrEnum):
-    """Whether a type's jobs of a firm are tried: all, none, or one to see."""
+    """Which jobs of a type a firm may run: all, none, or one probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -90,14 +90,14 @@ class BreakerState(StrEnum):
 
 
 class LockKind(StrEnum):
-    """Who can hold a lock: a job, as long as it runs, or user code, for a time."""
+    """Who can hold a lock: a job until it is settled, or user code until it expires."""
 
     JOB = "job"
     USER = "user"
 
 
 class WorkerState(StrEnum):
-    """Whether a worker holds its lease; silent: it is over, and nobody has marked it dead yet."""
+    """Whether a worker has its lease; silent: the lease is over, the worker not yet marked dead."""
 
     LIVE = "live"
     SILENT = "silent"
@@ -105,7 +105,7 @@ class WorkerState(StrEnum):
 
 
 class ScheduleTarget(StrEnum):
-    """Whom each run of a schedule is for."""
+    """For whom each run of a schedule enqueues jobs."""
 
     FIRM = "firm"
     EVERY_FIRM = "every_firm"
@@ -113,7 +113,7 @@ class ScheduleTarget(StrEnum):
 
 
 class MissedRuns(StrEnum):
-    """What becomes of a schedule's slots that passed while no worker was there."""
+    """What a schedule does about slots that passed while no worker ran."""
 
     SKIP = "skip"
     RUN_ONCE = "run_once"

@@ -27,8 +27,8 @@ T = TypeVar("T")
 class MailroomTask(Task[P, T]):
     """A task that may be tried more than once: `@task(max_attempts=5)`.
 
-    Once is the default, as with the framework's own backends: their tasks were not written to be
-    repeated. A worker's death uses an attempt too.
+    The default is one attempt, as with the framework's own backends: their tasks were not written
+    to be repeated. The death of a worker uses up an attempt too.
     """
 
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
@@ -58,7 +58,7 @@ class MailroomBackend(BaseTaskBackend):
 
         Raises:
             InvalidTask: the task cannot run here.
-            TypeError: an argument is nothing that JSON knows (ValueError: bytes that are no text).
+            TypeError: an argument cannot be JSON (ValueError: bytes that are not text).
             PayloadInvalid: the arguments are too large, too deep, or hold NaN or NUL.
             MissingTenant: no firm in scope, and there are several.
         """
@@ -78,7 +78,7 @@ class MailroomBackend(BaseTaskBackend):
         """Return the state of the task enqueued under this id, within the scope in force.
 
         Raises:
-            TaskResultDoesNotExist: there is none: never was, purged, another backend's, malformed.
+            TaskResultDoesNotExist: never stored, purged, of another backend, or malformed.
         """
         result = find_result(result_id)
         if result.backend != self.alias:

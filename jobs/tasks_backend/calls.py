@@ -1,4 +1,4 @@
-"""A call of a task function as a job's payload, and back."""
+"""Converts a call of a task function to a job's payload, and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobs.tasks_backend.framework import (
 
 TASK_JOB_TYPE = "django_task"
 
-# A task that this code does not have, or that its settings no longer let run.
+# The task is not in this code, or the settings no longer allow it.
 UNUSABLE = (ImportError, InvalidTask, InvalidTaskBackend)
 
 # From here on a task is critical; above zero it is high.
@@ -26,7 +26,7 @@ CRITICAL_FROM = 50
 
 
 class TaskPayload(JobPayload):
-    """Which function to call with what, and what its task said beside that."""
+    """The function to call, its arguments, and the settings of its task."""
 
     free_form: ClassVar[frozenset[str]] = frozenset({"args", "kwargs"})
 
@@ -43,7 +43,7 @@ def payload_of(task: Task[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the payload of the job that makes this call.
 
     Raises:
-        TypeError: an argument is nothing that JSON knows (ValueError: bytes that are no text).
+        TypeError: an argument cannot be JSON (ValueError: bytes that are not text).
     """
     return {
         "module_path": task.module_path,

@@ -1,4 +1,4 @@
-"""The one place that knows where `django.tasks` lives: in Django 6, or in its package before that.
+"""Imports `django.tasks` from Django 6, or from the package `django-tasks` before that.
 
 Tested with the package `django-tasks` on Django 5.2; Django 6 needs a newer Python and is untested.
 """

@@ -1,4 +1,4 @@
-"""A job of a task as `django.tasks` shows it: a TaskResult."""
+"""Converts the job of a task to a TaskResult."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ STATUSES = {
 }
 RETURN_VALUE = "return_value"
 
-# These ends gave the attempt back: nothing was tried, or nothing went wrong.
-_NO_ATTEMPT = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
-# What the queue itself writes down as the error of an attempt stands for these classes.
+# Attempts that are not counted.
+_NOT_COUNTED = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
+# The classes behind the error names that the queue itself stores.
 _QUEUE_ERRORS = {
     STALE.error_class: "jobs.errors.LeaseLost",
     STALE_QUARANTINED.error_class: "jobs.errors.LeaseLost",
@@ -50,8 +50,8 @@ def find_result(result_id: str | UUID) -> TaskResult[Any]:
     """Return the state of the task whose job has this id, within the scope in force.
 
     Raises:
-        TaskResultDoesNotExist: there is none in sight, its payload is not that of a call, or its
-            function is gone from this code.
+        TaskResultDoesNotExist: there is none in scope, its payload is not a call, or its function
+            is gone from this code.
     """
     try:
         job, attempts = read_with_attempts(UUID(str(result_id)))
@@ -70,7 +70,7 @@ def find_result(result_id: str | UUID) -> TaskResult[Any]:
 def result_of(
     task: Task[..., Any], job: JobQueue, attempts: Sequence[Attempt] = ()
 ) -> TaskResult[Any]:
-    """Return what the job's row and history say about the task."""
+    """Return the task's result, from the job's row and history."""
     status = Status(job.status)
     tried = [attempt for attempt in attempts if _counts(attempt)]
     started = _starts(job, tried)
@@ -89,7 +89,7 @@ def result_of(
         worker_ids=list(_workers(job, tried)),
     )
     if status is Status.COMPLETED:
-        # The framework's own way: the field is no argument, and the class is frozen.
+        # As the framework does it: the field is no argument, and the class is frozen.
         object.__setattr__(result, "_return_value", (job.result or {})[RETURN_VALUE])
     return result
 
@@ -98,21 +98,21 @@ def _counts(attempt: Attempt) -> bool:
     """Say whether the attempt reached the task's function, as far as the history knows."""
     if attempt.end == AttemptEnd.RESCUED:
         return attempt.error_class != NOT_STARTED.error_class
-    return attempt.end not in _NO_ATTEMPT
+    return attempt.end not in _NOT_COUNTED
 
 
 def _starts(job: JobQueue, tried: Iterable[Attempt]) -> list[datetime]:
-    """Return when each attempt started, where that is known."""
+    """Return the known start times of attempts."""
     starts = [attempt.started_at for attempt in tried]
     starts.append(job.started_at)
     if job.status in IN_FLIGHT:
-        # The row is told a moment later.
+        # The start is written to the row a moment later.
         starts.append(job.started_at or job.claimed_at)
     return [start for start in starts if start is not None]
 
 
 def _workers(job: JobQueue, tried: Iterable[Attempt]) -> Iterable[str]:
-    """Return the worker of each attempt; the one that did not fail stands in the row alone."""
+    """Return the worker of each attempt; that of a running or completed one is in the row."""
     for attempt in tried:
         yield str(attempt.worker_id)
     if job.status in IN_FLIGHT or job.status == Status.COMPLETED:

@@ -1,4 +1,4 @@
-"""Runs a task's function inside its job, and tells `django.tasks` of its start and its end."""
+"""Runs a task's function inside its job, and sends the signals of its start and end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
 
     Raises:
         ImportError: this code has no such task.
-        TypeError: what it returned is nothing that JSON knows.
+        TypeError: its return value cannot be JSON.
     """
     task = task_of(payload)
     result = find_result(ctx.job_id)
@@ -34,13 +34,13 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
     return {RETURN_VALUE: normalize_json(returned)}
 
 
-def announce_ends() -> None:
-    """From now on send `task_finished` when a task's job has ended for good, and it is stored."""
-    subscribe(Event.ATTEMPT_FINISHED, _announce)
+def send_task_signals() -> None:
+    """From now on send `task_finished` after a task's job was settled."""
+    subscribe(Event.ATTEMPT_FINISHED, _send_finished)
 
 
-def _announce(fields: Mapping[str, Any]) -> None:
-    # Without a status it was written before, and the answer was lost.
+def _send_finished(fields: Mapping[str, Any]) -> None:
+    # The status is unknown when an earlier write was settled and its answer lost.
     if fields["job_type"] != TASK_JOB_TYPE or fields["status"] == Status.PENDING:
         return
     result = find_result(fields["job_id"])

@@ -1,6 +1,6 @@
 """The test kit for code that uses the queue; docs/testing.md shows each part.
 
-It runs jobs here and now, through the same claim, executor and settle as a worker, in any kind of
+It runs jobs synchronously, through the same claim, executor and settle as a worker, in any kind of
 test: inside a TestCase's transaction or on committed rows, on either database.
 """
 

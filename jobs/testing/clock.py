@@ -11,34 +11,34 @@ from jobs.engine.frozen_time import stopped_at
 
 
 class Clock:
-    """The time the queue sees; it stands until it is moved."""
+    """The time that the queue reads; it changes only when it is moved."""
 
-    def __init__(self, moment: datetime, stops: ExitStack) -> None:
-        self._stops = stops
+    def __init__(self, moment: datetime, exits: ExitStack) -> None:
+        self._exits = exits
         self.now = moment
         self.move_to(moment)
 
     def tick(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> None:
-        """Let so much time pass; negative values turn the clock back."""
+        """Move the clock forward; negative values move it back."""
         self.move_to(self.now + timedelta(seconds=seconds, minutes=minutes, hours=hours))
 
     def move_to(self, moment: datetime) -> None:
         """Set the clock to an aware time."""
-        self._stops.enter_context(stopped_at(moment))
+        self._exits.enter_context(stopped_at(moment))
         self.now = moment
 
 
 @contextmanager
 def frozen_time(moment: datetime | str | None = None) -> Iterator[Clock]:
-    """Stop the queue's clock at an aware time (ISO 8601 as text), or where it stands.
+    """Stop the queue's clock at an aware time (text is ISO 8601), by default at the present.
 
-    That is the database's time as the queue reads it: what is due, backoff, leases, locks, limits
-    and the times it writes. Python's clock runs on, and so does the database's for other tables.
+    The queue's clock is the database's, as the queue reads it: for due times, backoff, leases,
+    locks, limits and all times it writes. Python's clock, and other tables, are not affected.
 
     Raises:
         ValueError: the time is not aware, or not ISO 8601.
     """
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
-    with ExitStack() as stops:
-        yield Clock(moment or database_now(), stops)
+    with ExitStack() as exits:
+        yield Clock(moment or database_now(), exits)

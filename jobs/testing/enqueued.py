@@ -1,4 +1,4 @@
-"""What was enqueued, and assertions about it."""
+"""Assertions about enqueued jobs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from jobs.registry import JobPayload
 from tenants.models import Firm
 from tenants.scope import all_firms
 
-LISTED = 20
+MAX_LISTED = 20
 COLUMNS = frozenset(field.attname for field in JobQueue._meta.concrete_fields)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a job must be like; None is anything."""
+    """The conditions a job must meet; None sets no condition."""
 
     job_type: str | None
     payload: Mapping[str, Any] | None
     columns: Mapping[str, Any]
 
     def differences(self, job: JobQueue) -> list[str]:
-        """Return, in words, how the job is not like this; empty when it is."""
+        """Describe the conditions that the job does not meet."""
         found = []
         if self.job_type not in (None, job.job_type):
             found.append(f"job_type is {job.job_type!r}, not {self.job_type!r}")
@@ -51,9 +51,9 @@ def enqueued(
     firm: Firm | int | None = None,
     **columns: Any,
 ) -> list[JobQueue]:
-    """Return the jobs that were enqueued, oldest first, whatever became of them since.
+    """Return the jobs that were enqueued, oldest first, whatever their status is now.
 
-    `payload` names the fields that count, at any depth; `columns` are columns of the job, such as
+    `payload` names the fields to compare, at any depth; `columns` are columns of the job, such as
     `priority=0`, `lock_key="…"`, `status="pending"`.
 
     Raises:
@@ -75,7 +75,7 @@ def assert_enqueued(
     """Check that exactly `count` such jobs were enqueued, and return them; see `enqueued`.
 
     Raises:
-        AssertionError: there are more or fewer; it lists what was enqueued, the nearest first.
+        AssertionError: there are more or fewer; the message lists what was enqueued, the closest match first.
     """
     wanted = _wanted(job_type, payload, firm, columns)
     jobs = _all_jobs()
@@ -144,10 +144,10 @@ def _report(wanted: Wanted, count: int, found: int, jobs: list[JobQueue]) -> Ite
         yield "nothing was enqueued"
         return
     yield f"enqueued were {len(jobs)}, the nearest first:"
-    # A job of the right type is nearer than one that merely has fewer differences.
+    # A job of the right type comes before one that has fewer differences.
     nearest = sorted(
         ((job.job_type != wanted.job_type, wanted.differences(job), job) for job in jobs),
         key=lambda one: (one[0], len(one[1])),
     )
-    for _, differences, job in nearest[:LISTED]:
+    for _, differences, job in nearest[:MAX_LISTED]:
         yield f"  {described(job)}" + "".join(f"\n      {one}" for one in differences)

@@ -1,4 +1,4 @@
-"""Whether a handler may run twice."""
+"""An assertion that a handler is idempotent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Effects:
-    """What a handler can have changed, as far as a test can see it."""
+    """Everything a handler may have changed that a test can see."""
 
     rows: Mapping[str, Mapping[Any, Row]]
     jobs: Mapping[UUID, str]
@@ -34,7 +34,7 @@ class Effects:
     own: Any
 
     def changes_since(self, before: Effects) -> Iterator[str]:
-        """Yield, in words, what is different from `before`."""
+        """Describe each difference from `before`."""
         for label, rows in self.rows.items():
             yield from _row_changes(label, before.rows[label], rows)
         for job_id in self.jobs.keys() - before.jobs.keys():
@@ -59,13 +59,12 @@ def assert_idempotent(
     `job` is a stored job, or a type: then one is enqueued first, with `payload` and `options` as
     `jobs.queue.enqueue` takes them.
 
-    The first run goes through to its end, but its completion is lost, as when a worker is killed at
-    that moment. The job is taken back and runs again; finished steps stay finished. Then every
-    table of the project (or `only` these), the jobs enqueued and the e-mails sent must be what they
-    were after the first run.
+    The first run ends, but its completion is lost, as when a worker is killed at that moment. The
+    job is released and runs again; finished steps are not repeated. Afterwards every table of the
+    project (or `only` these), the enqueued jobs and the sent e-mails must be as after the first run.
 
-    `ignore` names fields that may change, such as "updated_at". `snapshot` returns whatever else
-    must stay the same: the calls a fake client got, say.
+    `ignore` names fields that may change, such as "updated_at". `snapshot` returns anything else
+    that must stay the same, such as the calls of a fake client.
 
     Raises:
         AssertionError: the second run changed something, or one of the runs did not complete.
@@ -74,17 +73,17 @@ def assert_idempotent(
     """
     job_id = stored(job, payload, **options)
 
-    def look() -> Effects:
+    def effects() -> Effects:
         return _effects(job_id, only, ignore, snapshot)
 
     first = claimed_now(job_id)
     _require_completed(first, "first", performed(first))
-    before = look()
-    # Nothing to take back: it completed in its own transaction, so it can never run twice.
+    before = effects()
+    # A job that completed in its own transaction is not released: it can never run twice.
     if release([first], "the completion was lost"):
         second = claimed_now(job_id)
         _require_completed(second, "second", settled(second, performed(second)).outcome)
-    changes = list(look().changes_since(before))
+    changes = list(effects().changes_since(before))
     if changes:
         raise AssertionError(
             "\n  ".join([f"{first.job_type} is not idempotent; its second run:", *changes])
@@ -105,7 +104,7 @@ def _effects(
     snapshot: Callable[[], Any] | None,
 ) -> Effects:
     watched = _tables_of_the_project() if only is None else only
-    with all_firms("the test kit looks for effects"):
+    with all_firms("the test kit compares rows"):
         rows = {model._meta.label: _rows(model, ignore) for model in watched}
         others = JobQueue.objects.exclude(pk=job_id)
         jobs = {job.job_id: described(job) for job in others}
@@ -114,7 +113,7 @@ def _effects(
 
 
 def _tables_of_the_project() -> list[type[models.Model]]:
-    """Return every table but the queue's own, those between many and many too."""
+    """Return every table but the queue's own, with those of many-to-many relations."""
     return [
         model
         for model in apps.get_models(include_auto_created=True)

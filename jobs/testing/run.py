@@ -34,16 +34,16 @@ from jobs.worker.pending_work import Lookout
 from jobs.worker.state import WorkerState
 from tenants.scope import all_firms, current_scope
 
-# A queue that still has work after so many jobs feeds itself.
-MOST_JOBS = 1000
+# After this many jobs the queue does not drain: its jobs keep enqueueing others.
+MAX_JOBS = 1000
 STALE = "stale"
 
-_GOES_ROUND = {
+_ENDS_OF_PENDING = {
     Retry: AttemptEnd.RETRIED,
     Snoozed: AttemptEnd.SNOOZED,
     Released: AttemptEnd.RELEASED,
 }
-# Here the test itself is the worker.
+# The test itself is the worker.
 _NO_WORKER = frozenset({WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE})
 
 
@@ -52,7 +52,7 @@ Job = str | UUID | JobQueue | EnqueueResult
 
 
 class NotRunnable(AssertionError):
-    """The job cannot run now; the message says what stands in its way."""
+    """The job cannot run now; the message says why."""
 
 
 class _NoJitter(Random):
@@ -66,8 +66,8 @@ class _NoJitter(Random):
 class Ran:
     """One attempt that was run.
 
-    `end` is the status the job ended in (completed, failed, dlq, canceled), else retried, snoozed
-    or released; stale when something took the job away while its handler ran.
+    `end` is the status of a job that is over (completed, failed, dlq, canceled), otherwise retried,
+    snoozed or released; stale when the job was taken away while its handler ran.
     """
 
     job_id: UUID
@@ -90,12 +90,12 @@ class DrainReport:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many attempts ended in which way."""
+        """The number of attempts by `end`."""
         return Counter(one.end for one in self.ran)
 
     @property
     def jobs(self) -> list[JobQueue]:
-        """The jobs as they stand now, in the order of their first attempt."""
+        """The jobs as stored now, in the order of their first attempt."""
         return [read_job(job_id) for job_id in dict.fromkeys(one.job_id for one in self.ran)]
 
     def __str__(self) -> str:
@@ -103,35 +103,35 @@ class DrainReport:
 
 
 def drain(*, max_jobs: int | None = None) -> DrainReport:
-    """Run whatever is runnable, follow-ups too, until nothing is or `max_jobs` were run.
+    """Run jobs until none is runnable or `max_jobs` were run; also those they enqueue.
 
-    Jobs of the future and backoffs stay: move the clock (`frozen_time`) and drain again. Backoff
-    has no jitter here. Timeouts are not watched, and every job runs in this process.
+    Jobs that are not due yet stay: move the clock (`frozen_time`) and drain again. Backoff has no
+    jitter. Timeouts are not enforced, and every job runs in this process.
 
     Raises:
-        AssertionError: without `max_jobs`, the queue does not come to rest.
+        AssertionError: without `max_jobs`, the queue never drains.
         RuntimeError: called inside a tenant scope.
     """
     _refuse_scope()
     worker_id, fair_share = uuid7(), FairShare()
     ran: list[Ran] = []
-    do_chores()
+    run_maintenance()
     while max_jobs is None or len(ran) < max_jobs:
         claimed = _next(worker_id, fair_share)
         if claimed is None:
             break
         ran.append(settled(claimed, performed(claimed)))
-        if max_jobs is None and len(ran) > MOST_JOBS:
+        if max_jobs is None and len(ran) > MAX_JOBS:
             last = ", ".join(sorted({one.job_type for one in ran[-10:]}))
-            raise AssertionError(f"the queue feeds itself: {MOST_JOBS} jobs, the last of {last}")
+            raise AssertionError(f"the queue feeds itself: {MAX_JOBS} jobs, the last of {last}")
     return DrainReport(tuple(ran))
 
 
 def _next(worker_id: UUID, fair_share: FairShare) -> Claim | None:
-    """Claim whatever comes next; the chores may find more."""
+    """Claim the next job; run maintenance first when none is claimable."""
     claims = claim(worker_id, 1, fair_share)
     if not claims:
-        do_chores()
+        run_maintenance()
         claims = claim(worker_id, 1, fair_share)
     return claims[0] if claims else None
 
@@ -141,11 +141,11 @@ def run_job(
     payload: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> JobQueue:
-    """Run one attempt of a job and return the job as it stands then.
+    """Run one attempt of a job and return the job as stored afterwards.
 
     `job` is a stored job, or a type: then one is enqueued first, with `payload` and `options` as
-    `jobs.queue.enqueue` takes them. What the handler raises is an outcome, as in a worker: look at
-    `status` and `last_error`.
+    `jobs.queue.enqueue` takes them. What the handler raises becomes its outcome, as in a worker:
+    check `status` and `last_error`.
 
     Raises:
         NotRunnable: it is not due, waits for something, or is over.
@@ -169,12 +169,12 @@ def stored(job: Job, payload: Mapping[str, Any] | None, **options: Any) -> UUID:
 
 
 def claimed_now(job_id: UUID) -> Claim:
-    """Claim this job, admitted first where it waits.
+    """Claim this job, after admitting it if it waits.
 
     Raises:
         NotRunnable: it is not due, waits for something, or is over.
     """
-    do_chores()
+    run_maintenance()
     job = read_job(job_id)
     claimed = claim_one(uuid7(), job_id, firm_id=job.firm_id, priority=job.priority)
     if claimed is None:
@@ -182,14 +182,14 @@ def claimed_now(job_id: UUID) -> Claim:
     return claimed
 
 
-def do_chores() -> None:
-    """Admit, expire and rescue, as any worker does for all."""
+def run_maintenance() -> None:
+    """Admit, expire and rescue, as every worker does."""
     Maintenance(WorkerState(), Lookout()).run_once()
 
 
 def performed(claimed: Claim) -> Outcome:
-    """Run the handler and say how the attempt ended; nothing of that is written."""
-    with _outside_the_tests_transaction(), calls_stay_on_this_thread():
+    """Run the handler and return its outcome, which is not stored."""
+    with _as_without_transaction(), calls_stay_on_this_thread():
         return execute(claimed, rng=_NoJitter(), signals=Signals(), run_async=_run_async)
 
 
@@ -199,7 +199,7 @@ async def _run_async(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def settled(claimed: Claim, outcome: Outcome) -> Ran:
-    """Write how the attempt ended, tell of it, and hand on what the job held."""
+    """Store the outcome, emit its event, and admit the released capacity."""
     settlement = Settlement(claimed, outcome, None if isinstance(outcome, Released) else 0.0)
     report = settle([settlement])
     emit_settled([settlement], report)
@@ -208,16 +208,16 @@ def settled(claimed: Claim, outcome: Outcome) -> Ran:
     if status is None:
         end = STALE if report.stale else read_job(claimed.job_id).status
     else:
-        end = _GOES_ROUND[type(outcome)] if status is Status.PENDING else status
+        end = _ENDS_OF_PENDING[type(outcome)] if status is Status.PENDING else status
     return Ran(claimed.job_id, claimed.job_type, outcome, str(end))
 
 
 @contextmanager
-def _outside_the_tests_transaction() -> Iterator[None]:
-    """Let a handler inside a test's transaction find things as it would outside of one.
+def _as_without_transaction() -> Iterator[None]:
+    """Run a handler inside a test's transaction as it would run outside of one.
 
-    What it wants done on commit is done when it has ended. A statement that failed spoils only
-    what the handler did, not the rest of the test.
+    Its on-commit callbacks run when it has ended. A statement that fails undoes what the handler
+    did, and the test can go on.
     """
     if not connection.in_atomic_block:
         yield

@@ -11,7 +11,7 @@ from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
-from jobs.testing.run import do_chores
+from jobs.testing.run import run_maintenance
 from tenants.models import Firm
 from tests.jobs.tasks_backend import tasks
 from tests.queue_kit import later
@@ -41,7 +41,7 @@ def rescue_all(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def rescue() -> None:
         with later(lease_seconds() + 1):
-            do_chores()
+            run_maintenance()
 
     return rescue
 

@@ -145,7 +145,7 @@ class TestDrain:
         assert drain(max_jobs=0).ran == ()
 
     def test_a_queue_that_feeds_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobs.testing.run.MOST_JOBS", 5)
+        monkeypatch.setattr("jobs.testing.run.MAX_JOBS", 5)
         enqueue("kit.round")
         with pytest.raises(AssertionError, match=r"feeds itself: 5 jobs, the last of kit\.round"):
             drain()

@@ -34,7 +34,7 @@ from jobs.operations import breakers
 from jobs.queue import cancel, enqueue
 from jobs.registry import JobPayload, job
 from jobs.states import DeadReason, Status
-from jobs.testing.run import do_chores
+from jobs.testing.run import run_maintenance
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.queue_kit import change, later, new_worker, perform, take, take_started
@@ -130,7 +130,7 @@ def test_an_attempt_that_ended_with_its_worker(
     claim = take_started(worker_id) if started else take(worker_id=worker_id)[0]
     jobs_before = sample("mailroom_rescued_jobs_total")
     with later(lease_seconds() + 1):
-        do_chores()
+        run_maintenance()
     (line,) = lines
     assert line.keys() == FIELDS
     assert (line["outcome"], line["status"]) == ("rescued", Status.PENDING)
@@ -157,7 +157,7 @@ def test_how_long_a_rescued_attempt_ran_is_told_where_it_is_known(
     with later(0) as now:
         change(job_id, status="processing", started_at=now)
     with later(lease_seconds() + 5):
-        do_chores()
+        run_maintenance()
     assert lines[0]["run_s"] == pytest.approx(lease_seconds() + 5, abs=1.0)
     assert claim.attempts == 1
 
