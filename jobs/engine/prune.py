@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from jobs.conf import retention_days
 from jobs.engine import dialects
+from jobs.engine.database_time import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.models.ids import id_at
 from tenants.models import Firm
 
 CHUNK = 500
@@ -50,7 +52,7 @@ def prune(firm: Firm) -> Pruned:
 def _prune_chunk(firm_id: int, after: UUID, days: int) -> tuple[UUID | None, int]:
     """Delete in the next chunk of jobs, oldest first; return its last id, None at the end."""
     dialect = dialects.current()
-    cutoff = _cutoff(days)
+    cutoff = database_now() - timedelta(days=days)
     rows = fetch(
         """
         SELECT job_id, status, completed_at FROM jobs_jobqueue
@@ -59,7 +61,7 @@ def _prune_chunk(firm_id: int, after: UUID, days: int) -> tuple[UUID | None, int
         [
             firm_id,
             dialect.value(Column.UUID, after),
-            dialect.value(Column.UUID, _first_id_at(cutoff)),
+            dialect.value(Column.UUID, id_at(cutoff)),
             CHUNK,
         ],
     )
@@ -71,19 +73,6 @@ def _prune_chunk(firm_id: int, after: UUID, days: int) -> tuple[UUID | None, int
     deleted = _delete(firm_id, old)
     last = dialect.read_uuid(rows[-1][0]) if len(rows) == CHUNK else None
     return last, deleted
-
-
-def _cutoff(days: int) -> datetime:
-    dialect = dialects.current()
-    now = dialect.read_time(fetch(f"SELECT {dialect.now_sql()}", [])[0][0])
-    if now is None:
-        raise RuntimeError("the database returned no time")
-    return now - timedelta(days=days)
-
-
-def _first_id_at(moment: datetime) -> UUID:
-    """Return the lowest UUIDv7 of that millisecond: ids are ordered by creation."""
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:

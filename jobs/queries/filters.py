@@ -12,6 +12,7 @@ from django.db.models.functions import Cast
 
 from jobs.engine.database_time import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
+from jobs.models.ids import id_at
 from jobs.models.lock import JOB_HOLDER
 from jobs.states import (
     LIVE,
@@ -177,12 +178,6 @@ def search_dead_letters(rows: QuerySet[DeadLetterQueue], term: str) -> QuerySet[
         wanted |= Q(id__gte=first, id__lte=last)
         wanted |= Q(original_job_id__gte=first, original_job_id__lte=last)
     return rows.filter(wanted)
-
-
-def id_at(moment: datetime) -> UUID:
-    """Return the lowest UUIDv7 of that millisecond."""
-    milliseconds = max(0, int(moment.timestamp() * 1000))
-    return UUID(int=milliseconds << 80)
 
 
 def id_range(text: str) -> tuple[UUID, UUID] | None:

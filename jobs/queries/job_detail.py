@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
-from jobs.queries.filters import CLOCK_MARGIN, id_at
+from jobs.models.ids import id_at
+from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.lists import job_rows
 from jobs.queries.why_waiting import WaitReason, why_waiting
 from jobs.states import Status

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
+from jobs.models.ids import id_at
 from jobs.queries.durations import in_words, since_in_words
-from jobs.queries.filters import JobFilter, id_at, id_range
+from jobs.queries.filters import JobFilter, id_range
 from jobs.queries.lists import CursorInvalid, list_jobs
 from tenants.scope import all_firms
 
