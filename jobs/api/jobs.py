@@ -41,13 +41,9 @@ class JobView(QueueView):
         """Return the job's shape, as much of it as the caller may read."""
         job = self.get_job(job_id)
         may_read = self.access.may(Role.OPERATOR, job.firm_id)
-<<<<<<< HEAD
         return JobDetailSerializer(
             details_of(job), context={"redact": redact_secrets if may_read else redact_values}
         ).data
-=======
-        return job_detail(details_of(job), redact_secrets if may_read else redact_values)
->>>>>>> 5ab7e2f (One file of redaction; metrics use the library's histogram; one check of JSON depth; unknown types are read in history)
 
 
 class JobList(QueueView):

@@ -38,13 +38,9 @@ class ScheduleView(QueueView):
         """Return the schedule's shape, as much of it as the caller may read."""
         row = self.get_schedule(pk)
         may_read = self.access.may(Role.OPERATOR, row.firm_id)
-<<<<<<< HEAD
         return ScheduleDetailSerializer(
             row, context={"redact": redact_secrets if may_read else redact_values}
         ).data
-=======
-        return schedule_detail(row, redact_secrets if may_read else redact_values)
->>>>>>> 5ab7e2f (One file of redaction; metrics use the library's histogram; one check of JSON depth; unknown types are read in history)
 
 
 class ScheduleList(QueueView):
