@@ -30,8 +30,8 @@ from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, why_waiting
 from jobs.states import AttemptEnd, Status
 from jobs.worker.maintenance import Maintenance
-from jobs.worker.pending_work import Lookout
-from jobs.worker.state import WorkerState
+from jobs.worker.pending_work import PendingWorkReader
+from jobs.worker.state import SharedState
 from tenants.scope import all_firms, current_scope
 
 # After this many jobs the queue does not drain: its jobs keep enqueueing others.
@@ -184,7 +184,7 @@ def claimed_now(job_id: UUID) -> Claim:
 
 def run_maintenance() -> None:
     """Admit, expire and rescue, as every worker does."""
-    Maintenance(WorkerState(), Lookout()).run_once()
+    Maintenance(SharedState(), PendingWorkReader()).run_once()
 
 
 def performed(claimed: Claim) -> Outcome:

@@ -1,9 +1,9 @@
-"""Writes outcomes in batches, from a thread of its own.
+"""Writes outcomes in batches, and publishes them, each on a thread of its own.
 
-It writes at once when idle; while a write is under way the next batch gathers by itself. Where many
-came at once, it waits a moment for more: a write of hundreds costs little more than one of a few.
-It does not where somebody may wait for what one of them held. A full buffer blocks the handlers' threads: the database sets the pace. Of several outcomes of one
-claim the first counts.
+An outcome is written at once when the completer is idle; during a write the next batch collects by
+itself. When many came at once it waits a moment for more, as a large batch costs little more than a
+small one, but not when somebody may wait for what one of the jobs held. A full buffer blocks the
+handlers' threads: the database sets the pace.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 
 from django.db import DatabaseError, connection
 
@@ -20,43 +21,43 @@ from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import settle
 from jobs.engine.wakeup import wake
-from jobs.execution.events import Event, emit
+from jobs.execution.events import Event, emit, emit_settled
 from jobs.execution.telemetry import SETTLE_SECONDS
 from jobs.worker.database import AWAY, Outage, refresh_connection
-from jobs.worker.event_publisher import Teller
-from jobs.worker.state import WorkerState
+from jobs.worker.state import SharedState
 
 CAPACITY = 1000
-# Many, and how long to wait for how many more.
+# From `MANY` outcomes on, wait this long for `ENOUGH` of them.
 MANY = 20
 ENOUGH = 500
-GATHER_SECONDS = 0.1
+COLLECT_SECONDS = 0.1
+# With this many batches unpublished, the completer waits for the publisher.
+MOST_UNPUBLISHED = 4
 
 
 class Completer:
-    """Takes settlements from the handlers' threads and makes them durable."""
+    """Stores outcomes; of several outcomes of one claim the first counts."""
 
-    def __init__(self, state: WorkerState, settled: Callable[[Sequence[Claim]], None]) -> None:
+    def __init__(self, state: SharedState, settled: Callable[[Sequence[Claim]], None]) -> None:
         self._state = state
         self._settled = settled
-        self._teller = Teller(state)
-        # By lease token, of which every claim has its own.
+        self._publisher = EventPublisher(state)
+        # By lease token, which is unique to a claim.
         self._buffer: dict[int, Settlement] = {}
-        self._in_flight = 0
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        # How many outcomes the thread waits for; 0 while it is writing.
+        self._writing = 0
+        self._changed = threading.Condition(threading.RLock())
+        # How many outcomes the thread waits for; 0 while it writes.
         self._awaited = 0
         self._urgent = False
 
     def start(self) -> None:
         """Start the threads."""
         self._state.start_thread("completer", self._loop)
-        self._teller.start()
+        self._publisher.start()
 
     def submit(self, settlements: Sequence[Settlement]) -> None:
-        """Hand over outcomes; blocks while the buffer is full."""
-        with self._lock:
+        """Add outcomes; blocks while the buffer is full."""
+        with self._changed:
             while len(self._buffer) >= CAPACITY:
                 self._changed.wait()
             for one in settlements:
@@ -67,43 +68,38 @@ class Completer:
 
     @property
     def idle(self) -> bool:
-        """Whether everything handed over is written."""
-        with self._lock:
-            return not self._buffer and not self._in_flight
+        """Whether every outcome is stored."""
+        with self._changed:
+            return not self._buffer and not self._writing
 
     def drain(self, timeout: float) -> bool:
-        """Wait until everything is written and told; False: `timeout` seconds were not enough."""
+        """Wait until all is stored and published; False if `timeout` seconds were not enough."""
         deadline = time.monotonic() + timeout
-        with self._lock:
-            if not self._changed.wait_for(
-                lambda: not self._buffer and not self._in_flight, timeout
-            ):
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.idle, timeout):
                 return False
-        return self._teller.drain(max(deadline - time.monotonic(), 0.0))
+        return self._publisher.drain(max(deadline - time.monotonic(), 0.0))
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
-        while True:
-            batch = self._gather()
-            if not batch:
-                break
+        while batch := self._next_batch():
             self._write(batch, outage)
-            with self._lock:
-                self._in_flight = 0
+            with self._changed:
+                self._writing = 0
                 self._changed.notify_all()
-        self._teller.end()
+        self._publisher.end()
         connection.close()
 
-    def _gather(self) -> list[Settlement]:
+    def _next_batch(self) -> list[Settlement]:
         """Wait for outcomes and take them; none at the worker's end."""
-        with self._lock:
+        with self._changed:
             while not self._buffer and not self._state.halt.is_set():
                 self._await(1, 1.0)
             if len(self._buffer) >= MANY:
-                self._await(ENOUGH, GATHER_SECONDS)
+                self._await(ENOUGH, COLLECT_SECONDS)
             batch, self._buffer = list(self._buffer.values()), {}
             self._urgent = False
-            self._in_flight = len(batch)
+            self._writing = len(batch)
             self._changed.notify_all()
             return batch
 
@@ -116,7 +112,7 @@ class Completer:
         return self._urgent or len(self._buffer) >= number
 
     def _write(self, batch: list[Settlement], outage: Outage) -> None:
-        """Write until it is written: an outcome is never dropped for an outage."""
+        """Write until it succeeds: an outage never loses an outcome."""
         report: SettleReport | None = None
         while report is None:
             try:
@@ -129,14 +125,53 @@ class Completer:
                     return
                 outage.failed(error)
         self._settled([one.claim for one in batch])
-        self._hand_on(report.released_capacity)
-        self._teller.tell(batch, report)
+        self._admit(report.released_capacity)
+        self._publisher.publish(batch, report)
 
-    def _hand_on(self, released_capacity: ReleasedCapacity) -> None:
-        """Let those run that waited for what these jobs held, before anything is told."""
+    def _admit(self, released_capacity: ReleasedCapacity) -> None:
         try:
             if admit(released_capacity):
                 wake(())
         except DatabaseError as error:
-            # The sweep admits what this could not; polling finds it.
+            # The maintenance sweep admits them later, and polling finds them.
             emit(Event.MAINTENANCE_FAILED, task="admit", error_class=type(error).__name__)
+
+
+class EventPublisher:
+    """Logs, counts and publishes settled batches in order, while the next batch is written."""
+
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        self._batches: SimpleQueue[tuple[Sequence[Settlement], SettleReport] | None] = SimpleQueue()
+        self._unpublished = 0
+        self._changed = threading.Condition(threading.Lock())
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._state.start_thread("publisher", self._loop)
+
+    def publish(self, batch: Sequence[Settlement], report: SettleReport) -> None:
+        """Queue the batch; waits while many are queued."""
+        with self._changed:
+            while self._unpublished >= MOST_UNPUBLISHED and not self._state.broken.is_set():
+                self._changed.wait(1.0)
+            self._unpublished += 1
+        self._batches.put((batch, report))
+
+    def end(self) -> None:
+        """End the thread when all is published."""
+        self._batches.put(None)
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until all is published; False if `timeout` seconds were not enough."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._unpublished, timeout)
+
+    def _loop(self) -> None:
+        while (batch := self._batches.get()) is not None:
+            refresh_connection()
+            emit_settled(*batch)
+            with self._changed:
+                self._unpublished -= 1
+                self._changed.notify_all()
+        connection.close()

@@ -1,4 +1,4 @@
-"""How a worker's threads live with a database that comes and goes."""
+"""How a worker's threads survive a database outage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.execution.events import Event, emit
 AWAY = (OperationalError, InterfaceError)
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 3.0
-# Whoever is back after an outage has to report before the others may take its lease to be over.
+# After an outage a worker must send a heartbeat before others may consider its lease expired.
 LONGEST_PAUSE_PER_LEASE = 0.25
 
 
@@ -25,13 +25,8 @@ class Outage:
         self._stop = stop
         self._failures = 0
 
-    @property
-    def ongoing(self) -> bool:
-        """Whether the last attempt failed."""
-        return self._failures > 0
-
     def failed(self, error: Exception) -> None:
-        """Drop the broken connection and pause; say so once."""
+        """Drop the broken connection and pause; the first failure is logged."""
         if self._failures == 0:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
         connection.close()
@@ -53,8 +48,8 @@ class Outage:
 def refresh_connection(*, ask: bool = False) -> None:
     """Replace a connection that broke or is too old; call between units of work.
 
-    With `ask` the next statement on it is preceded by a question whether it still stands. That is
-    for handlers, which would pay with an attempt; the worker's own threads just try again.
+    With `ask` Django checks the connection before the next statement. That is for handlers, to
+    which a broken connection costs an attempt; the worker's own threads just try again.
     """
     close_old_connections()
     connection.health_check_done = not ask  # type: ignore[attr-defined]  # the stubs lack it

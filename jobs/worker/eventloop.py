@@ -1,8 +1,8 @@
-"""The event loop of a worker, on a thread of its own, and the `async def` handlers on it.
+"""The worker's event loop, on a thread of its own, and the `async def` handlers on it.
 
-Each handler keeps the pool thread that took its job, which sleeps meanwhile: so one number bounds
-all handlers, and chunks, timeouts and outcomes are the same for both kinds. A sleeping thread costs
-a few kilobytes; the database connection, which would cost more, it gives up before it sleeps.
+Each handler also occupies the pool thread that took its job, which waits meanwhile: one number
+bounds all handlers, and batches, timeouts and outcomes work alike for both kinds. A waiting thread
+costs a few kilobytes; it closes its database connection, which would cost more.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
-from jobs.worker.attempts import Attempt, Stop
+from jobs.worker.runners import Runner, StopReason
 
 Task = asyncio.Task[Any]
-# Looks of the pulse, ten seconds at least. They are counted, not timed: a process that was frozen
-# finds its loop behind through no handler's fault.
-BLOCKED_LOOKS = 200
+# The heartbeat thread checks every 50 ms, so ten seconds at least. Checks are counted, not timed:
+# a process that was frozen finds its loop behind through no handler's fault.
+BLOCKED_CHECKS = 200
 
 
 class EventLoop:
@@ -39,11 +39,11 @@ class EventLoop:
         self._start_thread = start_thread
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
-        self._asked = False
-        self._looks = 0
+        self._pinged = False
+        self._unanswered = 0
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call on the loop's thread, soon, in a copy of this thread's context."""
+        """Call `function` soon on the loop's thread, in a copy of this thread's context."""
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -54,26 +54,26 @@ class EventLoop:
     def stop(self) -> None:
         """End the thread, if it ever started."""
         if self._loop is not None:
-            # Whoever comes second finds it closed.
+            # A loop that is closed already raises RuntimeError.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
     def blocking_task(self) -> Task | None:
-        """Return the task that has long kept the loop from turning; call it every so often."""
+        """Return the task that blocks the loop, if one has for long; call it regularly."""
         if self._loop is None:
             return None
-        if not self._asked:
-            self._asked = True
-            self._looks = 0
-            # A loop that the end of the worker has closed keeps nobody waiting.
+        if not self._pinged:
+            self._pinged = True
+            self._unanswered = 0
+            # A loop that is closed already raises RuntimeError.
             with contextlib.suppress(RuntimeError):
                 self.call(self._answer)
             return None
-        self._looks += 1
-        return asyncio.current_task(self._loop) if self._looks >= BLOCKED_LOOKS else None
+        self._unanswered += 1
+        return asyncio.current_task(self._loop) if self._unanswered >= BLOCKED_CHECKS else None
 
     def _answer(self) -> None:
-        self._asked = False
+        self._pinged = False
 
     def _serve(self) -> None:
         if self._loop is not None:
@@ -81,8 +81,8 @@ class EventLoop:
             self._loop.close()
 
 
-class OnLoop(Attempt):
-    """An `async def` handler, a task on the loop; stopping it cancels the task."""
+class EventLoopRunner(Runner):
+    """Runs an `async def` handler as a task on the loop; stopping it cancels the task."""
 
     def __init__(self, claim: Claim, signals: Signals, rng: Random, loop: EventLoop) -> None:
         self._claim = claim
@@ -90,7 +90,7 @@ class OnLoop(Attempt):
         self._rng = rng
         self._loop = loop
         self._task: Task | None = None
-        self._stopped: Stop | None = None
+        self._stopped: StopReason | None = None
         self._ended: Future[Any] = Future()
         self._tasks: WeakSet[Task] = WeakSet()
 
@@ -100,11 +100,11 @@ class OnLoop(Attempt):
             self._claim, rng=self._rng, signals=self._signals, run_async=self._run_on_loop
         )
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, reason: StopReason) -> None:
         """Cancel the handler's task."""
-        if why is Stop.CANCEL:
+        if reason is StopReason.CANCEL:
             self._signals.cancel_requested.set()
-        self._loop.call(self._cancel, why)
+        self._loop.call(self._cancel, reason)
 
     def adopt(self, task: Task) -> None:
         """Note that the handler created this task, which is to end with it."""
@@ -120,19 +120,19 @@ class OnLoop(Attempt):
         return self._ended.result()
 
     def _start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        _attempt.set(self)
+        _current_runner.set(self)
         self._task = asyncio.get_running_loop().create_task(_guarded(coroutine))
         self._task.add_done_callback(lambda task: self._finish(task, coroutine))
         if self._stopped is not None:
             self._task.cancel()
 
-    def _cancel(self, why: Stop) -> None:
-        self._stopped = self._stopped or why
+    def _cancel(self, reason: StopReason) -> None:
+        self._stopped = self._stopped or reason
         if self._task is not None:
             self._task.cancel()
 
     def _finish(self, task: Task, coroutine: Coroutine[Any, Any, Any]) -> None:
-        # A task canceled before its first step has not touched the handler.
+        # A task canceled before its first step never awaited the handler.
         coroutine.close()
         for left_over in self._tasks - {task}:
             left_over.cancel()
@@ -143,34 +143,34 @@ class OnLoop(Attempt):
         if error is None:
             self._ended.set_result(result)
         else:
-            self._ended.set_exception(self._meaning(error))
+            self._ended.set_exception(self._translated(error))
 
-    def _meaning(self, error: BaseException) -> BaseException:
-        """Translate a cancellation that was asked for; any other is an error like others."""
+    def _translated(self, error: BaseException) -> BaseException:
+        """Translate a cancellation by `stop`; any other error stays as it is."""
         if not isinstance(error, asyncio.CancelledError):
             return error
         match self._stopped:
-            case Stop.CANCEL:
+            case StopReason.CANCEL:
                 return Cancel("canceled by request")
-            case Stop.TIMEOUT:
+            case StopReason.TIMEOUT:
                 return JobTimeout().with_traceback(error.__traceback__)
-            case Stop.LEASE_LOST:
+            case StopReason.LEASE_LOST:
                 return LeaseLost(f"the worker of job {self._claim.job_id} lost its lease")
         return error
 
 
-# Whose task this is; tasks that a handler creates inherit it.
-_attempt: ContextVar[OnLoop | None] = ContextVar("attempt", default=None)
+# Tasks that a handler creates inherit it.
+_current_runner: ContextVar[EventLoopRunner | None] = ContextVar("current_runner", default=None)
 
 
 def _create_task(
     loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None
 ) -> Task:
-    """Create a task and note whose it is."""
+    """Create a task that belongs to the current runner."""
     task = asyncio.Task(coroutine, loop=loop, context=context)
-    owner = _attempt.get()
-    if owner is not None:
-        owner.adopt(task)
+    runner = _current_runner.get()
+    if runner is not None:
+        runner.adopt(task)
     return task
 
 

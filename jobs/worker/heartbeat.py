@@ -1,10 +1,11 @@
-"""The worker's pulse: heartbeats, and `processing` on jobs that have run for a while."""
+"""The worker's heartbeats, and what it regularly does about its running handlers."""
 
 from __future__ import annotations
 
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -21,29 +22,32 @@ from jobs.engine.lease import (
 from jobs.execution.events import Event, emit
 from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.pool import Pool
-from jobs.worker.state import Lease, WorkerState
+from jobs.worker.running import StartedClaims
+from jobs.worker.state import Lease, SharedState
 
 TICK_SECONDS = 0.05
-MARK_AGAIN_SECONDS = 1.0
-BEATS_PER_LEASE = 4
-CANCEL_LOOK_SECONDS = 1.0
+RETRY_PROCESSING_SECONDS = 1.0
+HEARTBEATS_PER_LEASE = 4
+CANCEL_CHECK_SECONDS = 1.0
 
 
-class Pulse:
+class Heartbeat:
     """Keeps the lease alive, from a thread that no handler can block."""
 
     def __init__(
         self,
-        state: WorkerState,
+        state: SharedState,
         pool: Pool,
-        describe: WorkerDescription,
+        started: StartedClaims,
+        info: WorkerInfo,
         stop: Callable[[], None],
     ) -> None:
         self._state = state
         self._pool = pool
-        self._describe = describe
+        self._started = started
+        self._info = info
         self._stop = stop
-        self._next_cancel_look = 0.0
+        self._next_cancel_check = 0.0
 
     def start(self) -> None:
         """Register the worker and start the thread.
@@ -52,26 +56,27 @@ class Pulse:
             DatabaseError: the worker could not be registered.
         """
         self._register(self._state.lease)
-        self._state.start_thread("pulse", self._loop)
+        self._state.start_thread("heartbeat", self._loop)
 
     def _register(self, lease: Lease) -> None:
-        begun = time.monotonic()
-        if register(self._describe(lease)):
-            lease.extended(begun)
-        # Else it was given up while it asked again: the next beat starts over.
+        requested_at = time.monotonic()
+        if register(replace(self._info, worker_id=lease.worker_id)):
+            lease.extended(requested_at)
+        # Else it was marked dead meanwhile: the next heartbeat replaces the lease.
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
-        next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE
+        pause = lease_seconds() / HEARTBEATS_PER_LEASE
+        next_at = time.monotonic() + pause
         while not self._state.halt.wait(TICK_SECONDS):
-            self._pool.put_back_stalled()
+            self._pool.rebuffer_stalled()
             try:
-                if time.monotonic() >= next_beat:
-                    next_beat = time.monotonic() + lease_seconds() / BEATS_PER_LEASE
+                if time.monotonic() >= next_at:
+                    next_at = time.monotonic() + pause
                     self._beat()
                 self._mark_processing()
                 self._pass_on_cancel_requests()
-                self._end_overdue()
+                self._interrupt_overdue()
                 outage.over()
             except AWAY as error:
                 outage.failed(error)
@@ -80,41 +85,42 @@ class Pulse:
     def _beat(self) -> None:
         refresh_connection()
         lease = self._state.lease
-        begun = time.monotonic()
+        requested_at = time.monotonic()
         if heartbeat(lease.worker_id, _resident_bytes()):
-            lease.extended(begun)
+            lease.extended(requested_at)
         else:
-            self._start_over(lease)
+            self._replace_lease(lease)
 
-    def _start_over(self, lost: Lease) -> None:
-        """The worker was marked dead while it was away: drop its work, go on under a new id."""
+    def _replace_lease(self, lost: Lease) -> None:
+        """Drop the work of a worker that was marked dead, and go on under a new id."""
         emit(Event.WORKER_MARKED_DEAD, worker_id=str(lost.worker_id))
-        fresh = self._state.lose_lease(lost.worker_id)
+        fresh = self._state.replace_lease(lost)
         if fresh is None:
             return
-        self._pool.take_back()
-        self._pool.running.disown()
+        self._pool.take_unstarted()
+        self._pool.running.stop_all()
         self._register(fresh)
 
     def _mark_processing(self) -> None:
         now = time.monotonic()
-        due = [one for one in self._pool.running() if one.mark_at <= now]
+        due = [one for one in self._pool.running.all() if one.processing_at <= now]
         marked = mark_processing([one.claim for one in due])
-        self._pool.write_down([one.claim for one in due if one.claim.started])
+        # Those that were claimed as started are in the worker's row only now.
+        self._started.record([one.claim for one in due if one.claim.started])
         for one in due:
-            # A row that somebody held will be free again.
-            one.mark_at = inf if one.claim.job_id in marked else now + MARK_AGAIN_SECONDS
+            # A row that is locked is skipped; try again.
+            found = one.claim.job_id in marked
+            one.processing_at = inf if found else now + RETRY_PROCESSING_SECONDS
 
     def _pass_on_cancel_requests(self) -> None:
-        """Ask the database now and then whether a running job should stop."""
-        running = self._pool.running()
-        if not running or time.monotonic() < self._next_cancel_look:
+        running = self._pool.running.all()
+        if not running or time.monotonic() < self._next_cancel_check:
             return
-        self._next_cancel_look = time.monotonic() + CANCEL_LOOK_SECONDS
+        self._next_cancel_check = time.monotonic() + CANCEL_CHECK_SECONDS
         self._pool.running.cancel(cancel_requested([one.claim.job_id for one in running]))
 
-    def _end_overdue(self) -> None:
-        """Interrupt handlers past their timeout; one that ignores it ends this process."""
+    def _interrupt_overdue(self) -> None:
+        """Interrupt handlers past their timeout; one that cannot be ended ends the worker."""
         stuck = self._pool.running.interrupt_overdue()
         if stuck and not self._state.stuck.is_set():
             for one in stuck:
@@ -128,19 +134,8 @@ class Pulse:
             self._stop()
 
 
-class WorkerDescription:
-    """Says who the worker is, under whichever lease."""
-
-    def __init__(self, info: WorkerInfo) -> None:
-        self._info = info
-
-    def __call__(self, lease: Lease) -> WorkerInfo:
-        """Return the description with the id of this lease."""
-        return WorkerInfo(**{**vars(self._info), "worker_id": lease.worker_id})
-
-
 def _resident_bytes() -> int:
-    """Return the memory the process holds now; where the system does not tell, its peak."""
+    """Return the process's memory; its peak where the system does not tell the current size."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

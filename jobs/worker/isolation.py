@@ -1,12 +1,16 @@
-"""Isolated processes as their worker sees them: each runs one suspect at a time, alone.
+"""Isolated processes as their worker sees them: each runs one quarantined job at a time.
 
-A process starts when the first suspect comes, is used again for the next, and ends when it was
-idle for a while or when its worker goes. It holds no lease: what it runs is the worker's.
+A process starts when it is first needed, is used again for the next job, and ends when it was idle
+for a while or when its worker ends. It holds no lease: its jobs are claimed by the worker.
+
+The two exchange JSON, not pickle: whoever can write to the socket could run code with that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -15,14 +19,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from multiprocessing import Pipe
 from random import Random
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
 
 from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome, Released
 from jobs.execution.executor import died, timed_out
-from jobs.worker.attempts import Attempt, Stop
-from jobs.worker.isolation_wire import Channel, pack_claim, read_outcome
+from jobs.worker.runners import Runner, StopReason
 
 # It imports what its worker imports, wherever and however that one was started.
 START = (
@@ -31,9 +39,45 @@ START = (
 )
 START_SECONDS = 60.0
 IDLE_SECONDS = 30.0
-# A grandchild may hold the connection open when the process itself is gone.
-LOOK_SECONDS = 0.25
+# A grandchild may keep the connection open when the process itself is gone.
+CHECK_SECONDS = 0.25
 EXIT_OUT_OF_MEMORY = 77
+
+_CLAIM = TypeAdapter(Claim)
+_OUTCOMES = {kind.__name__: TypeAdapter(kind) for kind in get_args(Outcome)}
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Return the message as it is sent."""
+    return json.dumps(message, default=str).encode()
+
+
+def encode_claim(claim: Claim) -> bytes:
+    """Return the request to run the claimed job."""
+    return encode({"run": claim._asdict()})
+
+
+def decode_claim(fields: dict[str, Any]) -> Claim:
+    """Return the claim of a request's `run`."""
+    return _CLAIM.validate_python(fields)
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    """Return the answer with this outcome."""
+    return encode({"outcome": type(outcome).__name__, "fields": asdict(outcome)})
+
+
+def decode_outcome(answer: bytes) -> Outcome:
+    """Return the outcome of an answer.
+
+    Raises:
+        ValueError: the answer is damaged.
+    """
+    match json.loads(answer):
+        case {"outcome": str(kind), "fields": fields} if kind in _OUTCOMES:
+            outcome: Outcome = _OUTCOMES[kind].validate_python(fields)
+            return outcome
+    raise ValueError("no outcome")
 
 
 class ProcessDied(Exception):
@@ -48,26 +92,26 @@ class IsolatedProcess:
     """
 
     def __init__(self) -> None:
-        mine, its = socket.socketpair()
-        self._channel = Channel(mine)
+        self._connection, theirs = Pipe()
+        self._sending = threading.Lock()
         self.idle_since = 0.0
         self._killed = False
-        with its:
+        with theirs:
             try:
-                # A handler that signals its group reaches nobody else.
+                # A handler that signals its process group reaches nobody else.
                 self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                    [sys.executable, "-c", START, str(its.fileno()), *sys.path],
-                    pass_fds=[its.fileno()],
+                    [sys.executable, "-c", START, str(theirs.fileno()), *sys.path],
+                    pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     process_group=0,
                 )
             except OSError as error:
-                self._channel.close()
+                self._connection.close()
                 raise ProcessDied(f"no process to be had: {error.strerror}") from error
 
     @property
     def alive(self) -> bool:
-        """Whether the process has neither ended nor been killed, of which it ends a moment later."""
+        """Whether the process runs and was not killed; a killed one ends a moment later."""
         return not self._killed and self._process.poll() is None
 
     def wait_until_ready(self) -> None:
@@ -82,133 +126,56 @@ class IsolatedProcess:
         """Run the claimed job's handler there.
 
         Raises:
-            ProcessDied: it died of it, or was killed.
+            ProcessDied: the handler ended it, or `kill` did, or its answer is damaged.
         """
-        with contextlib.suppress(EOFError):
-            self._channel.send({"run": pack_claim(claim)})
+        self._send(encode_claim(claim))
         try:
-            return read_outcome(self._receive())
+            return decode_outcome(self._receive())
         except ValueError:
-            # The handler wrote into what it should not know of.
-            raise self._dead() from None
+            # The handler wrote to the connection.
+            raise self._end() from None
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, reason: StopReason) -> None:
         """Pass the request on to the handler."""
-        with contextlib.suppress(EOFError):
-            self._channel.send({"stop": why.value})
+        self._send(encode({"stop": reason.value}))
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """End the process by force; `run` raises."""
         self._killed = True
         self._process.kill()
+        # A grandchild may keep the other end open, and half a message be waited for.
+        handle = os.dup(self._connection.fileno())
+        with contextlib.suppress(OSError), socket.socket(fileno=handle) as end:
+            end.shutdown(socket.SHUT_RDWR)
 
-    def end(self) -> None:
-        """End the process and tidy up; nobody may be waiting for its answer."""
+    def close(self) -> None:
+        """End the process and release its resources; no `run` may be under way."""
         self._process.kill()
         self._process.wait()
-        self._channel.close()
+        self._connection.close()
 
-    def _receive(self, deadline: float = float("inf")) -> dict[str, object]:
+    def _send(self, message: bytes) -> None:
+        # Whoever waits for the answer notices that the process is gone.
+        with self._sending, contextlib.suppress(OSError):
+            self._connection.send_bytes(message)
+
+    def _receive(self, deadline: float = float("inf")) -> bytes:
         try:
-            while (message := self._channel.receive(LOOK_SECONDS)) is None:
+            while not self._connection.poll(CHECK_SECONDS):
                 if not self.alive or time.monotonic() > deadline:
-                    raise self._dead()
-        except (EOFError, ValueError):
-            raise self._dead() from None
-        return message
+                    raise self._end()
+            # No message can be larger than the memory of its sender.
+            return self._connection.recv_bytes(isolated_memory_mb() * 2**20)
+        except (EOFError, OSError):
+            raise self._end() from None
 
-    def _dead(self) -> ProcessDied:
-        """Make sure that it is, and say of what."""
-        # Who hangs up is about to end; a moment later its exit code says of what.
+    def _end(self) -> ProcessDied:
+        """Make sure the process has ended and return how."""
+        # A process that closed the connection is about to exit, and its exit code says why.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(LOOK_SECONDS)
+            self._process.wait(CHECK_SECONDS)
         self._process.kill()
         return ProcessDied(_cause(self._process.wait()))
-
-
-class Isolation:
-    """The isolated processes of one worker."""
-
-    def __init__(self) -> None:
-        self._idle: list[IsolatedProcess] = []
-        self._changing = threading.Lock()
-
-    @contextmanager
-    def process(self) -> Iterator[IsolatedProcess]:
-        """Lend a process that is ready for a job.
-
-        Raises:
-            ProcessDied: none could be started.
-        """
-        with self._changing:
-            process = self._idle.pop() if self._idle else None
-        if process is not None and not process.alive:
-            process.end()
-            process = None
-        if process is None:
-            process = IsolatedProcess()
-        try:
-            if not process.idle_since:
-                process.wait_until_ready()
-            yield process
-        finally:
-            self._take_back(process)
-
-    def end_idle(self, since_seconds: float = IDLE_SECONDS) -> None:
-        """End the processes that nobody used for so long."""
-        horizon = time.monotonic() - since_seconds
-        with self._changing:
-            ending = [one for one in self._idle if one.idle_since <= horizon]
-            self._idle = [one for one in self._idle if one not in ending]
-        for process in ending:
-            process.end()
-
-    def _take_back(self, process: IsolatedProcess) -> None:
-        if not process.alive:
-            process.end()
-            return
-        process.idle_since = time.monotonic()
-        with self._changing:
-            self._idle.append(process)
-
-
-class InProcess(Attempt):
-    """A suspect's handler, in an isolated process."""
-
-    def __init__(self, claim: Claim, process: IsolatedProcess, rng: Random) -> None:
-        self._claim = claim
-        self._process = process
-        self._rng = rng
-        self._killed_for: Stop | None = None
-
-    def run(self) -> Outcome:
-        """Run the handler there while this thread waits; if the process dies, so did the job."""
-        try:
-            return self._process.run(self._claim)
-        except ProcessDied as death:
-            match self._killed_for:
-                case None:
-                    return died(self._claim, str(death), rng=self._rng)
-                case Stop.LEASE_LOST:
-                    return Released("lease lost")
-                case _:
-                    return timed_out(self._claim, rng=self._rng)
-
-    def stop(self, why: Stop) -> None:
-        """Ask the handler to stop; a job that is no longer ours ends at once."""
-        if why is Stop.LEASE_LOST:
-            self._kill(why)
-        else:
-            self._process.stop(why)
-
-    def kill(self) -> bool:
-        """End the process for being overdue."""
-        self._kill(Stop.TIMEOUT)
-        return True
-
-    def _kill(self, why: Stop) -> None:
-        self._killed_for = self._killed_for or why
-        self._process.kill()
 
 
 def _cause(code: int) -> str:
@@ -217,3 +184,88 @@ def _cause(code: int) -> str:
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
     return f"exit code {code}"
+
+
+class IsolatedProcesses:
+    """The isolated processes of one worker."""
+
+    def __init__(self) -> None:
+        self._idle: list[IsolatedProcess] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lend(self) -> Iterator[IsolatedProcess]:
+        """Lend a process that is ready for a job.
+
+        Raises:
+            ProcessDied: none could be started.
+        """
+        with self._lock:
+            process = self._idle.pop() if self._idle else None
+        if process is not None and not process.alive:
+            process.close()
+            process = None
+        if process is None:
+            process = IsolatedProcess()
+        try:
+            if not process.idle_since:
+                process.wait_until_ready()
+            yield process
+        finally:
+            self._return(process)
+
+    def end_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        """End the processes that were idle for this long."""
+        horizon = time.monotonic() - idle_seconds
+        with self._lock:
+            ending = [one for one in self._idle if one.idle_since <= horizon]
+            self._idle = [one for one in self._idle if one not in ending]
+        for process in ending:
+            process.close()
+
+    def _return(self, process: IsolatedProcess) -> None:
+        if not process.alive:
+            process.close()
+            return
+        process.idle_since = time.monotonic()
+        with self._lock:
+            self._idle.append(process)
+
+
+class ProcessRunner(Runner):
+    """Runs a handler in an isolated process."""
+
+    def __init__(self, claim: Claim, process: IsolatedProcess, rng: Random) -> None:
+        self._claim = claim
+        self._process = process
+        self._rng = rng
+        self._killed_for: StopReason | None = None
+
+    def run(self) -> Outcome:
+        """Run the handler there while this thread waits; a process that ends is a death."""
+        try:
+            return self._process.run(self._claim)
+        except ProcessDied as death:
+            match self._killed_for:
+                case None:
+                    return died(self._claim, str(death), rng=self._rng)
+                case StopReason.LEASE_LOST:
+                    return Released("lease lost")
+                case _:
+                    return timed_out(self._claim, rng=self._rng)
+
+    def stop(self, reason: StopReason) -> None:
+        """Ask the handler to stop; a job that is no longer ours ends at once."""
+        if reason is StopReason.LEASE_LOST:
+            self._kill(reason)
+        else:
+            self._process.stop(reason)
+
+    def kill(self) -> bool:
+        """End the process for being overdue."""
+        self._kill(StopReason.TIMEOUT)
+        return True
+
+    def _kill(self, reason: StopReason) -> None:
+        self._killed_for = self._killed_for or reason
+        self._process.kill()

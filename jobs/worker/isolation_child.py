@@ -1,15 +1,16 @@
-"""An isolated process from the inside: takes one claim at a time and answers with its outcome."""
+"""An isolated process from the inside: runs one claim at a time and answers with its outcome."""
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import json
 import os
 import resource
 import signal
-import socket
 import threading
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from random import SystemRandom
@@ -19,75 +20,75 @@ from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Outcome, Retry
 from jobs.execution.context import Signals
-from jobs.worker.attempts import Attempt, OnThread, Stop
 from jobs.worker.database import refresh_connection
-from jobs.worker.die_with_parent import end_with_parent
-from jobs.worker.eventloop import EventLoop, OnLoop
-from jobs.worker.isolation import EXIT_OUT_OF_MEMORY
-from jobs.worker.isolation_wire import Channel, pack_outcome, read_claim
+from jobs.worker.eventloop import EventLoop, EventLoopRunner
+from jobs.worker.isolation import EXIT_OUT_OF_MEMORY, decode_claim, encode, encode_outcome
+from jobs.worker.runners import Runner, StopReason, ThreadRunner
+from jobs.worker.supervisor import die_with_parent
 
 
 def main(handle: int) -> None:
-    """Serve the worker at the other end of the socket `handle` until it hangs up."""
-    end_with_parent()
+    """Serve the worker at the other end of the socket `handle` until it closes the connection."""
+    die_with_parent()
     faulthandler.enable()
-    # The worker decides when this ends. Unlike SIG_IGN, a handler is not passed on to programs
-    # that a job starts.
+    # The worker decides when this process ends. Unlike SIG_IGN, a handler is not inherited by
+    # programs that a job starts.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     _limit_memory(isolated_memory_mb() * 2**20)
-    connection = socket.socket(fileno=handle)
-    connection.set_inheritable(False)
-    with contextlib.suppress(EOFError):
-        Server(Channel(connection)).serve()
-    # Without a farewell to threads that a handler may have left behind.
+    # The copy is not inherited by programs that a job starts.
+    connection = Connection(os.dup(handle))
+    os.close(handle)
+    with contextlib.suppress(OSError):
+        Server(connection).serve()
+    # Without waiting for threads that a handler may have left behind.
     os._exit(0)
 
 
 class Server:
-    """Runs what the worker sends."""
+    """Runs the jobs that the worker sends."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._rng = SystemRandom()
-        self._attempts: SimpleQueue[Attempt] = SimpleQueue()
+        self._runners: SimpleQueue[Runner] = SimpleQueue()
         self._event_loop = EventLoop(_start_thread)
 
     def serve(self) -> None:
-        """Say that this process is ready; run one job after the other on this thread."""
-        _start_thread("worker", self._listen)
-        self._channel.send({"ready": True})
+        """Announce that this process is ready; run one job after another on this thread."""
+        _start_thread("requests", self._receive)
+        self._connection.send_bytes(encode({"ready": True}))
         while True:
-            attempt = self._attempts.get()
+            runner = self._runners.get()
             try:
-                outcome = attempt.run()
+                outcome = runner.run()
             except MemoryError:
                 os._exit(EXIT_OUT_OF_MEMORY)
             if _ran_out_of_memory(outcome):
-                # Nobody knows what else could not be had on the way: this process is spoiled.
+                # Any other allocation may have failed as well: the process cannot be used again.
                 os._exit(EXIT_OUT_OF_MEMORY)
-            self._channel.send(pack_outcome(outcome))
+            self._connection.send_bytes(encode_outcome(outcome))
             refresh_connection(ask=True)
 
-    def _listen(self) -> None:
-        """Hear the worker, also while a handler runs; end this process when it hangs up."""
-        newest: Attempt | None = None
+    def _receive(self) -> None:
+        """Receive requests, also while a handler runs; exit when the worker is gone."""
+        newest: Runner | None = None
         while True:
             try:
-                message = self._channel.receive() or {}
-            except EOFError:
+                message = json.loads(self._connection.recv_bytes())
+            except (EOFError, OSError):
                 os._exit(0)
             if "run" in message:
-                newest = self._attempt(read_claim(message["run"]))
-                self._attempts.put(newest)
+                newest = self._runner(decode_claim(message["run"]))
+                self._runners.put(newest)
             elif newest is not None:
-                newest.stop(Stop(message["stop"]))
+                newest.stop(StopReason(message["stop"]))
 
-    def _attempt(self, claim: Claim) -> Attempt:
+    def _runner(self, claim: Claim) -> Runner:
         declared = registry.find(claim.job_type)
         if declared is not None and declared.is_async:
-            return OnLoop(claim, Signals(), self._rng, self._event_loop)
-        return OnThread(claim, Signals(), self._rng)
+            return EventLoopRunner(claim, Signals(), self._rng, self._event_loop)
+        return ThreadRunner(claim, Signals(), self._rng)
 
 
 def _ran_out_of_memory(outcome: Outcome) -> bool:
@@ -104,6 +105,6 @@ def _limit_memory(limit: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    # Where the machine itself runs out, the kernel had better choose this process.
+    # Where the machine itself runs out, the kernel should end this process first.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

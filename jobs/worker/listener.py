@@ -1,4 +1,4 @@
-"""Hears that there is work: LISTEN on PostgreSQL, the data version on SQLite, both only hints."""
+"""Wakes the claiming loop: LISTEN on PostgreSQL, the data version on SQLite, both only hints."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from jobs.conf import listen_database_url
 from jobs.engine.listen_address import listen_conninfo
 from jobs.engine.wakeup import CHANNEL, NOTIFY_INTERVAL_SECONDS, subscribe, unsubscribe
 from jobs.worker.database import AWAY
-from jobs.worker.state import WorkerState
+from jobs.worker.state import SharedState
 
 LISTEN_SECONDS = 5.0
 DATA_VERSION_SECONDS = 0.1
-# A hint may stand for jobs that come up to one interval after it: one more look finds them.
-ECHO_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
+# Notifications are rate limited: jobs may follow a hint without another. One more read finds them.
+RECHECK_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
 
 
 class Listener:
-    """Waits for something to do."""
+    """Waits for hints that there is work."""
 
-    def __init__(self, state: WorkerState) -> None:
+    def __init__(self, state: SharedState) -> None:
         self._state = state
         self._woken = threading.Event()
         self._hinted = False
 
     def start(self) -> None:
-        """Subscribe to this process's hints and to those of others."""
+        """Subscribe to the hints of this process and of others."""
         subscribe(self._woken)
         if connection.vendor == "sqlite":
             self._state.start_thread("listener", self._watch_file)
@@ -36,7 +36,7 @@ class Listener:
             self._state.start_thread("listener", self._listen)
 
     def stop(self) -> None:
-        """Wake whoever waits and listen no more."""
+        """End the wait that is under way, and unsubscribe."""
         unsubscribe(self._woken)
         self._woken.set()
 
@@ -45,14 +45,14 @@ class Listener:
         self._woken.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a hint, `seconds` at most; False: none came, nor did one just before."""
-        echo = self._hinted
-        self._hinted = self._woken.wait(min(seconds, ECHO_SECONDS) if self._hinted else seconds)
+        """Wait for a hint, at most `seconds`; False if none came now nor the time before."""
+        hinted_before = self._hinted
+        self._hinted = self._woken.wait(min(seconds, RECHECK_SECONDS) if self._hinted else seconds)
         self._woken.clear()
-        return self._hinted or echo
+        return self._hinted or hinted_before
 
     def _watch_file(self) -> None:
-        """Look for commits of others, over a connection of this thread's own."""
+        """Watch for commits of others, over this thread's own connection."""
         seen = None
         while not self._state.halt.wait(DATA_VERSION_SECONDS):
             try:

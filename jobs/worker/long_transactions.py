@@ -1,4 +1,4 @@
-"""Watches for old snapshots, and says so once of each."""
+"""Warns of long transactions, whose old snapshots keep dead rows from being removed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from jobs.doctor.snapshots import holders, is_pinned
 from jobs.engine.database_time import database_now
 from jobs.execution.events import Event, emit
 from jobs.models import Worker
-from jobs.worker.state import WorkerState
+from jobs.worker.state import SharedState
 
 
-class SnapshotWatch:
-    """Tells of every snapshot that has become an alert; of all live workers the eldest speaks."""
+class LongTransactionWatch:
+    """Logs each alert once; of all live workers only the eldest does."""
 
-    def __init__(self, state: WorkerState) -> None:
+    def __init__(self, state: SharedState) -> None:
         self._state = state
         self._known: frozenset[str] = frozenset()
 
-    def look(self) -> None:
-        """Look who holds an old snapshot, and tell of those who are new among them."""
+    def check(self) -> None:
+        """Read which transactions hold an old snapshot, and log those that are new."""
         pinned = {holder.name: holder for holder in holders() if is_pinned(holder)}
         fresh = [holder for name, holder in pinned.items() if name not in self._known]
         if fresh and self._is_eldest():

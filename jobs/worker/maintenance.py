@@ -1,10 +1,11 @@
-"""The chores any worker does for all: admit, rescue, expire. Bounded batches, each on its own."""
+"""What any worker does for all: admit, rescue, expire. Bounded batches, each task on its own."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
@@ -24,116 +25,151 @@ from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.worker.database import AWAY, Outage, refresh_connection
-from jobs.worker.long_transactions import SnapshotWatch
-from jobs.worker.pending_work import Lookout
-from jobs.worker.rescue_guard import Patience
+from jobs.worker.long_transactions import LongTransactionWatch
+from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
-from jobs.worker.state import WorkerState
+from jobs.worker.state import SharedState
 
 T = TypeVar("T")
 
 SWEEP_SECONDS = 0.25
 EXPIRE_SECONDS = 1.0
-PARK_SECONDS = 1.0
+DEMOTE_SECONDS = 1.0
 PROBE_SECONDS = 1.0
-# A pass that finds much goes on for this long before the other chores have their turn.
-PASS_SECONDS = 0.25
 FAN_IN_SECONDS = 5.0
 SNAPSHOT_SECONDS = 30.0
+# A task that finds much to do goes on for this long before the others get their turn.
+PASS_SECONDS = 0.25
+# Workers send four heartbeats per lease: shorter gaps cost none of them its lease.
+STANDSTILL_PER_LEASE = 0.5
 
 
 @dataclass
-class Chore:
-    """Something to do every so often."""
+class MaintenanceTask:
+    """Something to do every so often; `needed` says whether the pending work calls for it."""
 
     name: str
     every_seconds: float
-    do: Callable[[], None]
-    # Where the outlook says whether there is anything to do.
+    run: Callable[[], object]
     needed: Callable[[Outlook], bool] | None = None
     next_at: float = 0.0
 
-    def is_due(self, outlook: Outlook) -> bool:
+    def is_due(self, pending: Outlook) -> bool:
         """Say whether it is time, and there is something to do."""
         due = time.monotonic() >= self.next_at
-        return due and (self.needed is None or self.needed(outlook))
+        return due and (self.needed is None or self.needed(pending))
+
+
+class RescueGuard:
+    """Forbids rescues for one lease after the database kept workers from their heartbeats.
+
+    After an outage, after it stood still, and after its clock jumped ahead, every lease looks over.
+    """
+
+    def __init__(self) -> None:
+        self._active_until = 0.0
+        self._answered_at: float | None = None
+        self._last_time: tuple[float, datetime] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether no worker may be marked dead yet."""
+        return time.monotonic() < self._active_until
+
+    def activate(self) -> None:
+        """Forbid rescues for one lease from now on."""
+        self._active_until = time.monotonic() + lease_seconds()
+
+    def observe(self, database_time: datetime | None = None) -> None:
+        """Note that the database answers, and its time; call it often."""
+        now = time.monotonic()
+        gap = 0.0 if self._answered_at is None else now - self._answered_at
+        self._answered_at = now
+        if database_time is not None:
+            if self._last_time is not None:
+                then, was = self._last_time
+                jump = (database_time - was).total_seconds() - (now - then)
+                gap = max(gap, jump)
+            self._last_time = now, database_time
+        if gap > STANDSTILL_PER_LEASE * lease_seconds():
+            self.activate()
 
 
 class Maintenance:
-    """Does the chores, from a thread of its own or all at once."""
+    """Runs the tasks, from a thread of its own or all at once."""
 
-    def __init__(self, state: WorkerState, lookout: Lookout, *, schedules: bool = False) -> None:
+    def __init__(
+        self, state: SharedState, pending_work: PendingWorkReader, *, schedules: bool = False
+    ) -> None:
         self._state = state
-        self._lookout = lookout
+        self._pending_work = pending_work
         self._sweep = Sweep()
         self._demotion = Demotion()
-        rescue_every = min(max(lease_seconds() / 6, 0.2), 5.0)
-        self._chores = [
-            Chore("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
-            Chore("expire", EXPIRE_SECONDS, self._expire, attrgetter("expiring")),
-            Chore("park", PARK_SECONDS, self._park, attrgetter("limited")),
-            Chore("send_probes", PROBE_SECONDS, self._send_probes, attrgetter("broken")),
-            Chore("drop_idle_breakers", lease_seconds(), drop_idle_breakers),
-            Chore("rescue", rescue_every, self._rescue, attrgetter("bereaved")),
-            Chore("rescue_orphans", lease_seconds(), self._rescue_orphans),
-            Chore("free_orphan_slots", lease_seconds(), self._free_orphan_slots),
-            Chore("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("joining")),
-            Chore("watch_snapshots", SNAPSHOT_SECONDS, SnapshotWatch(state).look),
+        self._fan_in_cursor: UUID | None = None
+        self._rescue_guard = RescueGuard()
+        per_lease = lease_seconds()
+        rescue_every = min(max(per_lease / 6, 0.2), 5.0)
+        snapshots = LongTransactionWatch(state)
+        # The names are those in the log.
+        self._tasks = [
+            MaintenanceTask("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
+            MaintenanceTask("expire", EXPIRE_SECONDS, self._expire, attrgetter("expiring")),
+            MaintenanceTask("demote", DEMOTE_SECONDS, self._demote, attrgetter("limited")),
+            MaintenanceTask("send_probes", PROBE_SECONDS, send_probes, attrgetter("broken")),
+            MaintenanceTask("drop_idle_breakers", per_lease, drop_idle_breakers),
+            MaintenanceTask("rescue", rescue_every, self._rescue, attrgetter("bereaved")),
+            MaintenanceTask("rescue_orphans", per_lease, self._rescue_orphans),
+            MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),
+            MaintenanceTask("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("joining")),
+            MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]
         if schedules:
-            scheduler = Scheduler()
-            self._chores += [
-                Chore("store_shipped_schedules", NOTE_SECONDS, scheduler.store_shipped),
-                Chore("schedule", TICK_SECONDS, scheduler.tick, attrgetter("scheduled")),
-                Chore("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
-            ]
-        self._fan_in_place: UUID | None = None
-        self._patience = Patience()
+            self._tasks += _schedule_tasks()
 
     def start(self) -> None:
         """Start the thread; the database has just answered."""
-        self._patience.hear()
+        self._rescue_guard.observe()
         self._state.start_thread("maintenance", self._loop)
 
     def run_once(self) -> None:
-        """Do every chore now, parking and the sweep all the way round.
+        """Run every task now, demotion and the sweep to their end.
 
         Raises:
             DatabaseError: one of them failed.
         """
-        for chore in self._chores:
-            chore.do()
+        for task in self._tasks:
+            task.run()
         demote()
         sweep()
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
-        while not self._state.halt.wait(SWEEP_SECONDS * self._state.rng.uniform(0.8, 1.2)):
-            outlook = self._attempt("look", self._lookout.for_chores, outage)
-            for chore in self._chores:
-                if outlook is not None and chore.is_due(outlook):
-                    self._do(chore, outage)
+        while not self._state.halt.wait(SWEEP_SECONDS * self._jitter()):
+            pending = self._try("read_pending_work", self._pending_work.for_maintenance, outage)
+            for task in self._tasks:
+                if pending is not None and task.is_due(pending):
+                    self._try(task.name, task.run, outage)
+                    task.next_at = time.monotonic() + task.every_seconds * self._jitter()
         connection.close()
 
-    def _attempt(self, name: str, ask: Callable[[], T], outage: Outage) -> T | None:
-        """Return what the database answers, None where it does not."""
+    def _jitter(self) -> float:
+        return self._state.rng.uniform(0.8, 1.2)
+
+    def _try(self, name: str, run: Callable[[], T], outage: Outage) -> T | None:
+        """Return what `run` returns, None where the database fails."""
         try:
             refresh_connection()
-            answer = ask()
-            self._patience.hear()
+            answer = run()
+            self._rescue_guard.observe()
             outage.over()
         except AWAY as error:
             outage.failed(error)
-            self._patience.begin()
+            self._rescue_guard.activate()
         except DatabaseError as error:
             emit(Event.MAINTENANCE_FAILED, task=name, error_class=type(error).__name__)
         else:
             return answer
         return None
-
-    def _do(self, chore: Chore, outage: Outage) -> None:
-        self._attempt(chore.name, chore.do, outage)
-        chore.next_at = time.monotonic() + chore.every_seconds * self._state.rng.uniform(0.8, 1.2)
 
     def _admit(self) -> None:
         until = time.monotonic() + PASS_SECONDS
@@ -142,7 +178,7 @@ class Maintenance:
             if time.monotonic() > until:
                 break
 
-    def _park(self) -> None:
+    def _demote(self) -> None:
         until = time.monotonic() + PASS_SECONDS
         while self._demotion.step() and time.monotonic() < until:
             pass
@@ -151,27 +187,30 @@ class Maintenance:
         while expire():
             pass
 
-    def _send_probes(self) -> None:
-        send_probes()
-
     def _rescue(self) -> None:
         asked_at = database_now()
-        self._patience.hear(asked_at)
-        if not self._patience.needed:
+        self._rescue_guard.observe(asked_at)
+        if not self._rescue_guard.active:
             self._report(rescue(self._state.rng, asked_at=asked_at))
 
     def _rescue_orphans(self) -> None:
-        if not self._patience.needed:
+        if not self._rescue_guard.active:
             self._report(rescue_orphans(self._state.rng))
 
-    def _free_orphan_slots(self) -> None:
-        free_orphan_slots()
-
     def _sweep_fan_ins(self) -> None:
-        self._fan_in_place = sweep_fan_ins(self._fan_in_place)
+        self._fan_in_cursor = sweep_fan_ins(self._fan_in_cursor)
 
     def _report(self, report: RescueReport) -> None:
         if report.workers or report.rescued or report.dead_lettered:
             emit_rescued(report)
             admit(report.released_capacity)
             wake(())
+
+
+def _schedule_tasks() -> list[MaintenanceTask]:
+    scheduler = Scheduler()
+    return [
+        MaintenanceTask("store_default_schedules", NOTE_SECONDS, scheduler.store_defaults),
+        MaintenanceTask("schedule", TICK_SECONDS, scheduler.tick, attrgetter("scheduled")),
+        MaintenanceTask("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
+    ]

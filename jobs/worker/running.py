@@ -1,101 +1,177 @@
-"""The handlers that run now, and how they are made to end."""
+"""The claims that were started, and the handlers that run now."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from jobs import registry
 from jobs.engine.claim import Claim
-from jobs.worker.attempts import Attempt, Stop
-from jobs.worker.eventloop import EventLoop, OnLoop
+from jobs.engine.lease import note_running
+from jobs.worker.database import AWAY, Outage
+from jobs.worker.eventloop import EventLoop, EventLoopRunner
+from jobs.worker.runners import Runner, StopReason
+from jobs.worker.state import SharedState
 
-# A handler that still runs this long after it was told to stop has to be ended from outside.
+# A handler that still runs this long after it was told to stop is ended by force.
 INTERRUPT_SECONDS = 10.0
 # Shorter jobs go from claimed to completed directly: one write less.
 PROCESSING_AFTER_SECONDS = 0.05
 BLOCKED = "kept the event loop from turning: await in it, or declare it with def"
 
 
-@dataclass(slots=True)
-class Running:
-    """A started handler; times are of the monotonic clock.
+class StartedClaims:
+    """The claims that were handed to threads and are not settled: what the worker's row names.
 
-    `mark_at`: when to set `processing`. `interrupted`: told to stop for being overdue, or to blame
-    for what `blame` says. `stuck`: it can only be ended with this process.
+    They are recorded before their handlers start: if the worker dies, only their attempts count.
+    """
+
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        # By lease token, which is unique to a claim.
+        self._claims: dict[int, Claim] = {}
+        # Their ids as they are stored, converted once: the list is written over and over.
+        self._ids: dict[int, bytes] = {}
+        self._changing = threading.Lock()
+        self._writing = threading.Lock()
+        # The lease tokens of the list as it was last written.
+        self._recorded: frozenset[int] = frozenset()
+
+    def add(self, claims: Sequence[Claim]) -> None:
+        """Add claims to the list."""
+        with self._changing:
+            for claim in claims:
+                self._claims[claim.lease_token] = claim
+                self._ids[claim.lease_token] = claim.job_id.bytes
+
+    def remove(self, claims: Sequence[Claim]) -> None:
+        """Remove settled claims from the list."""
+        with self._changing:
+            for claim in claims:
+                self._claims.pop(claim.lease_token, None)
+                self._ids.pop(claim.lease_token, None)
+
+    def all(self) -> list[Claim]:
+        """Return the list."""
+        with self._changing:
+            return list(self._claims.values())
+
+    def record_before_start(self, claims: Sequence[Claim]) -> bool:
+        """Record these claims, waiting out outages; False when the lease is lost."""
+        outage = Outage(self._state.rng, self._state.halt)
+        while not self._state.halt.is_set():
+            lease = self._state.lease
+            if not all(lease.covers(claim) for claim in claims):
+                return False
+            try:
+                recorded = self.record(claims)
+                outage.over()
+            except AWAY as error:
+                outage.failed(error)
+            else:
+                return recorded
+        return False
+
+    def record(self, claims: Sequence[Claim]) -> bool:
+        """Write the list to the worker's row unless it names these; False when the lease is lost.
+
+        Raises:
+            DatabaseError: it may have been written or not.
+        """
+        tokens = {claim.lease_token for claim in claims}
+        with self._writing:
+            return tokens <= self._recorded or self._write()
+
+    def _write(self) -> bool:
+        lease = self._state.lease
+        with self._changing:
+            claims = list(self._claims.values())
+            ids = b"".join(self._ids.values())
+        if not note_running(lease.worker_id, ids):
+            return False
+        self._recorded = frozenset([claim.lease_token for claim in claims if lease.covers(claim)])
+        return True
+
+
+@dataclass(slots=True)
+class RunningHandler:
+    """A handler that runs; times are of the monotonic clock.
+
+    `interrupted`: told to stop for its timeout, or because it blocks the event loop, as `error`
+    then says. `stuck`: it can only be ended together with this process.
     """
 
     claim: Claim
-    attempt: Attempt
-    since: float
+    runner: Runner
+    started_at: float
     deadline: float
-    mark_at: float
+    processing_at: float
     canceled: bool = False
     interrupted: bool = False
     stuck: bool = False
-    blame: str = ""
+    error: str = ""
 
 
 class RunningHandlers:
-    """Keeps the list under `lock`; notifies `changed` when nobody need wait for some of them.
+    """Guarded by the pool's `lock`; notifies `changed` when handlers are found to be stuck.
 
-    Attempts are stopped under it too: a suspect's process may run another job the moment after.
+    Runners are stopped under the lock too: a runner's process may be given another job at once.
     """
 
     def __init__(
         self, lock: threading.RLock, changed: threading.Condition, event_loop: EventLoop
     ) -> None:
-        # By lease token, of which every claim has its own.
-        self._running: dict[int, Running] = {}
+        # By lease token, which is unique to a claim.
+        self._running: dict[int, RunningHandler] = {}
         self._lock = lock
         self._changed = changed
         self._event_loop = event_loop
 
-    def __call__(self) -> list[Running]:
-        """Return them."""
+    def all(self) -> list[RunningHandler]:
+        """Return the handlers that run now."""
         with self._lock:
             return list(self._running.values())
 
     @property
     def stuck(self) -> int:
-        """How many can only be ended with this process."""
+        """The number of handlers that can only be ended together with this process."""
         with self._lock:
             return sum(one.stuck for one in self._running.values())
 
-    def add(self, claim: Claim, attempt: Attempt) -> Running:
-        """Note that the handler starts now."""
+    def add(self, claim: Claim, runner: Runner) -> RunningHandler:
+        """Add a handler that starts now."""
         declared = registry.find(claim.job_type)
         seconds = declared.timeout_seconds if declared else float("inf")
         now = time.monotonic()
-        one = Running(claim, attempt, now, now + seconds, now + PROCESSING_AFTER_SECONDS)
+        one = RunningHandler(claim, runner, now, now + seconds, now + PROCESSING_AFTER_SECONDS)
         with self._lock:
             self._running[claim.lease_token] = one
         return one
 
-    def remove(self, one: Running) -> None:
-        """Note that the handler ended."""
+    def remove(self, one: RunningHandler) -> None:
+        """Remove a handler that ended."""
         with self._lock:
             self._running.pop(one.claim.lease_token, None)
 
     def cancel(self, job_ids: Collection[UUID]) -> None:
-        """Ask the handlers of these jobs to stop: somebody canceled them."""
+        """Ask the handlers of these canceled jobs to stop, once."""
         with self._lock:
             for one in self._running.values():
                 if one.claim.job_id in job_ids and not one.canceled:
                     one.canceled = True
-                    one.attempt.stop(Stop.CANCEL)
+                    one.runner.stop(StopReason.CANCEL)
 
-    def disown(self) -> None:
-        """Tell every handler that its job is no longer this worker's."""
+    def stop_all(self) -> None:
+        """Tell every handler that the worker has lost its job."""
         with self._lock:
             for one in self._running.values():
-                one.attempt.stop(Stop.LEASE_LOST)
+                one.runner.stop(StopReason.LEASE_LOST)
 
-    def interrupt_overdue(self) -> list[Running]:
-        """Interrupt handlers past their deadline; return those newly found to be stuck by fault."""
+    def interrupt_overdue(self) -> list[RunningHandler]:
+        """Interrupt handlers past their deadline; return those that have newly proved stuck."""
         now = time.monotonic()
         blocking = self._event_loop.blocking_task()
         with self._lock:
@@ -103,20 +179,16 @@ class RunningHandlers:
             for one in watched:
                 if now >= one.deadline and not one.interrupted:
                     one.interrupted = True
-                    one.attempt.stop(Stop.TIMEOUT)
+                    one.runner.stop(StopReason.TIMEOUT)
                 elif one.interrupted and now >= one.deadline + INTERRUPT_SECONDS:
-                    one.stuck = not one.attempt.kill()
-                if blocking is not None and isinstance(one.attempt, OnLoop):
-                    _strand(one, one.attempt.owns(blocking))
+                    one.stuck = not one.runner.kill()
+                if blocking is not None and isinstance(one.runner, EventLoopRunner):
+                    # All handlers on the loop are stuck; only the one that blocks it is at fault.
+                    one.stuck = True
+                    if one.runner.owns(blocking):
+                        one.interrupted = True
+                        one.error = BLOCKED
             stuck = [one for one in watched if one.stuck]
             if stuck:
                 self._changed.notify_all()
             return [one for one in stuck if one.interrupted]
-
-
-def _strand(one: Running, at_fault: bool) -> None:
-    """Note that the handler is on a loop that does not turn, and whether that is its own fault."""
-    one.stuck = True
-    if at_fault:
-        one.interrupted = True
-        one.blame = BLOCKED

@@ -1,4 +1,4 @@
-"""The scheduler: a chore that runs what is due, in any worker that is not told to leave it."""
+"""The scheduler: maintenance tasks of every worker that is not told to leave them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ NOTE_SECONDS = 60.0
 
 
 class Scheduler:
-    """Ticks, and brings the shipped schedules up to date once."""
+    """Ticks, and stores the default schedules once."""
 
     def __init__(self) -> None:
         self._stored = False
 
     def tick(self) -> None:
-        """Run what is due, until nothing is."""
+        """Run the schedules that are due, until none is."""
         while fired := tick():
             for one in fired:
                 _report(one)
 
-    def store_shipped(self) -> None:
-        """Bring what this code ships into the table, unless that was done."""
+    def store_defaults(self) -> None:
+        """Store the default schedules, unless that was done."""
         if not self._stored:
             store_shipped()
             self._stored = True
 
     def note_unknown(self) -> None:
-        """Say on schedules of types that this code does not know why they do not run."""
+        """Note on schedules of types that this code does not know why they do not run."""
         known = [declared.name for declared in registry.all_types()]
         in_transaction(lambda: note_unknown(known, GRACE_SECONDS))
 
 
 def _report(fired: Fired) -> None:
-    what = {
+    fields = {
         "schedule_id": fired.schedule_id,
         "job_type": fired.job_type,
         "slot": None if fired.slot is None else fired.slot.isoformat(),
     }
     if fired.error:
-        emit(Event.SCHEDULE_FAILED, **what)
+        emit(Event.SCHEDULE_FAILED, **fields)
     elif fired.jobs is None:
-        emit(Event.SCHEDULE_SKIPPED, **what)
+        emit(Event.SCHEDULE_SKIPPED, **fields)
     else:
-        emit(Event.SCHEDULE_RAN, **what, jobs=fired.jobs)
+        emit(Event.SCHEDULE_RAN, **fields, jobs=fired.jobs)

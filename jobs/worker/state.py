@@ -1,4 +1,4 @@
-"""What the threads of one worker share: its identity, its lease, and the order to stop."""
+"""What the threads of one worker share: its lease, and the signals to stop."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jobs.execution.context import Flag
 from jobs.execution.events import Event, emit
 from jobs.execution.failures import class_path
 
-# The lease is trusted until this share of it is gone since the request that got it began.
+# The lease is trusted for this share of its length, counted from before the request to extend it.
 TRUSTED_SHARE = 0.8
 
 
 class Lease:
-    """One life of the worker's lease. When it is lost, all that hangs on it stops."""
+    """The worker's lease under one id. When it is lost, the worker goes on under another."""
 
     def __init__(self) -> None:
         self.worker_id: UUID = uuid7()
@@ -29,7 +29,7 @@ class Lease:
         self._trusted_until = 0.0
 
     def extended(self, requested_at: float) -> None:
-        """Note that the database extended it, asked at this moment of the monotonic clock."""
+        """Note that the database extended it, on a request sent at this monotonic time."""
         self._trusted_until = requested_at + lease_seconds() * TRUSTED_SHARE
 
     def covers(self, claim: Claim) -> bool:
@@ -39,21 +39,21 @@ class Lease:
 
     @property
     def trusted(self) -> bool:
-        """Whether it surely still holds, going by this machine's monotonic clock."""
+        """Whether it surely still holds, by this machine's monotonic clock."""
         return time.monotonic() < self._trusted_until
 
 
-class WorkerState:
+class SharedState:
     """Shared by the threads of one worker process."""
 
     def __init__(self) -> None:
         self.rng: Random = SystemRandom()
-        # Set: claim nothing more. `halt` set: the threads end.
+        # `stopping`: claim nothing more. `halt`: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()
-        # A handler cannot be ended: the process has to.
+        # A handler can only be ended together with the process.
         self.stuck = threading.Event()
-        # A thread of the worker's own fell: nothing it kept up can be trusted any more.
+        # One of the worker's own threads raised: the process must not go on.
         self.broken = threading.Event()
         self._lease = Lease()
         self._lock = threading.Lock()
@@ -78,18 +78,14 @@ class WorkerState:
 
     @property
     def worker_id(self) -> UUID:
-        """The id the worker goes by now."""
+        """The worker's id under the lease in force."""
         return self._lease.worker_id
 
-    def lose_lease(self, worker_id: UUID) -> Lease | None:
-        """Mark that life over and begin the next; None when another thread already did."""
+    def replace_lease(self, lost: Lease) -> Lease | None:
+        """Mark the lease lost and return the next one; None if another thread already did."""
         with self._lock:
-            if self._lease.worker_id != worker_id:
+            if self._lease is not lost:
                 return None
-            self._lease.lost.set()
+            lost.lost.set()
             self._lease = Lease()
             return self._lease
-
-    def holds(self, claim: Claim) -> bool:
-        """Say whether the claim belongs to the lease in force."""
-        return self._lease.covers(claim)

@@ -1,78 +1,118 @@
-"""The threads that handlers run on."""
+"""The threads that handlers run on, and the batches of claims they are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from math import inf
 from queue import SimpleQueue
 
 from django.db import connection
 
+from jobs.engine.claim import Claim
 from jobs.worker.database import refresh_connection
-from jobs.worker.state import WorkerState
+from jobs.worker.state import SharedState
 
 Work = Callable[[], None]
 
 
-class Seat:
-    """One thread, which does what it is given."""
+class Batch:
+    """Claims that one thread runs in order. Others may take the rest away at any moment."""
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self.claims = claims
+        # When the current job began (monotonic); infinity before the first.
+        self.job_began_at = inf
+        self._left = deque(claims)
+
+    def next(self) -> Claim | None:
+        """Remove and return the next claim; None at the end."""
+        self.job_began_at = time.monotonic()
+        try:
+            return self._left.popleft()
+        except IndexError:
+            return None
+
+    def take_rest(self) -> list[Claim]:
+        """Remove and return the claims that were not begun."""
+        rest: list[Claim] = []
+        with suppress(IndexError):
+            while True:
+                rest.append(self._left.popleft())
+        return rest
+
+
+class WorkerThread:
+    """A thread, and the batch it was given."""
 
     def __init__(self) -> None:
+        self.batch: Batch | None = None
         self._work: SimpleQueue[Work | None] = SimpleQueue()
 
-    def give(self, work: Work) -> None:
-        """Let the thread do this next."""
+    def run(self, work: Work) -> None:
+        """Run this on the thread next."""
         self._work.put(work)
 
     def end(self) -> None:
-        """Let the thread end when it has done what it was given."""
+        """End the thread after what it was given."""
         self._work.put(None)
 
-    def serve(self, freed: Callable[[Seat], None]) -> None:
-        """Work until the end; `freed` is called after each piece of it."""
+    def loop(self, on_free: Callable[[WorkerThread], None]) -> None:
+        """Run work until the end; `on_free` is called after each piece."""
         while (work := self._work.get()) is not None:
             try:
                 refresh_connection(ask=True)
                 work()
             finally:
                 refresh_connection(ask=True)
-                freed(self)
+                on_free(self)
         connection.close()
 
 
-class Seats:
-    """The threads of one pool. Not safe for threads by itself: the pool guards it."""
+class WorkerThreads:
+    """The threads of one pool. Not safe for threads by itself: the pool's lock guards it."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._all = [Seat() for _ in range(size)]
-        # The last to become free is taken first: few threads do the work of many short jobs.
+        self._all = [WorkerThread() for _ in range(size)]
+        # Last in, first out: few threads do the work of many short jobs.
         self._free = list(reversed(self._all))
 
-    def start(self, state: WorkerState, freed: Callable[[Seat], None]) -> None:
+    def start(self, state: SharedState, on_free: Callable[[WorkerThread], None]) -> None:
         """Start the threads."""
-        for number, seat in enumerate(self._all):
-            state.start_thread(f"handler-{number}", partial(seat.serve, freed))
+        for number, thread in enumerate(self._all):
+            state.start_thread(f"handler-{number}", partial(thread.loop, on_free))
 
     def end(self) -> None:
-        """Let all of them end."""
-        for seat in self._all:
-            seat.end()
+        """End all threads after what they were given."""
+        for thread in self._all:
+            thread.end()
 
     @property
     def free(self) -> int:
-        """How many have nothing to do."""
+        """The number of idle threads."""
         return len(self._free)
 
     @property
     def busy(self) -> int:
-        """How many were taken and not released."""
+        """The number of threads taken and not released."""
         return self.size - len(self._free)
 
-    def take(self) -> Seat:
-        """Take a free one; there must be one."""
-        return self._free.pop()
+    @property
+    def batches(self) -> list[Batch]:
+        """The batches that threads work on."""
+        return [thread.batch for thread in self._all if thread.batch is not None]
 
-    def release(self, seat: Seat) -> None:
-        """Note that it is free again."""
-        self._free.append(seat)
+    def take(self, batch: Batch | None = None) -> WorkerThread:
+        """Take an idle thread, for `batch`; there must be one."""
+        thread = self._free.pop()
+        thread.batch = batch
+        return thread
+
+    def release(self, thread: WorkerThread) -> None:
+        """Return the thread to the idle ones."""
+        thread.batch = None
+        self._free.append(thread)

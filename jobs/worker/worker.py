@@ -1,4 +1,4 @@
-"""The claiming loop of one worker process, from its start to its last acknowledgement."""
+"""The claiming loop of one worker process, from its start to its orderly end."""
 
 from __future__ import annotations
 
@@ -22,43 +22,45 @@ from jobs.execution.executor import timed_out
 from jobs.execution.telemetry import CLAIM_SECONDS
 from jobs.worker.completer import Completer
 from jobs.worker.database import AWAY, Outage, refresh_connection
-from jobs.worker.heartbeat import Pulse, WorkerDescription
+from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.options import WorkerOptions
-from jobs.worker.pending_work import Lookout
+from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
-from jobs.worker.state import WorkerState
+from jobs.worker.running import StartedClaims
+from jobs.worker.state import SharedState
 from tenants.rls import check_at_start
 
 LARGEST_CLAIM = 500
 DRAIN_SECONDS = 30.0
-# A signal that comes while all threads are busy is seen within this time.
-BUSY_LOOK_SECONDS = 0.2
+# While all threads are busy, a stop is noticed within this time.
+BUSY_CHECK_SECONDS = 0.2
 # So is the end of the last handler of a burst.
-BURST_LOOK_SECONDS = 0.02
-# Rather more than asked for: with its heartbeats, an idle worker makes about one query a second.
+BURST_CHECK_SECONDS = 0.02
+# Longer than asked for: with its heartbeats, an idle worker makes about one query a second.
 POLL_JITTER = (1.2, 1.6)
 
 
 class WorkerLoop:
-    """One worker: claims, hands over, and ends in order."""
+    """One worker: claims jobs, hands them to its pool, and ends in order."""
 
     def __init__(self, options: WorkerOptions) -> None:
         self.options = options
-        self.state = WorkerState()
+        self.state = SharedState()
         self._fair_share = FairShare()
         self._claimed = 0
-        # The database may have made a claim of which this worker was never told.
+        # A claim may be committed of which the answer was lost.
         self._claim_in_doubt = False
         self._outage = Outage(self.state.rng, self.state.stopping)
-        self._pool = Pool(self.state, options.concurrency)
-        self._completer = Completer(self.state, self._pool.forget)
-        self._pulse = Pulse(self.state, self._pool, self._description(), self.stop)
-        self._lookout = Lookout(options.categories, options.job_types)
-        # The last wait was for nothing: look before a claim, which costs the database more.
-        self._looks_first = False
-        self._maintenance = Maintenance(self.state, self._lookout, schedules=options.ticks)
+        started = StartedClaims(self.state)
+        self._completer = Completer(self.state, started.remove)
+        self._pool = Pool(self.state, options.concurrency, started, self._completer.submit)
+        self._heartbeat = Heartbeat(self.state, self._pool, started, self._info(), self.stop)
+        self._pending_work = PendingWorkReader(options.categories, options.job_types)
+        # The last wait ended without a hint: read pending work before a claim, which costs more.
+        self._reads_first = False
+        self._maintenance = Maintenance(self.state, self._pending_work, schedules=options.ticks)
         self._listener = Listener(self.state)
 
     def stop(self) -> None:
@@ -71,28 +73,28 @@ class WorkerLoop:
         return self.state.lease.trusted and not self.state.stopping.is_set()
 
     def run(self) -> None:
-        """Work until stopped, or until there is nothing left to do (`burst`, `max_jobs`)."""
+        """Work until stopped, or until a burst or `max_jobs` is done."""
         if not self._start():
             return
         try:
-            while not self.state.stopping.is_set() and self._turn():
+            while not self.state.stopping.is_set() and self._claim_or_wait():
                 pass
         finally:
             self._shut_down()
 
     def _start(self) -> bool:
-        """Register and start the threads, waiting for a database that is not there yet."""
+        """Register and start the threads, waiting for the database; False if stopped meanwhile."""
         while not self.state.stopping.is_set():
             try:
                 refresh_connection()
                 check_at_start()
-                self._pulse.start()
+                self._heartbeat.start()
             except AWAY as error:
                 self._outage.failed(error)
             else:
                 self._outage.over()
                 self._completer.start()
-                self._pool.start(self._completer)
+                self._pool.start()
                 self._maintenance.start()
                 self._listener.start()
                 emit(
@@ -106,41 +108,41 @@ class WorkerLoop:
     def _enough(self) -> bool:
         return self.options.max_jobs is not None and self._claimed >= self.options.max_jobs
 
-    def _turn(self) -> bool:
-        """Claim what there is room for, or wait. False: there is nothing left to do."""
+    def _claim_or_wait(self) -> bool:
+        """Claim as many jobs as are wanted, or wait; False when the work is done."""
         if self._enough():
-            return not self._pool.wait_until_idle(BUSY_LOOK_SECONDS)
+            return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS)
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
             wanted = min(wanted, self.options.max_jobs - self._claimed)
         if not self.state.lease.trusted:
-            self.state.stopping.wait(BUSY_LOOK_SECONDS)
+            self.state.stopping.wait(BUSY_CHECK_SECONDS)
             return True
         if wanted <= 0:
-            self._pool.wait_for_room(BUSY_LOOK_SECONDS)
+            self._pool.wait_for_room(BUSY_CHECK_SECONDS)
             return True
         try:
             refresh_connection()
             if not self._is_worth_a_claim():
                 self._outage.over()
-                return self._rest()
+                return self._wait()
             claims = self._claim(wanted)
             self._outage.over()
             if not claims:
-                return self._rest()
+                return self._wait()
         except AWAY as error:
             self._outage.failed(error)
             return True
-        self._looks_first = False
+        self._reads_first = False
         self._claimed += len(claims)
-        self._pool.put(claims)
+        self._pool.add(claims)
         return True
 
     def _is_worth_a_claim(self) -> bool:
-        """Ask the database where nothing hints at work; a claim in doubt is put right by the next."""
-        if self._claim_in_doubt or not self._looks_first:
+        """Read pending work first where nothing hinted at any; a claim in doubt is always resolved."""
+        if self._claim_in_doubt or not self._reads_first:
             return True
-        return self._lookout.look().claimable
+        return self._pending_work.read().claimable
 
     def _claim(self, wanted: int) -> list[Claim]:
         if self._claim_in_doubt:
@@ -160,59 +162,59 @@ class WorkerLoop:
         self._claim_in_doubt = False
         return claims
 
-    def _rest(self) -> bool:
-        """Wait for a hint or the next poll. False: a burst is done."""
+    def _wait(self) -> bool:
+        """Wait for a hint or the next poll; False when a burst is done."""
         if not self.options.burst:
             seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
-            self._looks_first = not self._listener.wait(seconds)
+            self._reads_first = not self._listener.wait(seconds)
             return True
         if not (self._pool.idle and self._completer.idle):
-            self._listener.wait(BURST_LOOK_SECONDS)
+            self._listener.wait(BURST_CHECK_SECONDS)
             return True
         self._maintenance.run_once()
         claims = self._claim(1)
         self._claimed += len(claims)
-        self._pool.put(claims)
+        self._pool.add(claims)
         return bool(claims)
 
     def _shut_down(self) -> None:
-        """Give unstarted jobs back, let running ones finish, release the rest, say goodbye."""
+        """Release unstarted jobs, let running ones finish, release the rest, and deregister."""
         emit(Event.WORKER_STOPPING, worker_id=str(self.state.worker_id))
         self.state.stopping.set()
         if self.state.broken.is_set():
-            # Leases give back what it holds: writing on with half a worker could do harm.
+            # Nothing more is written: others rescue its jobs when the lease ends.
             self.state.halt.set()
             self._listener.stop()
             return
         deadline = time.monotonic() + self.options.grace_seconds
-        self._give_back(self._pool.take_back())
+        self._release(self._pool.take_unstarted())
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
         self.state.halt.set()
         self._listener.stop()
         if drained:
-            self._leave()
+            self._deregister()
         emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
         connection.close()
 
     def _unfinished(self) -> list[Settlement]:
-        """Say what becomes of handlers that outlive the worker, and of jobs next in their turn."""
+        """Return the outcomes of handlers that outlive the worker: timed out, else released."""
         now = time.monotonic()
+        rng = self.state.rng
         overdue = [
             Settlement(
-                one.claim,
-                timed_out(one.claim, rng=self.state.rng, message=one.blame),
-                now - one.since,
+                one.claim, timed_out(one.claim, rng=rng, message=one.error), now - one.started_at
             )
-            for one in self._pool.running()
+            for one in self._pool.running.all()
             if one.interrupted
         ]
+        # The first outcome of a claim counts.
         return overdue + [
             Settlement(claim, Released("worker stopped"), None) for claim in self._pool.abandon()
         ]
 
-    def _give_back(self, claims: list[Claim]) -> None:
+    def _release(self, claims: list[Claim]) -> None:
         try:
             released = set(release(claims, "worker stopped"))
             emit_released([claim for claim in claims if claim.job_id in released])
@@ -220,24 +222,22 @@ class WorkerLoop:
             if released:
                 wake({one.category for one in claims})
         except DatabaseError as error:
-            # The lease will end and they will be rescued, their attempts given back all the same.
+            # They are rescued when the lease ends, and keep their attempts all the same.
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
-    def _leave(self) -> None:
+    def _deregister(self) -> None:
         try:
             deregister(self.state.worker_id)
         except DatabaseError as error:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
-    def _description(self) -> WorkerDescription:
-        return WorkerDescription(
-            WorkerInfo(
-                worker_id=self.state.worker_id,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                version=VERSION,
-                categories=self.options.categories,
-                job_types=[declared.name for declared in registry.all_types()],
-                concurrency=self.options.concurrency,
-            )
+    def _info(self) -> WorkerInfo:
+        return WorkerInfo(
+            worker_id=self.state.worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=VERSION,
+            categories=self.options.categories,
+            job_types=[declared.name for declared in registry.all_types()],
+            concurrency=self.options.concurrency,
         )

@@ -15,7 +15,7 @@ from jobs.engine.outcomes import Completed
 from jobs.engine.rescue import RescueReport, rescue
 from jobs.models import Worker
 from jobs.states import Status
-from jobs.worker.rescue_guard import Patience
+from jobs.worker.maintenance import RescueGuard
 from tests.queue_kit import finish, later, new_worker, take_started
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
@@ -112,10 +112,10 @@ def test_a_rescuer_is_patient_after_time_went_by_in_which_the_database_did_not_a
     seconds: float, patient: bool
 ) -> None:
     said = datetime(2026, 1, 1, tzinfo=UTC)
-    patience = Patience()
-    patience.hear(said)
-    patience.hear(said + timedelta(seconds=seconds * lease_seconds()))
-    assert patience.needed == patient
+    guard = RescueGuard()
+    guard.observe(said)
+    guard.observe(said + timedelta(seconds=seconds * lease_seconds()))
+    assert guard.active == patient
 
 
 @pytest.mark.req("J-14")

@@ -8,8 +8,8 @@ from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
-from jobs.worker.attempts import Stop
 from jobs.worker.isolation import ProcessDied
+from jobs.worker.runners import StopReason
 from tests.simulation.primitives import Event
 from tests.simulation.scheduler import Process, Scheduler
 
@@ -70,18 +70,18 @@ class VirtualIsolatedProcess:
             raise ProcessDied("killed by SIGKILL")
         return answers[0]
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, reason: StopReason) -> None:
         """Pass the request on to the handler."""
-        match why:
-            case Stop.CANCEL:
+        match reason:
+            case StopReason.CANCEL:
                 self._signals.cancel_requested.set()
-            case Stop.TIMEOUT:
+            case StopReason.TIMEOUT:
                 self._signals.timed_out.set()
 
     def kill(self) -> None:
         """End it, whatever it does."""
         self._child.die()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End it; nobody waits for its answer."""
         self._child.die()

@@ -25,10 +25,10 @@ from jobs.worker import heartbeat, listener, maintenance
 from tests.simulation import primitives
 from tests.simulation.scheduler import Scheduler
 
-# Chores at a pace that fits a lease of a few seconds: what is done more often costs a run its
+# Maintenance at a pace that fits a lease of a few seconds: what is done more often costs a run its
 # speed and shows nothing new.
 PACE: dict[ModuleType, dict[str, float]] = {
-    maintenance: {"SWEEP_SECONDS": 0.8, "EXPIRE_SECONDS": 4.0, "PARK_SECONDS": 2.0}
+    maintenance: {"SWEEP_SECONDS": 0.8, "EXPIRE_SECONDS": 4.0, "DEMOTE_SECONDS": 2.0}
     | {"PROBE_SECONDS": 10.0, "FAN_IN_SECONDS": 10.0},
     heartbeat: {"TICK_SECONDS": 0.2},
     # The data version of a database that nobody shares never changes.

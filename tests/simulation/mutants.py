@@ -16,8 +16,8 @@ from jobs.engine.dialects.claim_types import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES
-from jobs.worker import completer, started, state, worker
-from jobs.worker.started import Started
+from jobs.worker import completer, running, state, worker
+from jobs.worker.running import StartedClaims
 from jobs.worker.state import Lease
 from tests.support.mutation import (
     Fault,
@@ -101,7 +101,7 @@ def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
         seen.append("note_running")
         return original(worker_id, ids[-ID_BYTES:])
 
-    monkeypatch.setattr(started, "note_running", note)
+    monkeypatch.setattr(running, "note_running", note)
 
 
 def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
@@ -132,7 +132,7 @@ MUTANTS: dict[str, Fault] = {
         release, "attempts = j.attempts - r.refund", "attempts = j.attempts"
     ),
     "started jobs refunded": Returns(rescue, "_started", value=False),
-    "starts not noted": Returns(Started, "_write", value=True),
+    "starts not noted": Returns(StartedClaims, "_write", value=True),
     "starts noted by halves": note_less,
     "its own work called stale": Returns(settle, "_settled_before", {}),
     "outcome without an answer dropped": drop_what_got_no_answer,

@@ -15,10 +15,9 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from jobs import VERSION, conf
 from jobs.states import Category
-from jobs.worker.die_with_parent import end_with_parent
 from jobs.worker.health import serve_health
 from jobs.worker.options import WorkerOptions
-from jobs.worker.supervisor import WATCHED, Supervisor
+from jobs.worker.supervisor import WATCHED, Supervisor, die_with_parent
 from jobs.worker.worker import WorkerLoop
 
 DEFAULT_GRACE_SECONDS = 25.0
@@ -65,7 +64,7 @@ class Command(BaseCommand):
         super().run_from_argv(argv)
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Supervise the processes, or be one of them; from Python code, work in this process."""
+        """Supervise the processes, or be one of them; called from Python, work in this process."""
         worker = _worker_options(options)
         if options["child"]:
             sys.exit(_serve(worker, options["health_host"], options["health_port"]))
@@ -173,14 +172,14 @@ def _worker_options(options: dict[str, Any]) -> WorkerOptions:
 
 def _serve(options: WorkerOptions, health_host: str, health_port: int | None) -> int:
     """Run one worker; the first SIGTERM ends it in order, the second at once."""
-    end_with_parent()
+    die_with_parent()
     loop = WorkerLoop(options)
     _stop_on_sigterm(loop)
     if health_port:
         serve_health(health_host, health_port, loop.is_ready)
     loop.run()
     if loop.state.stuck.is_set() or loop.state.broken.is_set():
-        # Only the end of the process ends what still runs in it; the parent starts another.
+        # A stuck handler ends only with the process; the parent starts another.
         os._exit(EXIT_REPLACE_ME)
     return 0
 
@@ -188,21 +187,21 @@ def _serve(options: WorkerOptions, health_host: str, health_port: int | None) ->
 def _stop_on_sigterm(loop: WorkerLoop) -> None:
     """Pass SIGTERM to the loop by way of a thread.
 
-    The handler itself may interrupt the very lock that stopping needs, so all it does is put into
-    a queue made for that.
+    The signal handler may interrupt the main thread while it holds a lock that `stop` needs, so all
+    it does is put into a queue, which is reentrant.
     """
     received: SimpleQueue[int] = SimpleQueue()
 
     def stop(signal_number: int, _: FrameType | None) -> None:
         received.put(signal_number)
 
-    def heed() -> None:
+    def stop_twice() -> None:
         received.get()
         loop.stop()
         received.get()
         os._exit(1)
 
-    threading.Thread(target=heed, name="signals", daemon=True).start()
+    threading.Thread(target=stop_twice, name="signals", daemon=True).start()
     signal.signal(signal.SIGTERM, stop)
     # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

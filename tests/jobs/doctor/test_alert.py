@@ -15,8 +15,8 @@ from jobs.doctor import snapshots
 from jobs.doctor.snapshots import Holder
 from jobs.engine.lease import deregister
 from jobs.execution.events import Event
-from jobs.worker.long_transactions import SnapshotWatch
-from jobs.worker.state import WorkerState
+from jobs.worker.long_transactions import LongTransactionWatch
+from jobs.worker.state import SharedState
 from tests.queue_kit import new_worker
 from tests.support.databases import postgresql_only
 
@@ -99,15 +99,15 @@ def test_each_occurrence_is_one_line_of_the_worker_that_lives_longest(
 ) -> None:
     watches = []
     for _ in range(2):
-        state = WorkerState()
+        state = SharedState()
         state.lease.worker_id = new_worker()
-        watches.append(SnapshotWatch(state))
+        watches.append(LongTransactionWatch(state))
     eldest = watches[0]._state.worker_id
 
     def look() -> int:
         told.clear()
         for watch in watches:
-            watch.look()
+            watch.check()
         return len(told)
 
     assert look() == 0

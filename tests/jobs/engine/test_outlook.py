@@ -14,7 +14,7 @@ from jobs.engine.pending_work import Outlook, look
 from jobs.models import CircuitBreaker, Schedule
 from jobs.queue import pause, set_rate_limit
 from jobs.states import BreakerState
-from jobs.worker.pending_work import Lookout
+from jobs.worker.pending_work import PendingWorkReader
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import later, new_worker, take_one
@@ -47,7 +47,7 @@ def test_chores_do_not_ask_what_there_is_to_claim(add: Add) -> None:
     with later(31):
         assert look().claimable
         assert look(claims=False) == NOTHING._replace(expiring=True, waiting=True)
-        assert Lookout().for_chores() == look(claims=False)
+        assert PendingWorkReader().for_maintenance() == look(claims=False)
 
 
 def test_a_job_for_later_is_seen_when_its_time_comes(add: Add) -> None:

@@ -22,7 +22,7 @@ from jobs.models import JobQueue
 from jobs.queue import cancel, enqueue
 from jobs.registry import job
 from jobs.states import DeadReason
-from jobs.worker.attempts import OnThread, Stop
+from jobs.worker.runners import StopReason, ThreadRunner
 from mail.models import MailAccount
 from tenants.models import Firm
 from tenants.scope import current_scope
@@ -310,22 +310,22 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
 
 
 @pytest.fixture
-def reachable(claim: Claim, signals: Signals) -> OnThread:
-    """Return the attempt that runs on this thread, as the worker sees it."""
-    attempt = OnThread(claim, signals, Random(1))
-    attempt._be_reachable(threading.get_ident())
-    return attempt
+def reachable(claim: Claim, signals: Signals) -> ThreadRunner:
+    """Return the runner of this thread, as the worker sees it."""
+    runner = ThreadRunner(claim, signals, Random(1))
+    runner._set_thread_id(threading.get_ident())
+    return runner
 
 
 @committed
 @pytest.mark.req("J-14")
 def test_a_timeout_in_the_middle_of_the_commit_waits_for_its_end(
-    ctx: JobContext, claim: Claim, reachable: OnThread, monkeypatch: pytest.MonkeyPatch
+    ctx: JobContext, claim: Claim, reachable: ThreadRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = connection.commit
 
     def commit_late() -> None:
-        reachable.stop(Stop.TIMEOUT)
+        reachable.stop(StopReason.TIMEOUT)
         commit()
 
     monkeypatch.setattr(connection, "commit", commit_late)
@@ -341,7 +341,7 @@ def test_a_timeout_in_the_middle_of_the_commit_waits_for_its_end(
 @committed
 @pytest.mark.req("J-14")
 def test_a_timeout_in_the_middle_of_the_rollback_waits_for_its_end(
-    ctx: JobContext, reachable: OnThread, monkeypatch: pytest.MonkeyPatch
+    ctx: JobContext, reachable: ThreadRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rollback = connection.rollback
 
@@ -350,7 +350,7 @@ def test_a_timeout_in_the_middle_of_the_rollback_waits_for_its_end(
         ctx._signals.lease_lost.set()
 
     def roll_back_late() -> None:
-        reachable.stop(Stop.TIMEOUT)
+        reachable.stop(StopReason.TIMEOUT)
         rollback()
 
     monkeypatch.setattr(connection, "rollback", roll_back_late)
@@ -363,9 +363,11 @@ def test_a_timeout_in_the_middle_of_the_rollback_waits_for_its_end(
 
 
 @pytest.mark.req("J-14")
-def test_a_timeout_inside_the_block_strikes_at_once(ctx: JobContext, reachable: OnThread) -> None:
+def test_a_timeout_inside_the_block_strikes_at_once(
+    ctx: JobContext, reachable: ThreadRunner
+) -> None:
     def linger() -> None:
-        reachable.stop(Stop.TIMEOUT)
+        reachable.stop(StopReason.TIMEOUT)
         raise AssertionError("never reached")
 
     with pytest.raises(JobTimeout):

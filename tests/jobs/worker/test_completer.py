@@ -1,19 +1,25 @@
-"""Outcomes gather while many come, but never where somebody may wait for what one of them held."""
+"""Outcomes are stored in batches, at once where somebody may wait, and published in order."""
 
 from __future__ import annotations
+
+import threading
+from typing import Any
 
 import pytest
 from django.db.models import Max
 
+from jobs.engine.outcomes import SettleReport
 from jobs.execution.context import JobContext
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
 from jobs.worker import completer, worker
+from jobs.worker.state import SharedState
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import row
+from tests.support.waiting import wait_until
 from tests.support.worker_loop import worker_loop
 
 pytestmark = [
@@ -41,11 +47,11 @@ def keyed_type(job_types: dict[str, JobType]) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_lock_is_handed_on_however_many_outcomes_gather(
+def test_a_lock_is_handed_on_however_many_outcomes_collect(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(completer, "MANY", 1)
-    monkeypatch.setattr(completer, "GATHER_SECONDS", FOR_EVER)
+    monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
     added = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 5, firm=firm)
     worker_loop().run()
     assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
@@ -57,7 +63,7 @@ def test_enough_outcomes_are_written_without_waiting_for_more(
 ) -> None:
     monkeypatch.setattr(completer, "MANY", 1)
     monkeypatch.setattr(completer, "ENOUGH", 5)
-    monkeypatch.setattr(completer, "GATHER_SECONDS", FOR_EVER)
+    monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
     added = enqueue_many([EnqueueSpec("noop")] * 5, firm=firm)
     worker_loop(concurrency=5).run()
     assert {row(one.job_id).status for one in added} == {Status.COMPLETED}
@@ -75,3 +81,76 @@ def test_a_waiting_group_goes_on_beside_other_work(
     with all_firms("test"):
         last = dict(JobQueue.objects.values_list("job_type").annotate(Max("claimed_at")))
     assert last["test.keyed"] < last["noop"]
+
+
+class Slow:
+    """Publishes when it may, and remembers what it published."""
+
+    def __init__(self) -> None:
+        self.published: list[Any] = []
+        self.may = threading.Semaphore(0)
+
+    def __call__(self, batch: Any, report: SettleReport) -> None:
+        self.may.acquire()
+        self.published.append(batch)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Let the test decide when a batch is published."""
+    slow = Slow()
+    monkeypatch.setattr(completer, "emit_settled", slow)
+    return slow
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.req("W-07")
+def test_the_next_batch_is_written_meanwhile_and_the_end_waits(slow: Slow) -> None:
+    publisher = completer.EventPublisher(SharedState())
+    publisher.start()
+    for number in range(completer.MOST_UNPUBLISHED):
+        publisher.publish([number], SettleReport())  # type: ignore[list-item]  # a batch by its number
+    assert not publisher.drain(0.01)
+    slow.may.release(completer.MOST_UNPUBLISHED)
+    assert publisher.drain(30)
+    assert slow.published == [[number] for number in range(completer.MOST_UNPUBLISHED)]
+    publisher.end()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.req("W-07")
+def test_many_unpublished_batches_hold_the_completer_up(slow: Slow) -> None:
+    publisher = completer.EventPublisher(SharedState())
+    publisher.start()
+
+    def write() -> None:
+        for number in range(completer.MOST_UNPUBLISHED + 1):
+            publisher.publish([number], SettleReport())  # type: ignore[list-item]  # as above
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    writer.join(0.2)
+    assert writer.is_alive()
+    slow.may.release(completer.MOST_UNPUBLISHED + 1)
+    writer.join(30)
+    assert publisher.drain(30)
+    assert len(slow.published) == completer.MOST_UNPUBLISHED + 1
+    publisher.end()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.req("W-07")
+def test_a_publisher_that_failed_holds_nobody_up_and_ends_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fall(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(completer, "emit_settled", fall)
+    state = SharedState()
+    publisher = completer.EventPublisher(state)
+    publisher.start()
+    for number in range(completer.MOST_UNPUBLISHED + 2):
+        publisher.publish([number], SettleReport())  # type: ignore[list-item]  # as above
+    wait_until(state.broken.is_set, "the worker to be broken", timeout=30)
+    assert state.stopping.is_set()

@@ -1,7 +1,8 @@
-"""The process in which a suspect runs alone, as its worker sees it."""
+"""The process in which a quarantined job runs alone, as its worker sees it."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -28,9 +29,17 @@ from jobs.engine.outcomes import (
     Snoozed,
 )
 from jobs.states import DeadReason
-from jobs.worker.attempts import Stop
-from jobs.worker.isolation import InProcess, IsolatedProcess, Isolation, ProcessDied
-from jobs.worker.isolation_wire import pack_claim, pack_outcome, read_claim, read_outcome
+from jobs.worker.isolation import (
+    IsolatedProcess,
+    IsolatedProcesses,
+    ProcessDied,
+    ProcessRunner,
+    decode_claim,
+    decode_outcome,
+    encode_claim,
+    encode_outcome,
+)
+from jobs.worker.runners import StopReason
 from tests.support.journal import Journal
 from tests.support.scenario import Gate
 from tests.support.testjobs import job_handlers
@@ -60,17 +69,17 @@ Outcomes = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def isolation(isolated_memory_mb: int) -> Iterator[Isolation]:
+def isolation(isolated_memory_mb: int) -> Iterator[IsolatedProcesses]:
     """Return isolated processes, which the tests of this module share."""
-    isolation = Isolation()
+    isolation = IsolatedProcesses()
     yield isolation
     isolation.end_idle(0)
 
 
 @pytest.fixture
-def process(isolation: Isolation) -> Iterator[IsolatedProcess]:
+def process(isolation: IsolatedProcesses) -> Iterator[IsolatedProcess]:
     """Return a process that is ready."""
-    with isolation.process() as process:
+    with isolation.lend() as process:
         yield process
 
 
@@ -111,10 +120,10 @@ def claimed(job_type: str, **payload: Any) -> Claim:
 FURTHER: dict[str, Any] = {"admitted": False, "started": False}
 
 
-def run_aside(attempt: InProcess) -> Callable[[], Outcome]:
+def run_aside(runner: ProcessRunner) -> Callable[[], Outcome]:
     """Run on a thread; the answer waits for the outcome."""
     outcomes: list[Outcome] = []
-    thread = threading.Thread(target=lambda: outcomes.append(attempt.run()))
+    thread = threading.Thread(target=lambda: outcomes.append(runner.run()))
     thread.start()
 
     def outcome() -> Outcome:
@@ -126,12 +135,12 @@ def run_aside(attempt: InProcess) -> Callable[[], Outcome]:
 
 @given(Outcomes)
 def test_every_outcome_comes_back_as_it_was(outcome: Outcome) -> None:
-    assert read_outcome(pack_outcome(outcome)) == outcome
+    assert decode_outcome(encode_outcome(outcome)) == outcome
 
 
 def test_a_claim_arrives_as_it_was() -> None:
     claim = claimed("process.work", journal="")
-    assert read_claim(pack_claim(claim)) == claim
+    assert decode_claim(json.loads(encode_claim(claim))["run"]) == claim
 
 
 @pytest.mark.processes
@@ -141,7 +150,7 @@ def test_a_process_runs_one_job_after_the_other(
 ) -> None:
     for attempt in (1, 2):
         claim = claimed(job_type, journal=str(journal.path), label=str(attempt))
-        assert InProcess(claim, process, Random(1)).run() == Completed({"attempt": 2})
+        assert ProcessRunner(claim, process, Random(1)).run() == Completed({"attempt": 2})
     assert len({entry.pid for entry in journal.entries()}) == 1
 
 
@@ -159,7 +168,7 @@ def test_a_death_says_of_what(
 ) -> None:
     claim = claimed("process.die", journal=str(journal.path), how=how, times=2)
 
-    outcome = InProcess(claim, process, Random(1)).run()
+    outcome = ProcessRunner(claim, process, Random(1)).run()
 
     assert isinstance(outcome, Retry)
     assert outcome.died
@@ -175,11 +184,11 @@ def test_a_request_to_cancel_reaches_the_handler(
 ) -> None:
     gate = Gate(tmp_path / "gate")
     claim = claimed(job_type, journal=str(journal.path), gate=str(gate.path))
-    attempt = InProcess(claim, process, Random(1))
-    outcome = run_aside(attempt)
+    runner = ProcessRunner(claim, process, Random(1))
+    outcome = run_aside(runner)
     wait_until(journal.starts, "the start of the handler")
 
-    attempt.stop(Stop.CANCEL)
+    runner.stop(StopReason.CANCEL)
 
     assert outcome() == Canceled("canceled by request")
     assert process.alive
@@ -192,11 +201,11 @@ def test_a_timeout_interrupts_the_handler(
     process: IsolatedProcess, journal: Journal, tmp_path: Path, job_type: str
 ) -> None:
     claim = claimed(job_type, journal=str(journal.path), gate=str(tmp_path / "gate"))
-    attempt = InProcess(claim, process, Random(1))
-    outcome = run_aside(attempt)
+    runner = ProcessRunner(claim, process, Random(1))
+    outcome = run_aside(runner)
     wait_until(journal.starts, "the start of the handler")
 
-    attempt.stop(Stop.TIMEOUT)
+    runner.stop(StopReason.TIMEOUT)
 
     interrupted = outcome()
     assert isinstance(interrupted, Retry)
@@ -211,18 +220,18 @@ def test_a_handler_whose_lease_is_lost_is_killed_and_that_is_no_death(
     process: IsolatedProcess, journal: Journal, tmp_path: Path
 ) -> None:
     claim = claimed("process.work", journal=str(journal.path), gate=str(tmp_path / "gate"))
-    attempt = InProcess(claim, process, Random(1))
-    outcome = run_aside(attempt)
+    runner = ProcessRunner(claim, process, Random(1))
+    outcome = run_aside(runner)
     wait_until(journal.starts, "the start of the handler")
 
-    attempt.stop(Stop.LEASE_LOST)
+    runner.stop(StopReason.LEASE_LOST)
 
     assert outcome() == Released("lease lost")
 
 
 @pytest.mark.processes
-def test_an_idle_process_ends_after_a_while(isolation: Isolation) -> None:
-    with isolation.process() as process:
+def test_an_idle_process_ends_after_a_while(isolation: IsolatedProcesses) -> None:
+    with isolation.lend() as process:
         pass
     isolation.end_idle()
     assert process.alive
@@ -234,5 +243,5 @@ def test_a_process_that_cannot_start_is_not_lent(
     isolated_memory_mb: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobs.worker.isolation.START", "raise SystemExit(3)")
-    with pytest.raises(ProcessDied, match="exit code 3"), Isolation().process():
+    with pytest.raises(ProcessDied, match="exit code 3"), IsolatedProcesses().lend():
         raise AssertionError("there is none")

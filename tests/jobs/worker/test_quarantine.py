@@ -1,4 +1,4 @@
-"""What a worker does with jobs of which a worker died: each runs alone, in its own process."""
+"""Jobs of which a worker died run in quarantine: each alone, in a process of its own."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ pytestmark = [
 ]
 
 
-def suspect(queue: Scenario, **options: object) -> UUID:
+def quarantined(queue: Scenario, **options: object) -> UUID:
     """Enqueue a job of which a worker died."""
     (job_id,) = queue.add(**options)  # type: ignore[arg-type]  # as in `add`
     change(job_id, deaths=1)
     return job_id
 
 
-def test_an_innocent_suspect_completes_in_a_process_of_its_own(queue: Scenario) -> None:
-    alone, (ordinary,) = suspect(queue), queue.add()
+def test_an_innocent_job_in_quarantine_completes_in_a_process_of_its_own(queue: Scenario) -> None:
+    alone, (ordinary,) = quarantined(queue), queue.add()
 
     worker_loop().run()
 
@@ -45,8 +45,8 @@ def test_an_innocent_suspect_completes_in_a_process_of_its_own(queue: Scenario) 
 @pytest.mark.req("J-16", "W-03")
 def test_cancel_reaches_it_and_a_shutdown_gives_it_back(queue: Scenario) -> None:
     gate = queue.gate()
-    canceled = suspect(queue, gate=gate, job_type="process.patient")
-    kept = suspect(queue, gate=gate)
+    canceled = quarantined(queue, gate=gate, job_type="process.patient")
+    kept = quarantined(queue, gate=gate)
     with working(worker_loop(concurrency=3, burst=False)):
         queue.wait_until_started(canceled)
         queue.wait_until_started(kept)
@@ -67,7 +67,7 @@ def test_one_that_ignores_its_timeout_is_killed_and_the_worker_goes_on(
     queue: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "INTERRUPT_SECONDS", 0.1)
-    job_id = suspect(queue, job_type="process.stubborn", max_attempts=1)
+    job_id = quarantined(queue, job_type="process.stubborn", max_attempts=1)
     loop = worker_loop()
 
     loop.run()
@@ -82,7 +82,7 @@ def test_where_no_process_can_be_had_it_waits_and_loses_nothing(
     queue: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobs.worker.isolation.START", "raise SystemExit(3)")
-    job_id = suspect(queue)
+    job_id = quarantined(queue)
 
     worker_loop().run()
 

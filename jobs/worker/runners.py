@@ -1,4 +1,4 @@
-"""One run of a handler, and how to reach it meanwhile."""
+"""Runs one handler, and reaches it while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs.execution.context import Signals
 from jobs.execution.executor import execute, timed_out
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a running handler has to stop."""
 
     CANCEL = "cancel"
@@ -23,66 +23,63 @@ class Stop(StrEnum):
     LEASE_LOST = "lease_lost"
 
 
-class Attempt(ABC):
-    """A handler that runs somewhere; all but `run` may be called from any thread."""
+class Runner(ABC):
+    """Runs one handler; all methods but `run` may be called from any thread."""
 
     @abstractmethod
     def run(self) -> Outcome:
-        """Run the handler to its end, and say how it ended."""
+        """Run the handler to its end and return the outcome."""
 
     @abstractmethod
-    def stop(self, why: Stop) -> None:
+    def stop(self, reason: StopReason) -> None:
         """Ask the handler to stop."""
 
     def kill(self) -> bool:
-        """End the handler; False: only the end of this process could."""
+        """End the handler by force; False where that takes the end of this process."""
         return False
 
 
-class OnThread(Attempt):
-    """A `def` handler on the thread that calls `run`: it stops at its next call of `ctx`."""
+class ThreadRunner(Runner):
+    """Runs a `def` handler on the calling thread; it stops at its next call of `ctx`."""
 
     def __init__(self, claim: Claim, signals: Signals, rng: Random) -> None:
         self._claim = claim
         self._signals = signals
         self._rng = rng
+        # Set while JobTimeout may be raised there.
         self._thread_id: int | None = None
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
 
     def run(self) -> Outcome:
         """Run the handler on this thread."""
         outcome: Outcome | None = None
         try:
-            self._be_reachable(threading.get_ident())
+            self._set_thread_id(threading.get_ident())
             outcome = execute(self._claim, rng=self._rng, signals=self._signals)
-            self._be_reachable(None)
+            self._set_thread_id(None)
         except JobTimeout:
-            # It came between the handler's end and ours.
-            self._be_reachable(None)
+            # It was raised after the handler had ended.
+            self._set_thread_id(None)
         return outcome or timed_out(self._claim, rng=self._rng)
 
-    def stop(self, why: Stop) -> None:
-        """Tell the next checkpoint; a timeout does not wait for one."""
-        match why:
-            case Stop.CANCEL:
+    def stop(self, reason: StopReason) -> None:
+        """Signal the handler; a timeout is also raised in its thread."""
+        match reason:
+            case StopReason.CANCEL:
                 self._signals.cancel_requested.set()
-            case Stop.LEASE_LOST:
+            case StopReason.LEASE_LOST:
                 self._signals.lease_lost.set()
-            case Stop.TIMEOUT:
+            case StopReason.TIMEOUT:
                 self._signals.time_out(self._interrupt)
 
     def _interrupt(self) -> None:
-        with self._guard:
+        """Raise JobTimeout in the handler's thread, at its next step of Python code."""
+        with self._lock:
             if self._thread_id is not None:
-                _raise_in_thread(self._thread_id)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread_id), ctypes.py_object(JobTimeout)
+                )
 
-    def _be_reachable(self, thread_id: int | None) -> None:
-        with self._guard:
+    def _set_thread_id(self, thread_id: int | None) -> None:
+        with self._lock:
             self._thread_id = thread_id
-
-
-def _raise_in_thread(thread_id: int) -> None:
-    """Raise JobTimeout in a thread, at its next step of Python code."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread_id), ctypes.py_object(JobTimeout)
-    )

@@ -87,20 +87,20 @@ def test_each_has_its_own_context_also_in_the_tasks_it_creates(firm: Firm) -> No
     seen: dict[int, set[tuple[Any, ...]]] = {}
     both = asyncio.Event()
 
-    def look(ctx: JobContext) -> tuple[Any, ...]:
+    def context(ctx: JobContext) -> tuple[Any, ...]:
         mine = running_job()
         return (mine and mine.job_id, current_correlation_id(), current_scope())
 
     async def later(ctx: JobContext) -> tuple[Any, ...]:
         await asyncio.sleep(0)
-        return look(ctx)
+        return context(ctx)
 
     async def compare(payload: NumberPayload, ctx: JobContext) -> None:
-        seen[payload.number] = {look(ctx)}
+        seen[payload.number] = {context(ctx)}
         if len(seen) == 2:
             both.set()
         await both.wait()
-        seen[payload.number] |= {look(ctx), await asyncio.create_task(later(ctx))}
+        seen[payload.number] |= {context(ctx), await asyncio.create_task(later(ctx))}
         assert seen[payload.number] == {(ctx.job_id, ctx.correlation_id, None)}
 
     declare(compare)
@@ -181,7 +181,7 @@ def test_a_handler_that_refuses_to_be_cancelled_ends_its_worker_and_costs_no_oth
 def test_a_handler_that_blocks_the_loop_ends_its_worker_and_alone_is_to_blame(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(eventloop, "BLOCKED_LOOKS", 5)
+    monkeypatch.setattr(eventloop, "BLOCKED_CHECKS", 5)
     freed = threading.Event()
 
     async def block(payload: NumberPayload, ctx: JobContext) -> None:

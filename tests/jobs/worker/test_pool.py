@@ -1,4 +1,4 @@
-"""Short jobs share a thread's turn; a slow one among them keeps nobody waiting."""
+"""Short jobs are handed over in batches; a slow one among them delays no other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHORT_JOBS = 300
 
 
 class NumberPayload(JobPayload):
-    """Which job of a chunk it is."""
+    """Which job of a batch it is."""
 
     number: int
 
@@ -62,8 +62,8 @@ def test_short_jobs_run_on_few_threads_and_several_at_a_time(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    chunk = pool.Chunk
-    monkeypatch.setattr(pool, "Chunk", lambda claims: sizes.append(len(claims)) or chunk(claims))
+    batch = pool.Batch
+    monkeypatch.setattr(pool, "Batch", lambda claims: sizes.append(len(claims)) or batch(claims))
     threads: Counter[int] = Counter()
 
     def short(payload: NumberPayload, ctx: JobContext) -> None:
