@@ -143,6 +143,15 @@ def test_a_claim_arrives_as_it_was() -> None:
     assert decode_claim(json.loads(encode_claim(claim))["run"]) == claim
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"\xff", b"[]", b'{"outcome": "Nothing"}', b'{"outcome": "Retry", "fields": {}}'],
+)
+def test_a_damaged_answer_is_refused(answer: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of whichever kind
+        decode_outcome(answer)
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("job_type", ["process.work", "process.wait"])
 def test_a_process_runs_one_job_after_the_other(
