@@ -10,14 +10,22 @@ from typing import Any
 
 import orjson
 import structlog
+from structlog.dev import ConsoleRenderer, plain_traceback
+from structlog.processors import KeyValueRenderer
 from structlog.types import EventDict, Processor, WrappedLogger
 
-from config.console import render_console
 from interfaces.correlation import current_correlation_id
 from jobs.execution.telemetry import Lines
 
 # Keys whose values never belong in a log line, whoever wrote it.
 FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})
+
+_console_line = KeyValueRenderer(
+    key_order=["timestamp", "level", "event", "logger"], drop_missing=True
+)
+# Five times as slow, but tracebacks are readable. The default exception formatter prints local
+# variables: payloads and mail text among them.
+_console_traceback = ConsoleRenderer(colors=False, exception_formatter=plain_traceback)
 
 
 def drop_forbidden_keys(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -46,8 +54,17 @@ SHARED_PROCESSORS: list[Processor] = [
 ]
 
 
-def _spell(event: EventDict, **_: object) -> str:
-    """Return the line as JSON; a text that is no Unicode does not cost it."""
+def _render_console(logger: WrappedLogger, name: str, event: EventDict) -> str:
+    """Return the line as `key=value` pairs, an error with its traceback."""
+    if event.keys() & {"exc_info", "exception", "stack"}:
+        return _console_traceback(logger, name, event)
+    # The representation of an enum's value is not the value's.
+    plain = {key: str(one) if isinstance(one, str) else one for key, one in event.items()}
+    return _console_line(logger, name, plain)
+
+
+def _to_json(event: EventDict, **_: object) -> str:
+    """Return the line as JSON; a string that is not valid Unicode is escaped."""
     try:
         return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:
@@ -55,25 +72,25 @@ def _spell(event: EventDict, **_: object) -> str:
 
 
 class LineFormatter(structlog.stdlib.ProcessorFormatter):
-    """Writes a record as a line, or as the many lines that it stands for."""
+    """Writes a record as one line, or as the `Lines` that it stands for."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line or lines."""
         if not isinstance(record.msg, Lines):
             return super().format(record)
         moment = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
-        of_all = {
+        common = {
             "event": record.msg.event,
             "level": record.levelname.lower(),
             "logger": record.name,
             "timestamp": moment,
         }
-        # The first one removes what only a record by itself has.
-        rest = tuple(self.processors)[1:]
-        return "\n".join([_line(rest, record, fields | of_all) for fields in record.msg.fields])
+        # The first processor removes keys that these events never had.
+        renderers = tuple(self.processors)[1:]
+        return "\n".join([_render(renderers, record, one | common) for one in record.msg.fields])
 
 
-def _line(processors: Sequence[Processor], record: logging.LogRecord, event: Any) -> str:
+def _render(processors: Sequence[Processor], record: logging.LogRecord, event: Any) -> str:
     for process in processors:
         event = process(None, record.levelname, event)
     return str(event)
@@ -82,9 +99,9 @@ def _line(processors: Sequence[Processor], record: logging.LogRecord, event: Any
 def logging_config(log_format: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING for `log_format` ("console" or "json")."""
     renderer: list[Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_spell)]
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_to_json)]
         if log_format == "json"
-        else [render_console]
+        else [_render_console]
     )
     return {
         "version": 1,
