@@ -64,7 +64,7 @@ class WorkerLoop:
         self._listener = Listener(self.state)
 
     def stop(self) -> None:
-        """Ask the loop to end; safe to call from a signal handler."""
+        """Ask the loop to end, from any thread."""
         self.state.stopping.set()
         self._listener.wake()
 
@@ -105,15 +105,12 @@ class WorkerLoop:
                 return True
         return False
 
-    def _enough(self) -> bool:
-        return self.options.max_jobs is not None and self._claimed >= self.options.max_jobs
-
     def _claim_or_wait(self) -> bool:
         """Claim as many jobs as are wanted, or wait; False when the work is done."""
-        if self._enough():
-            return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS)
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
+            if self._claimed >= self.options.max_jobs:
+                return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS)
             wanted = min(wanted, self.options.max_jobs - self._claimed)
         if not self.state.lease.trusted:
             self.state.stopping.wait(BUSY_CHECK_SECONDS)
@@ -123,28 +120,20 @@ class WorkerLoop:
             return True
         try:
             refresh_connection()
-            if not self._is_worth_a_claim():
-                self._outage.over()
-                return self._wait()
-            claims = self._claim(wanted)
+            claimed = self._may_claim() and self._claim(wanted)
             self._outage.over()
-            if not claims:
-                return self._wait()
+            return claimed or self._wait()
         except AWAY as error:
             self._outage.failed(error)
             return True
-        self._reads_first = False
-        self._claimed += len(claims)
-        self._pool.add(claims)
-        return True
 
-    def _is_worth_a_claim(self) -> bool:
-        """Read pending work first where nothing hinted at any; a claim in doubt is always resolved."""
+    def _may_claim(self) -> bool:
         if self._claim_in_doubt or not self._reads_first:
             return True
         return self._pending_work.read().claimable
 
-    def _claim(self, wanted: int) -> list[Claim]:
+    def _claim(self, wanted: int) -> bool:
+        """Claim jobs and hand them to the pool; False when there were none."""
         if self._claim_in_doubt:
             lost = release_lost(self.state.worker_id, self._pool.known_tokens())
             emit_released(lost)
@@ -160,7 +149,11 @@ class WorkerLoop:
                 starts=self._pool.starts_at_once,
             )
         self._claim_in_doubt = False
-        return claims
+        self._claimed += len(claims)
+        self._pool.add(claims)
+        if claims:
+            self._reads_first = False
+        return bool(claims)
 
     def _wait(self) -> bool:
         """Wait for a hint or the next poll; False when a burst is done."""
@@ -172,10 +165,7 @@ class WorkerLoop:
             self._listener.wait(BURST_CHECK_SECONDS)
             return True
         self._maintenance.run_once()
-        claims = self._claim(1)
-        self._claimed += len(claims)
-        self._pool.add(claims)
-        return bool(claims)
+        return self._claim(1)
 
     def _shut_down(self) -> None:
         """Release unstarted jobs, let running ones finish, release the rest, and deregister."""
