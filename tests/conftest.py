@@ -101,3 +101,11 @@ def job_types(monkeypatch: pytest.MonkeyPatch) -> dict[str, JobType]:
     types = dict(registry._types)
     monkeypatch.setattr(registry, "_types", types)
     return types
+
+
+@pytest.fixture
+def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers be rescued, even if the database server was started a moment ago."""
+    from jobs.engine import dialects
+
+    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from jobs.conf import lease_seconds
-from jobs.engine import dialects
 from jobs.engine.database_time import database_now
 from jobs.engine.outcomes import Completed
 from jobs.engine.rescue import RescueReport, rescue
@@ -26,12 +25,6 @@ DAY_SECONDS = 86_400
 DELAY_SECONDS = 1.0
 JUMP_SECONDS = 600
 NOW_SECONDS = 60
-
-
-@pytest.fixture
-def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the server have been up for long, whenever it was started."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
 
 
 @pytest.mark.processes

@@ -1,4 +1,4 @@
-"""A worker with claims it has not started: one slow job holds up a line of quick ones."""
+"""A worker with claims it has not started: they wait in its buffer behind one slow job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.support.scenario import Gate, Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import Fleet, WorkerProcess
 
-# So many quick jobs teach a worker to claim ahead.
-LESSONS = 20
-# Enough for a line behind the one that is running.
+# After this many quick jobs a worker claims ahead.
+WARM_UP_JOBS = 20
+# Enough to fill the buffer behind the one that is running.
 QUICK_JOBS = 150
 
 
@@ -28,18 +28,18 @@ class Prefetch:
 
     @property
     def jobs(self) -> list[UUID]:
-        """All jobs that the gate holds up."""
+        """All jobs that wait for the gate."""
         return [self.blocking, *self.behind]
 
 
 def claim_ahead(queue: Scenario, fleet: Fleet, *arguments: str, **options: Any) -> Prefetch:
     """Start a worker and return when it has claimed jobs behind one that waits at a gate."""
-    queue.add(LESSONS)
+    queue.add(WARM_UP_JOBS)
     worker = fleet.start("--concurrency", "1", *arguments, **options)
     queue.wait_until_settled()
     gate = queue.gate()
     (blocking,) = queue.add(gate=gate, priority=0)
-    # Started alone: behind it in one chunk, others would count as started too.
+    # It starts alone: others in its batch would count as started too.
     queue.wait_until_started(blocking)
     behind = queue.add(QUICK_JOBS, priority=0)
     wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")

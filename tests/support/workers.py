@@ -56,7 +56,7 @@ class WorkerProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def said(self) -> str:
-        """Return the end of what it has printed, without the line of each job: for messages."""
+        """Return the end of its output, without the lines of attempts: for messages."""
         lines = [line for line in self.log().splitlines() if '"job.attempt_' not in line]
         return "\n".join(lines)[-SAID_LENGTH:]
 

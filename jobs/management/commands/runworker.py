@@ -123,7 +123,7 @@ def _add_ending(parser: CommandParser) -> None:
         type=_seconds,
         default=conf.poll_seconds(),
         metavar="SECONDS",
-        help="between two looks at an empty queue (default: %(default)s)",
+        help="between two checks of an empty queue (default: %(default)s)",
     )
     parser.add_argument(
         "--grace",

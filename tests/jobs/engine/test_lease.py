@@ -9,20 +9,17 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
-from jobs.engine import dialects
 from jobs.engine.database_time import database_now
 from jobs.engine.lease import WorkerInfo, register
 from jobs.engine.rescue import rescue
 from jobs.models import Worker
 from jobs.testing import frozen_time
 
-pytestmark = [pytest.mark.django_db, pytest.mark.req("J-14", "W-05")]
-
-
-@pytest.fixture(autouse=True)
-def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let rescuers act: they do not while the database has hardly started."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("settled_database"),
+    pytest.mark.req("J-14", "W-05"),
+]
 
 
 def info(worker_id: UUID) -> WorkerInfo:

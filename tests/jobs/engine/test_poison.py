@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.conf import lease_seconds
-from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Retry
 from jobs.engine.rescue import rescue
@@ -31,13 +30,11 @@ from tests.queue_kit import (
     take_started,
 )
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-15")]
-
-
-@pytest.fixture(autouse=True)
-def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the server have been up for long, whenever it was started."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("settled_database"),
+    pytest.mark.req("J-15"),
+]
 
 
 def lose_worker(job_id: UUID) -> None:

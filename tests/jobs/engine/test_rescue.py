@@ -38,16 +38,13 @@ from tests.queue_kit import (
     take_started,
 )
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("settled_database"),
+]
 
 
 SETTLED = type(dialects.current()).database_is_settled_sql
-
-
-@pytest.fixture(autouse=True)
-def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the server have been up for long, whenever it was started."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
 
 
 def after_the_lease() -> RescueReport:

@@ -13,7 +13,6 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.database_time import database_now
 from jobs.engine.expire import expire
@@ -138,12 +137,6 @@ def canceled(job_id: UUID) -> None:
 def expired(job_id: UUID) -> None:
     with later(120):
         assert expire() == 1
-
-
-@pytest.fixture
-def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the server have been up for long enough to take leases seriously."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
 
 
 def rescued_to_the_dead(job_id: UUID) -> None:

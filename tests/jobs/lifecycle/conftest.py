@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from jobs.engine import dialects
 from jobs.registry import JobPayload, job
 
 
@@ -15,7 +14,7 @@ class WorkPayload(JobPayload):
 
 
 @pytest.fixture(autouse=True)
-def work_types(job_types: dict[str, Any]) -> None:
+def work_types(job_types: dict[str, Any], settled_database: None) -> None:
     """Declare a type that is dead-lettered and one that is not."""
 
     def work(payload: WorkPayload, ctx: Any) -> None:
@@ -26,9 +25,3 @@ def work_types(job_types: dict[str, Any]) -> None:
 
     job("test.work", category="sync", payload=WorkPayload)(work)
     job("test.shrug", category="sync", payload=WorkPayload, dead_letter=False)(shrug)
-
-
-@pytest.fixture(autouse=True)
-def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the server have been up for long, whenever it was started."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine import candidates, dialects
+from jobs.engine import candidates
 from jobs.engine.admission import admit, sweep
 from jobs.engine.database_time import database_now
 from jobs.engine.demotion import demote
@@ -140,8 +140,7 @@ def test_a_taken_key_takes_no_room_from_the_others_of_the_firm(firm, add):
 
 
 @pytest.mark.parametrize("end", ["release", "retry", "rescue"])
-def test_room_comes_back_however_an_attempt_ends(firm, add, end, monkeypatch):
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+def test_room_comes_back_however_an_attempt_ends(firm, add, end, settled_database):
     cap(firm, 1)
     first, second = add(), add()
     sweep()

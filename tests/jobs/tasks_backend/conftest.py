@@ -10,7 +10,6 @@ from django_tasks import TaskResult, TaskResultStatus
 from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from jobs.conf import lease_seconds
-from jobs.engine import dialects
 from jobs.testing.run import run_maintenance
 from tenants.models import Firm
 from tests.jobs.tasks_backend import tasks
@@ -34,10 +33,8 @@ def nothing_seen() -> Iterator[None]:
 
 
 @pytest.fixture
-def rescue_all(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def rescue_all(settled_database: None) -> Callable[[], None]:
     """Return what rescues the jobs of every worker there is, as if their leases were over."""
-    dialect = type(dialects.current())
-    monkeypatch.setattr(dialect, "database_is_settled_sql", lambda *_: "1 = 1")
 
     def rescue() -> None:
         with later(lease_seconds() + 1):

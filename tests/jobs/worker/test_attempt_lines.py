@@ -12,7 +12,6 @@ from prometheus_client import REGISTRY
 
 from jobs.breaker import Breaker
 from jobs.conf import lease_seconds
-from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import (
     Canceled,
@@ -69,7 +68,7 @@ def stale(lines: Lines) -> Lines:
 
 
 def end(claim: Claim, outcome: Outcome, ran_seconds: float | None = 0.5) -> None:
-    """Settle an attempt and tell of it, as the completer does."""
+    """Settle an attempt and publish it, as the completer does."""
     batch = [Settlement(claim, outcome, ran_seconds)]
     emit_settled(batch, settle(batch))
 
@@ -113,14 +112,8 @@ def test_an_attempt_that_is_settled(
     assert sample("mailroom_attempts_total", **labels) == before + 1
 
 
-@pytest.fixture
-def rescued_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no server's start keep rescues waiting."""
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
-
-
 @pytest.mark.req("J-14")
-@pytest.mark.usefixtures("rescued_at_once")
+@pytest.mark.usefixtures("settled_database")
 @pytest.mark.parametrize("started", [True, False])
 def test_an_attempt_that_ended_with_its_worker(
     started: bool, queue: Scenario, lines: Lines, stale: Lines
@@ -142,14 +135,14 @@ def test_an_attempt_that_ended_with_its_worker(
 
     late_before = sample("mailroom_stale_attempts_total", category=claim.category)
     end(claim, Completed({}))
-    assert len(lines) == 1, "the attempt was told of before"
+    assert len(lines) == 1, "the attempt was logged before"
     assert [one["job_id"] for one in stale] == [str(claim.job_id)]
     assert stale[0].keys() == FIELDS
     assert sample("mailroom_stale_attempts_total", category=claim.category) == late_before + 1
 
 
-@pytest.mark.usefixtures("rescued_at_once")
-def test_how_long_a_rescued_attempt_ran_is_told_where_it_is_known(
+@pytest.mark.usefixtures("settled_database")
+def test_how_long_a_rescued_attempt_ran_is_logged_where_it_is_known(
     queue: Scenario, lines: Lines
 ) -> None:
     (job_id,) = queue.add()
@@ -215,5 +208,5 @@ def test_a_breaker_that_opens_and_closes(firm: Firm, job_types: Any, lines: Line
     assert sample("mailroom_breaker_openings_total", job_type="frail") == before + 1
     with firm_scope(firm):
         breakers.close_breaker(CircuitBreaker.objects.get(), "it is well again")
-        assert len(heard) == 1, "nothing is told before it is stored"
+        assert len(heard) == 1, "nothing is published before it is stored"
     assert heard[1:] == [("closed", of_firm)]

@@ -90,7 +90,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def claimed(job_type: str, **payload: Any) -> Claim:
-    """Return a claim of a job that stands in no table."""
+    """Return a claim of a job that is in no table."""
     envelope = {"tenant_id": 1, "version": "1.0", "correlation_id": "it-belongs-together"}
     return Claim(
         job_id=UUID(str(uuid7())),
@@ -116,7 +116,6 @@ def claimed(job_type: str, **payload: Any) -> Claim:
     )
 
 
-# What other parts of the queue keep in a claim.
 FURTHER: dict[str, Any] = {"admitted": False, "started": False}
 
 

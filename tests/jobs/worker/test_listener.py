@@ -48,7 +48,7 @@ def test_an_idle_worker_notices_each_new_job_at_once(queue: Scenario, fleet: Fle
 
 
 @pytest.mark.req("J-20")
-def test_a_freed_key_is_handed_on_at_once(queue: Scenario, fleet: Fleet) -> None:
+def test_a_released_key_is_handed_on_at_once(queue: Scenario, fleet: Fleet) -> None:
     fleet.start("--poll-interval", str(RARELY_SECONDS)).wait_until_started()
 
     queue.add(5, lock_key="key", label="key")

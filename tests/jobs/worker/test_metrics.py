@@ -1,4 +1,4 @@
-"""What a scrape tells: the web process of the database, a worker of what it did."""
+"""Metrics of the web process, about the queue, and of a worker, about its own work."""
 
 from __future__ import annotations
 

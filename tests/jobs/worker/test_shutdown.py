@@ -59,7 +59,7 @@ def test_a_job_longer_than_the_grace_is_released_with_its_attempt(
 
     assert ahead.worker.wait_for_exit(10) == 0
     assert time.monotonic() - begun < 1 + MARGIN_SECONDS
-    # Also those that shared the thread's turn with the long one and never got theirs.
+    # Also those in the batch of the long one that never started.
     assert queue.statuses(ahead.jobs) == {Status.PENDING: len(ahead.jobs)}
     assert {queue.row(job_id).attempts for job_id in ahead.jobs} == {0}
     assert [one.end for one in queue.attempts(ahead.blocking)] == [AttemptEnd.RELEASED]

@@ -1,4 +1,4 @@
-"""A worker of which a thread fell ends, and leaves the rest to its lease."""
+"""A worker ends when one of its threads fails, and leaves the rest to the end of its lease."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.support.scenario import Scenario
 def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     queue: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fall() -> None:
+    def fail() -> None:
         raise RuntimeError("a bug nobody foresaw")
 
-    monkeypatch.setattr(maintenance, "drop_idle_breakers", fall)
+    monkeypatch.setattr(maintenance, "drop_idle_breakers", fail)
     loop = WorkerLoop(WorkerOptions(concurrency=1, poll_seconds=0.05, grace_seconds=1))
 
     loop.run()

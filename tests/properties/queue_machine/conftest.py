@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from jobs.engine import dialects
 from tenants.models import Firm
 from tests.properties.queue_machine.kinds import declare_kinds
 from tests.properties.queue_machine.machine import QueueMachine
@@ -14,11 +13,14 @@ from tests.properties.queue_machine.machine import QueueMachine
 
 @pytest.fixture
 def machine_firms(
-    firm: Firm, other_firm: Firm, job_types: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    firm: Firm,
+    other_firm: Firm,
+    job_types: dict[str, Any],
+    settled_database: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> list[Firm]:
     """Return the firms of the machine."""
     declare_kinds()
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
     firms = [firm, other_firm, Firm.objects.create(name="Initech", slug="initech")]
     monkeypatch.setattr(QueueMachine, "firms", firms)
     return firms
