@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from dataclasses import dataclass
 
 from django.db import DatabaseError, connection
 
@@ -25,7 +26,6 @@ from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
-from jobs.worker.options import WorkerOptions
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
 from jobs.worker.running import StartedClaims
@@ -40,6 +40,20 @@ BUSY_CHECK_SECONDS = 0.2
 BURST_CHECK_SECONDS = 0.02
 # Longer than asked for: with its heartbeats, an idle worker makes about one query a second.
 POLL_JITTER = (1.2, 1.6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """The options of `runworker`; empty `categories` and `job_types` mean all."""
+
+    concurrency: int
+    poll_seconds: float
+    grace_seconds: float
+    categories: tuple[str, ...] = ()
+    job_types: tuple[str, ...] = ()
+    burst: bool = False
+    scheduler: bool = True
+    max_jobs: int | None = None
 
 
 class WorkerLoop:
@@ -60,7 +74,9 @@ class WorkerLoop:
         self._pending_work = PendingWorkReader(options.categories, options.job_types)
         # The last wait ended without a hint: read pending work before a claim, which costs more.
         self._reads_first = False
-        self._maintenance = Maintenance(self.state, self._pending_work, schedules=options.ticks)
+        # A burst ends with the work there is: it runs no schedules.
+        schedules = options.scheduler and not options.burst
+        self._maintenance = Maintenance(self.state, self._pending_work, schedules=schedules)
         self._listener = Listener(self.state)
 
     def stop(self) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from jobs.conf import lease_seconds
-from jobs.worker.options import WorkerOptions
-from jobs.worker.worker import WorkerLoop
+from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.simulation.isolated import Child
 from tests.simulation.scheduler import Process, Scheduler
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-from jobs.worker.options import WorkerOptions
-from jobs.worker.worker import WorkerLoop
+from jobs.worker.worker import WorkerLoop, WorkerOptions
 
 
 def worker_loop(

@@ -16,9 +16,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from jobs import VERSION, conf
 from jobs.states import Category
 from jobs.worker.health import serve_health
-from jobs.worker.options import WorkerOptions
 from jobs.worker.supervisor import WATCHED, Supervisor, die_with_parent
-from jobs.worker.worker import WorkerLoop
+from jobs.worker.worker import WorkerLoop, WorkerOptions
 
 DEFAULT_GRACE_SECONDS = 25.0
 EXIT_REPLACE_ME = 75

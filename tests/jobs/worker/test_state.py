@@ -8,8 +8,7 @@ import pytest
 
 from jobs.models import Worker
 from jobs.worker import maintenance
-from jobs.worker.options import WorkerOptions
-from jobs.worker.worker import WorkerLoop
+from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.support.scenario import Scenario
 
 
