@@ -144,8 +144,8 @@ class IsolatedProcess:
         self._killed = True
         self._process.kill()
         # A grandchild may keep the other end open, and half a message be waited for.
-        handle = os.dup(self._connection.fileno())
-        with contextlib.suppress(OSError), socket.socket(fileno=handle) as end:
+        fileno = self._connection.fileno
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fileno())) as end:
             end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
