@@ -40,12 +40,12 @@ def main(handle: int) -> None:
     connection = Connection(os.dup(handle))
     os.close(handle)
     with contextlib.suppress(OSError):
-        Server(connection).serve()
+        JobServer(connection).serve()
     # Without waiting for threads that a handler may have left behind.
     os._exit(0)
 
 
-class Server:
+class JobServer:
     """Runs the jobs that the worker sends."""
 
     def __init__(self, connection: Connection) -> None:
