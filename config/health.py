@@ -8,7 +8,7 @@ from django.http import HttpRequest, JsonResponse
 
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 
-# Whose it is, the doctor tells platform staff.
+# The doctor says whose it is, to platform staff alone.
 PINNED = "an old snapshot keeps vacuum from cleaning up; see the queue doctor"
 
 
@@ -20,7 +20,7 @@ def healthz(_: HttpRequest) -> JsonResponse:
 def readyz(_: HttpRequest) -> JsonResponse:
     """Answer 200 when the database is there and fully migrated, else 503 with the reason.
 
-    A pinned snapshot is a warning: to take the process out of service would not end it.
+    A pinned snapshot is only a warning: it would last without this process too.
     """
     try:
         executor = MigrationExecutor(connection)

@@ -22,7 +22,7 @@ EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)
 
 @dataclass(frozen=True)
 class Figures:
-    """What the database says; `oldest_snapshot` None where it has no such thing (SQLite)."""
+    """What a scrape reads from the database; `oldest_snapshot` is None on SQLite."""
 
     stats: QueueStats
     breakers: Sequence[tuple[str, str, int]]
@@ -31,7 +31,7 @@ class Figures:
 
 
 class QueueCollector(Collector):
-    """Turns figures into gauges."""
+    """Exports figures as gauges."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures

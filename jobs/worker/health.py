@@ -9,16 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-Ready = Callable[[], bool]
 
-
-def serve_health(host: str, port: int, ready: Ready) -> ThreadingHTTPServer:
-    """Serve on a thread of its own and return the server; `port` 0 takes a free one.
+def serve_health(host: str, port: int, ready: Callable[[], bool]) -> ThreadingHTTPServer:
+    """Serve on a thread of its own and return the server; `port` 0 means any free one.
 
     `/healthz` answers while the process lives; `/readyz` answers 503 while `ready()` is False.
 
     Raises:
-        OSError: the address cannot be had.
+        OSError: the address is in use or not this machine's.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -31,14 +29,14 @@ def serve_health(host: str, port: int, ready: Ready) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: probes come every few seconds."""
+            """Log nothing: probes come every few seconds."""
 
     server = ThreadingHTTPServer((host, port), Handler)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server
 
 
-def _answer(path: str, ready: Ready) -> tuple[HTTPStatus, str, bytes]:
+def _answer(path: str, ready: Callable[[], bool]) -> tuple[HTTPStatus, str, bytes]:
     text = "text/plain; charset=utf-8"
     if path == "/healthz":
         return HTTPStatus.OK, text, b"ok\n"
