@@ -33,7 +33,7 @@ from jobs.admin.filters import (
 )
 from jobs.models import DeadLetterQueue
 from jobs.queries.filters import search_dead_letters
-from jobs.queries.lists import CARRIED_BY_JOB
+from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from tenants.admin.filters import FirmFilter
 
 SAME_FAILURE_SHOWN = 10
@@ -63,7 +63,7 @@ class DeadLetterAdmin(BulkOperationsAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:
         """Leave what their jobs carry in the database: a row's own page asks for it."""
         rows: QuerySet[DeadLetterQueue] = super().get_queryset(request)
-        return rows.defer(*CARRIED_BY_JOB)
+        return rows.defer(*LARGE_COLUMNS_OF_JOB)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -141,7 +141,7 @@ def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:
     if not row.fingerprint:
         return []
     others = DeadLetterQueue.objects.filter(firm_id=row.firm_id, fingerprint=row.fingerprint)
-    others = others.exclude(pk=row.pk).select_related("original_job").defer(*CARRIED_BY_JOB)
+    others = others.exclude(pk=row.pk).select_related("original_job").defer(*LARGE_COLUMNS_OF_JOB)
     return list(others.order_by("-id")[:SAME_FAILURE_SHOWN])
 
 

@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from interfaces.admin.filters import SPANS, ChoiceFilter, Options, SpanFilter, field_filter
 from jobs.admin.base import type_choices
 from jobs.engine.database_time import database_now
-from jobs.queries.filters import JobFilter, with_status
-from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, DeadReason, Resolution, Status
+from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
+from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 
 
 def _words(values: type[Status | Category | DeadReason | BreakerState]) -> Options:
@@ -35,7 +35,7 @@ class StatusFilter(ChoiceFilter):
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the jobs of this status, through an index where there is one."""
-        return with_status(rows, Status(value))
+        return filter_jobs(rows, status=value)
 
 
 class AgeFilter(SpanFilter):
@@ -51,7 +51,7 @@ class CreatedFilter(AgeFilter):
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the jobs that were created in the span, through an index."""
-        return JobFilter(since=self.now() - SPANS[value][1]).apply(rows)
+        return filter_jobs(rows, created_after=self.now() - SPANS[value][1])
 
 
 class MovedFilter(AgeFilter):
@@ -65,10 +65,8 @@ class ResolutionFilter(ChoiceFilter):
 
     title = "decision"
     parameter_name = "decision"
-    options = (("open", "open"), *((word.value, word.value) for word in Resolution))
+    options = ((OPEN, OPEN), *((word.value, word.value) for word in Resolution))
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the rows with this resolution; escalated ones are open too."""
-        if value == "open":
-            return rows.filter(resolution__in=OPEN_RESOLUTIONS)
-        return rows.filter(resolution=value)
+        return filter_dead_letters(rows, resolution=value)

@@ -34,7 +34,7 @@ from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.filters import search_jobs
 from jobs.queries.job_detail import details_of
-from jobs.queries.lists import CARRIED
+from jobs.queries.lists import LARGE_COLUMNS
 from jobs.states import IN_FLIGHT, RETRYABLE, Priority, Status
 from tenants.admin.filters import FirmFilter
 
@@ -119,7 +119,7 @@ class JobAdmin(BulkOperationsAdmin):
         rows: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
-            return rows.defer(*CARRIED)
+            return rows.defer(*LARGE_COLUMNS)
         return rows.select_related("firm", "user")
 
     def get_search_results(

@@ -1,4 +1,4 @@
-"""`dlq/`: dead letters, and what an operator decides about one."""
+"""`dlq/`: dead letters, and their operations."""
 
 from __future__ import annotations
 
@@ -7,25 +7,45 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from drf_spectacular.utils import OpenApiResponse
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from interfaces.api.problems import Fault, Refusal
-from interfaces.api.schema import operation, page_of
-from jobs.api import examples
+from interfaces.api.schema import operation
 from jobs.api.requests import DeadLetterQuery, EscalateBody, ObligatoryReason, ReprocessBody
-from jobs.api.views import QueueView
+from jobs.api.views import ListView, QueueView, example, list_operation, refusal
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
-from jobs.queries.filters import DeadLetterFilter
-from jobs.queries.lists import dead_letters, list_dead_letters
+from jobs.queries.filters import filter_dead_letters
+from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.jobs import DeadLetterSerializer
-from jobs.states import Category, DeadReason
 from tenants.models import Membership, Role
 
 _TAG = "dead letters"
 _DEAD_LETTER = OpenApiResponse(DeadLetterSerializer, "The dead letter as it is now.")
+_EXAMPLE = OpenApiExample(
+    "Escalated",
+    response_only=True,
+    status_codes=["200"],
+    value={
+        "id": "0190b5a5-02f1-7a44-8c61-2f9d7b3e4a10",
+        "job_id": "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27",
+        "firm": "harbour-toys",
+        "category": "export",
+        "job_type": "firm_export",
+        "reason": "exhausted",
+        "error_class": "ConnectionError",
+        "error": "the archive did not answer",
+        "fingerprint": "5f1d7a84db00d2fc",
+        "moved_at": "2026-03-02T09:14:07.031Z",
+        "resolution": "escalated",
+        "resolution_note": "Third time this week",
+        "reviewed_by": "ada@harbour-toys.example",
+        "reviewed_at": "2026-03-02T10:02:55.480Z",
+        "assigned_to": "grace@harbour-toys.example",
+    },
+)
 
 
 class DeadLetterView(QueueView):
@@ -36,42 +56,26 @@ class DeadLetterView(QueueView):
         return self.get_row(dead_letters(), pk, needed)
 
     def show(self, pk: UUID) -> dict[str, Any]:
-        """Return the dead letter's shape."""
+        """Return the dead letter's JSON."""
         return DeadLetterSerializer(self.get_dead_letter(pk)).data
 
 
-class DeadLetterList(QueueView):
+@list_operation(
+    "dlq_list",
+    tag=_TAG,
+    summary="List dead letters",
+    description="Newest first. Filters are combined: a dead letter has to meet all of them.",
+    rows="dead letters",
+)
+class DeadLetterList(ListView):
     """The dead letters of the caller's firms."""
 
     query_class = DeadLetterQuery
+    serializer = DeadLetterSerializer
 
-    @operation(
-        "dlq_list",
-        tag=_TAG,
-        summary="List dead letters",
-        description="Newest first. Filters are combined: a dead letter has to meet all of them.",
-        answers={
-            HTTPStatus.OK: OpenApiResponse(page_of(DeadLetterSerializer), "A page of dead letters.")
-        },
-        query=DeadLetterQuery,
-    )
-    def get(self, request: Request) -> Response:
-        """Return a page of dead letters."""
-        asked = self.query
-        wanted = DeadLetterFilter(
-            resolution=asked.get("resolution"),
-            reason=DeadReason(asked["reason"]) if "reason" in asked else None,
-            category=Category(asked["category"]) if "category" in asked else None,
-            job_type=asked.get("job_type"),
-            fingerprint=asked.get("fingerprint"),
-            since=asked.get("created_after"),
-            before=asked.get("created_before"),
-            search=asked.get("search"),
-        )
-        page = list_dead_letters(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
-        return Response(
-            {"results": DeadLetterSerializer(page.rows, many=True).data, "next": page.next_cursor}
-        )
+    def get_rows(self, **filters: Any) -> QuerySet[DeadLetterQueue]:
+        """Return the dead letters."""
+        return filter_dead_letters(dead_letters(), **filters)
 
 
 class DeadLetter(DeadLetterView):
@@ -83,7 +87,7 @@ class DeadLetter(DeadLetterView):
         summary="Show a dead letter",
         description="Why its job stopped, and what was decided.",
         answers={HTTPStatus.OK: OpenApiResponse(DeadLetterSerializer, "The dead letter.")},
-        examples=[examples.DEAD_LETTER],
+        examples=[_EXAMPLE],
     )
     def get(self, request: Request, pk: UUID) -> Response:
         """Return the dead letter."""
@@ -91,17 +95,29 @@ class DeadLetter(DeadLetterView):
 
 
 class DeadLetterReprocess(DeadLetterView):
-    """Sending a dead letter's job round again."""
+    """Reprocessing a dead letter."""
 
     @operation(
         "dlq_reprocess",
         tag=_TAG,
         summary="Reprocess a dead letter",
-        description="Its job goes round again, with an edited payload when one is given. Needs "
-        "the role operator.",
+        description="Its job runs again, with an edited payload when one is given. Needs the role "
+        "operator.",
         body=ReprocessBody,
         answers={HTTPStatus.OK: _DEAD_LETTER},
-        examples=[examples.REPROCESS],
+        examples=[
+            example(
+                "With an edited payload",
+                payload={
+                    "tenant_id": 7,
+                    "version": "1.0",
+                    "correlation_id": "import-2026-03-02",
+                    "archive": "2026-02",
+                },
+                priority=1,
+                note="The archive was renamed",
+            )
+        ],
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Reprocess the dead letter."""
@@ -111,7 +127,7 @@ class DeadLetterReprocess(DeadLetterView):
 
 
 class DeadLetterDiscard(DeadLetterView):
-    """Giving a dead letter's job up."""
+    """Discarding a dead letter."""
 
     @operation(
         "dlq_discard",
@@ -120,28 +136,34 @@ class DeadLetterDiscard(DeadLetterView):
         description="Its job is given up for good and becomes failed. Needs the role operator.",
         body=ObligatoryReason,
         answers={HTTPStatus.OK: _DEAD_LETTER},
-        examples=[examples.DISCARD],
+        examples=[example("Discard", reason="The customer withdrew the order")],
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Discard the dead letter."""
         row = self.get_dead_letter(pk, Role.OPERATOR)
-        operations.discard(row, self.get_body(ObligatoryReason)["reason"], by=self.actor)
+        operations.discard(row, by=self.actor, **self.get_body(ObligatoryReason))
         return Response(self.show(pk))
 
 
 class DeadLetterEscalate(DeadLetterView):
-    """Asking somebody to look at a dead letter."""
+    """Escalating a dead letter."""
 
     @operation(
         "dlq_escalate",
         tag=_TAG,
         summary="Escalate a dead letter",
-        description="A colleague, or the firm's admins, are asked by e-mail to look; it stays "
+        description="A colleague, or the firm's admins, are asked by e-mail to decide; it stays "
         "open for reprocess and discard. Where none of them has an address, platform staff is "
         "asked. Needs the role operator.",
         body=EscalateBody,
         answers={HTTPStatus.OK: _DEAD_LETTER},
-        examples=[examples.ESCALATE],
+        examples=[
+            example(
+                "To a colleague",
+                reason="Third time this week",
+                assigned_to="grace@harbour-toys.example",
+            )
+        ],
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Escalate the dead letter."""
@@ -157,7 +179,7 @@ def _member(firm_id: int, address: str) -> Any:
     """Return the active member of the firm who signs in with this address.
 
     Raises:
-        Refusal: there is none; whether another firm knows the address stays untold.
+        Refusal: there is none. It does not reveal whether another firm has such a member.
     """
     members = Membership.objects.select_related("user").filter(
         firm_id=firm_id,
@@ -167,10 +189,5 @@ def _member(firm_id: int, address: str) -> Any:
     member = members.first()
     if member is None:
         message = "No active member of the firm has this address."
-        raise Refusal(
-            HTTPStatus.BAD_REQUEST,
-            "invalid",
-            message,
-            [Fault("assigned_to", "not_a_member", message)],
-        )
+        raise refusal("assigned_to", "not_a_member", message)
     return member.user

@@ -1,4 +1,4 @@
-"""`jobs/`: jobs, and what an operator does to one."""
+"""`queues/` and `jobs/`: the queue's figures, its jobs, and their operations."""
 
 from __future__ import annotations
 
@@ -11,22 +11,58 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from interfaces.api.schema import operation, page_of
-from jobs.api import examples
-from jobs.api.requests import JobQuery, OptionalReason
-from jobs.api.views import QueueView
-from jobs.engine.redaction import redact_secrets, redact_values
+from interfaces.api.schema import operation
+from jobs.api.requests import FirmQuery, JobQuery, OptionalReason
+from jobs.api.views import ListView, QueueView, example, list_operation
 from jobs.models import JobQueue
 from jobs.operations import jobs
-from jobs.queries.filters import JobFilter
+from jobs.queries.filters import filter_jobs
 from jobs.queries.job_detail import details_of
-from jobs.queries.lists import list_jobs
+from jobs.queries.lists import job_rows
 from jobs.queries.serializers.jobs import JobDetailSerializer, JobRowSerializer
-from jobs.states import Category, Status
+from jobs.queries.serializers.stats import QueueStatsSerializer
+from jobs.queries.stats import queue_stats
+from jobs.states import Status
 from tenants.models import Role
 
 _TAG = "jobs"
 _JOB = OpenApiResponse(JobDetailSerializer, "The job as it is now.")
+
+
+class Queues(QueueView):
+    """The queue of the caller's firms."""
+
+    query_class = FirmQuery
+
+    @operation(
+        "queues_show",
+        tag="queues",
+        summary="Queue statistics",
+        description="Jobs by category and status, the oldest wait, throughput and failure rate.",
+        answers={HTTPStatus.OK: OpenApiResponse(QueueStatsSerializer, "The figures.")},
+        query=FirmQuery,
+    )
+    def get(self, request: Request) -> Response:
+        """Return the statistics."""
+        return Response(QueueStatsSerializer(queue_stats()).data)
+
+
+@list_operation(
+    "jobs_list",
+    tag=_TAG,
+    summary="List jobs",
+    description="Newest first. Filters are combined: a job has to meet all of them.",
+    rows="jobs",
+)
+class JobList(ListView):
+    """The jobs of the caller's firms."""
+
+    query_class = JobQuery
+    serializer = JobRowSerializer
+
+    def get_rows(self, **filters: Any) -> QuerySet[JobQueue]:
+        """Return the jobs."""
+        return filter_jobs(job_rows(), **filters)
 
 
 class JobView(QueueView):
@@ -38,44 +74,9 @@ class JobView(QueueView):
         return self.get_row(jobs, job_id, needed)
 
     def show(self, job_id: UUID) -> dict[str, Any]:
-        """Return the job's shape, as much of it as the caller may read."""
+        """Return the job's JSON, redacted for the caller's role."""
         job = self.get_job(job_id)
-        may_read = self.access.may(Role.OPERATOR, job.firm_id)
-        return JobDetailSerializer(
-            details_of(job), context={"redact": redact_secrets if may_read else redact_values}
-        ).data
-
-
-class JobList(QueueView):
-    """The jobs of the caller's firms."""
-
-    query_class = JobQuery
-
-    @operation(
-        "jobs_list",
-        tag=_TAG,
-        summary="List jobs",
-        description="Newest first. Filters are combined: a job has to meet all of them.",
-        answers={HTTPStatus.OK: OpenApiResponse(page_of(JobRowSerializer), "A page of jobs.")},
-        query=JobQuery,
-    )
-    def get(self, request: Request) -> Response:
-        """Return a page of jobs."""
-        asked = self.query
-        wanted = JobFilter(
-            status=Status(asked["status"]) if "status" in asked else None,
-            category=Category(asked["category"]) if "category" in asked else None,
-            job_type=asked.get("job_type"),
-            correlation_id=asked.get("correlation_id"),
-            since=asked.get("created_after"),
-            before=asked.get("created_before"),
-            error=asked.get("error"),
-            search=asked.get("search"),
-        )
-        page = list_jobs(wanted, limit=asked["limit"], cursor=asked.get("cursor"))
-        return Response(
-            {"results": JobRowSerializer(page.rows, many=True).data, "next": page.next_cursor}
-        )
+        return JobDetailSerializer(details_of(job), context=self.redaction(job.firm_id)).data
 
 
 class Job(JobView):
@@ -94,7 +95,7 @@ class Job(JobView):
 
 
 class JobRetry(JobView):
-    """Sending a job round again."""
+    """Retrying a job."""
 
     @operation(
         "jobs_retry",
@@ -104,18 +105,17 @@ class JobRetry(JobView):
         "open dead letter of it closes as reprocessed. Needs the role operator.",
         body=OptionalReason,
         answers={HTTPStatus.OK: _JOB},
-        examples=[examples.RETRY],
+        examples=[example("Retry", reason="The archive is reachable again")],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
         """Retry the job."""
         job = self.get_job(job_id, Role.OPERATOR)
-        body = self.get_body(OptionalReason)
-        jobs.retry(job, by=self.actor, reason=body["reason"])
+        jobs.retry(job, by=self.actor, **self.get_body(OptionalReason))
         return Response(self.show(job_id))
 
 
 class JobCancel(JobView):
-    """Stopping a job."""
+    """Canceling a job."""
 
     @operation(
         "jobs_cancel",
@@ -130,12 +130,11 @@ class JobCancel(JobView):
                 JobDetailSerializer, "The job runs, and was asked to stop."
             ),
         },
-        examples=[examples.CANCEL],
+        examples=[example("Cancel", reason="Started by mistake")],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
         """Cancel the job."""
         job = self.get_job(job_id, Role.OPERATOR)
-        body = self.get_body(OptionalReason)
-        now = jobs.cancel(job, by=self.actor, reason=body["reason"])
+        now = jobs.cancel(job, by=self.actor, **self.get_body(OptionalReason))
         over = now.status == Status.CANCELED
         return Response(self.show(job_id), HTTPStatus.OK if over else HTTPStatus.ACCEPTED)

@@ -1,4 +1,4 @@
-"""What may be asked: query parameters and bodies."""
+"""Query parameters and request bodies."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ MAX_LIMIT = 200
 MAX_TEXT_LENGTH = 2000
 
 
-def _word(words: type[StrEnum], help_text: str) -> Any:
+def _choice(values: type[StrEnum], help_text: str) -> Any:
     return serializers.ChoiceField(
-        [word.value for word in words], required=False, help_text=help_text
+        [value.value for value in values], required=False, help_text=help_text
     )
 
 
@@ -60,46 +60,34 @@ class PageQuery(QuerySerializer):
     )
 
 
-class LockQuery(PageQuery, FirmQuery):
-    """Which locks."""
+class FirmPageQuery(PageQuery, FirmQuery):
+    """Which page of a list of firms' rows."""
 
-    kind = _word(LockKind, "Who holds it: a job, or user code that took it for a time.")
+
+class LockQuery(FirmPageQuery):
+    """The page and the filters of locks."""
+
+    kind = _choice(LockKind, "Who holds it: a job, or user code that took it for a time.")
     search = serializers.CharField(
         required=False, max_length=MAX_KEY_LENGTH, help_text="The lock key or its beginning."
     )
 
 
 class WorkerQuery(PageQuery):
-    """Which workers."""
+    """The page and the filters of workers."""
 
-    state = _word(
+    state = _choice(
         WorkerState, "Whether it holds its lease; `silent`: no longer, and not yet marked dead."
     )
-    category = _word(Category, "A kind of work it serves.")
+    category = _choice(Category, "A kind of work it serves.")
     host = serializers.CharField(required=False, max_length=200, help_text="The exact host.")
 
 
-class PauseQuery(PageQuery, FirmQuery):
-    """Which pauses."""
+class JobQuery(FirmPageQuery):
+    """The page and the filters of jobs."""
 
-
-class RateLimitQuery(PageQuery, FirmQuery):
-    """Which rate limits."""
-
-
-class BreakerQuery(PageQuery, FirmQuery):
-    """Which circuit breakers."""
-
-
-class ScheduleQuery(PageQuery, FirmQuery):
-    """Which schedules."""
-
-
-class JobQuery(PageQuery, FirmQuery):
-    """Which jobs."""
-
-    status = _word(Status, "Where the job is in its life.")
-    category = _word(Category, "The kind of work.")
+    status = _choice(Status, "Where the job is in its life.")
+    category = _choice(Category, "The kind of work.")
     job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
     correlation_id = serializers.CharField(
         required=False,
@@ -119,16 +107,16 @@ class JobQuery(PageQuery, FirmQuery):
     )
 
 
-class DeadLetterQuery(PageQuery, FirmQuery):
-    """Which dead letters."""
+class DeadLetterQuery(FirmPageQuery):
+    """The page and the filters of dead letters."""
 
     resolution = serializers.ChoiceField(
         [OPEN, *(word.value for word in Resolution)],
         required=False,
         help_text="What was decided; `open` is what waits for a decision, escalated ones too.",
     )
-    reason = _word(DeadReason, "Why the job was dead-lettered.")
-    category = _word(Category, "The kind of work.")
+    reason = _choice(DeadReason, "Why the job was dead-lettered.")
+    category = _choice(Category, "The kind of work.")
     job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
     fingerprint = serializers.CharField(
         required=False, max_length=32, help_text="The same failure has the same fingerprint."
@@ -143,7 +131,7 @@ class DeadLetterQuery(PageQuery, FirmQuery):
 
 
 class OptionalReason(StrictSerializer):
-    """An act that may say why."""
+    """The body of an operation with an optional reason."""
 
     reason = TextField(
         required=False,
@@ -155,13 +143,13 @@ class OptionalReason(StrictSerializer):
 
 
 class ObligatoryReason(StrictSerializer):
-    """An act that must say why."""
+    """The body of an operation that needs a reason."""
 
     reason = TextField(max_length=MAX_TEXT_LENGTH, help_text="Why; kept in the audit log.")
 
 
 class FirmBody(StrictSerializer):
-    """For which firm."""
+    """The firm to act on."""
 
     firm = TextField(
         required=False,
@@ -171,7 +159,7 @@ class FirmBody(StrictSerializer):
 
 
 class BreakerBody(ObligatoryReason, FirmBody):
-    """Which type's jobs to hold back, and why."""
+    """The job type whose circuit breaker is opened, and the reason."""
 
     job_type = TextField(max_length=100, help_text="A type that declares a circuit breaker.")
 
@@ -184,9 +172,13 @@ class RateLimitBody(FirmBody):
         help_text="For every firm, each counted for itself; for platform staff alone.",
     )
     job_type = TextField(max_length=100, help_text="The exact type.")
-    amount = WholeNumberField(min_value=1, max_value=MOST, help_text="So many starts,")
+    amount = WholeNumberField(
+        min_value=1, max_value=MOST, help_text="Most starts in `per_seconds` seconds."
+    )
     per_seconds = NumberField(
-        min_value=LEAST_SECONDS, max_value=MOST, help_text="in so many seconds."
+        min_value=LEAST_SECONDS,
+        max_value=MOST,
+        help_text="The seconds in which `amount` may start.",
     )
     burst = WholeNumberField(
         required=False,
@@ -198,7 +190,7 @@ class RateLimitBody(FirmBody):
 
 
 class PauseBody(ObligatoryReason, FirmBody):
-    """What to hold back, and why."""
+    """The jobs to pause, and the reason."""
 
     everywhere = FlagField(
         default=False, help_text="Hold it back for every firm; for platform staff alone."
@@ -221,7 +213,7 @@ class PauseBody(ObligatoryReason, FirmBody):
 
 
 class EscalateBody(ObligatoryReason):
-    """Whom to ask to look, and why."""
+    """The person to ask for a decision, and the reason."""
 
     assigned_to = serializers.EmailField(
         required=False,
@@ -231,7 +223,7 @@ class EscalateBody(ObligatoryReason):
 
 
 class ReprocessBody(StrictSerializer):
-    """What to change on the way; without a field, what is there stays."""
+    """The changes to the job; what is not given stays as it is."""
 
     payload = serializers.DictField(
         required=False,

@@ -1,4 +1,4 @@
-"""`schedules/`: what runs again and again, and what an operator does to it."""
+"""`schedules/`: schedules, and running, pausing and resuming one."""
 
 from __future__ import annotations
 
@@ -11,19 +11,35 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from interfaces.api.schema import operation, page_of
-from jobs.api import examples
-from jobs.api.requests import OptionalReason, ScheduleQuery
-from jobs.api.views import QueueView
-from jobs.engine.redaction import redact_secrets, redact_values
+from interfaces.api.schema import operation
+from jobs.api.requests import FirmPageQuery, OptionalReason
+from jobs.api.views import ListView, QueueView, example, list_operation
 from jobs.models import Schedule
 from jobs.operations import schedules
-from jobs.queries.lists import list_schedules
 from jobs.queries.serializers.schedules import ScheduleDetailSerializer, ScheduleRowSerializer
 from tenants.models import Role
 
 _TAG = "schedules"
 _SCHEDULE = OpenApiResponse(ScheduleDetailSerializer, "The schedule as it is now.")
+
+
+@list_operation(
+    "schedules_list",
+    tag=_TAG,
+    summary="List schedules",
+    description="The latest made first. Schedules that serve every firm belong to the system "
+    "firm, which platform staff alone sees.",
+    rows="schedules",
+)
+class ScheduleList(ListView):
+    """The schedules of the caller's firms."""
+
+    query_class = FirmPageQuery
+    serializer = ScheduleRowSerializer
+
+    def get_rows(self, **_: Any) -> QuerySet[Schedule]:
+        """Return the schedules."""
+        return Schedule.objects.select_related("firm")
 
 
 class ScheduleView(QueueView):
@@ -35,36 +51,9 @@ class ScheduleView(QueueView):
         return self.get_row(rows, pk, needed)
 
     def show(self, pk: UUID) -> dict[str, Any]:
-        """Return the schedule's shape, as much of it as the caller may read."""
+        """Return the schedule's JSON, redacted for the caller's role."""
         row = self.get_schedule(pk)
-        may_read = self.access.may(Role.OPERATOR, row.firm_id)
-        return ScheduleDetailSerializer(
-            row, context={"redact": redact_secrets if may_read else redact_values}
-        ).data
-
-
-class ScheduleList(QueueView):
-    """The schedules of the caller's firms."""
-
-    query_class = ScheduleQuery
-
-    @operation(
-        "schedules_list",
-        tag=_TAG,
-        summary="List schedules",
-        description="The latest made first. Schedules that serve every firm belong to the system "
-        "firm, which platform staff alone sees.",
-        answers={
-            HTTPStatus.OK: OpenApiResponse(page_of(ScheduleRowSerializer), "A page of schedules.")
-        },
-        query=ScheduleQuery,
-    )
-    def get(self, request: Request) -> Response:
-        """Return a page of schedules."""
-        page = list_schedules(limit=self.query["limit"], cursor=self.query.get("cursor"))
-        return Response(
-            {"results": ScheduleRowSerializer(page.rows, many=True).data, "next": page.next_cursor}
-        )
+        return ScheduleDetailSerializer(row, context=self.redaction(row.firm_id)).data
 
 
 class ScheduleShow(ScheduleView):
@@ -83,7 +72,7 @@ class ScheduleShow(ScheduleView):
 
 
 class ScheduleRun(ScheduleView):
-    """Running a schedule out of turn."""
+    """Running a schedule now."""
 
     @operation(
         "schedules_run",
@@ -92,17 +81,17 @@ class ScheduleRun(ScheduleView):
         description="Once, paused or not; its own runs stay as they are. Needs the role operator.",
         body=OptionalReason,
         answers={HTTPStatus.OK: _SCHEDULE},
-        examples=[examples.RUN_SCHEDULE],
+        examples=[example("Run", reason="The morning's run could not reach the archive")],
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Run the schedule."""
         row = self.get_schedule(pk, Role.OPERATOR)
-        schedules.run_now(row, by=self.actor, reason=self.get_body(OptionalReason)["reason"])
+        schedules.run_now(row, by=self.actor, **self.get_body(OptionalReason))
         return Response(self.show(pk))
 
 
 class SchedulePause(ScheduleView):
-    """Stopping a schedule."""
+    """Pausing a schedule."""
 
     @operation(
         "schedules_pause",
@@ -111,30 +100,30 @@ class SchedulePause(ScheduleView):
         description="Until it is resumed. Jobs that wait already stay. Needs the role operator.",
         body=OptionalReason,
         answers={HTTPStatus.OK: _SCHEDULE},
-        examples=[examples.PAUSE_SCHEDULE],
+        examples=[example("Pause", reason="The archive is being moved")],
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Pause the schedule."""
         row = self.get_schedule(pk, Role.OPERATOR)
-        schedules.pause(row, by=self.actor, reason=self.get_body(OptionalReason)["reason"])
+        schedules.pause(row, by=self.actor, **self.get_body(OptionalReason))
         return Response(self.show(pk))
 
 
 class ScheduleResume(ScheduleView):
-    """Letting a paused schedule run again."""
+    """Resuming a schedule."""
 
     @operation(
         "schedules_resume",
         tag=_TAG,
         summary="Resume a schedule",
-        description="From its next run on: what passed meanwhile is not made up for. Needs the "
+        description="From its next run on: runs missed meanwhile are not made up for. Needs the "
         "role operator.",
         body=OptionalReason,
         answers={HTTPStatus.OK: _SCHEDULE},
-        examples=[examples.RESUME_SCHEDULE],
+        examples=[example("Resume", reason="The archive has been moved")],
     )
     def post(self, request: Request, pk: UUID) -> Response:
         """Resume the schedule."""
         row = self.get_schedule(pk, Role.OPERATOR)
-        schedules.resume(row, by=self.actor, reason=self.get_body(OptionalReason)["reason"])
+        schedules.resume(row, by=self.actor, **self.get_body(OptionalReason))
         return Response(self.show(pk))

@@ -1,23 +1,13 @@
-"""The queue's addresses, below /api/v1/jobs/admin/."""
+"""The queue's URLs, below /api/v1/jobs/admin/."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from jobs.api import (
-    breakers,
-    dead_letters,
-    jobs,
-    locks,
-    pauses,
-    queues,
-    rate_limits,
-    schedules,
-    workers,
-)
+from jobs.api import dead_letters, jobs, limits, schedules, workers
 
 urlpatterns = [
-    path("queues/", queues.Queues.as_view(), name="queues"),
+    path("queues/", jobs.Queues.as_view(), name="queues"),
     path("jobs/", jobs.JobList.as_view(), name="jobs"),
     path("jobs/<uuid:job_id>/", jobs.Job.as_view(), name="job"),
     path("jobs/<uuid:job_id>/retry/", jobs.JobRetry.as_view(), name="job-retry"),
@@ -28,18 +18,14 @@ urlpatterns = [
     path("dlq/<uuid:pk>/discard/", dead_letters.DeadLetterDiscard.as_view(), name="discard"),
     path("dlq/<uuid:pk>/escalate/", dead_letters.DeadLetterEscalate.as_view(), name="escalate"),
     path("workers/", workers.WorkerList.as_view(), name="workers"),
-    path("locks/", locks.LockList.as_view(), name="locks"),
-    path("locks/<uuid:pk>/release/", locks.LockRelease.as_view(), name="lock-release"),
-    path("pauses/", pauses.PauseList.as_view(), name="pauses"),
-    path("pauses/<uuid:pk>/resume/", pauses.PauseResume.as_view(), name="pause-resume"),
-    path("rate-limits/", rate_limits.RateLimitList.as_view(), name="rate-limits"),
-    path(
-        "rate-limits/<uuid:pk>/clear/",
-        rate_limits.RateLimitClear.as_view(),
-        name="rate-limit-clear",
-    ),
-    path("breakers/", breakers.BreakerList.as_view(), name="breakers"),
-    path("breakers/<uuid:pk>/close/", breakers.BreakerClose.as_view(), name="breaker-close"),
+    path("locks/", workers.LockList.as_view(), name="locks"),
+    path("locks/<uuid:pk>/release/", workers.LockRelease.as_view(), name="lock-release"),
+    path("pauses/", limits.PauseList.as_view(), name="pauses"),
+    path("pauses/<uuid:pk>/resume/", limits.PauseResume.as_view(), name="pause-resume"),
+    path("rate-limits/", limits.RateLimitList.as_view(), name="rate-limits"),
+    path("rate-limits/<uuid:pk>/clear/", limits.RateLimitClear.as_view(), name="rate-limit-clear"),
+    path("breakers/", limits.BreakerList.as_view(), name="breakers"),
+    path("breakers/<uuid:pk>/close/", limits.BreakerClose.as_view(), name="breaker-close"),
     path("schedules/", schedules.ScheduleList.as_view(), name="schedules"),
     path("schedules/<uuid:pk>/", schedules.ScheduleShow.as_view(), name="schedule"),
     path("schedules/<uuid:pk>/run/", schedules.ScheduleRun.as_view(), name="schedule-run"),

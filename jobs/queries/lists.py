@@ -1,7 +1,7 @@
 """The queue's lists: newest first, a page at a time.
 
-Pages are keyset pages: a cursor names the last row seen, so that a page costs the same however
-deep it lies, and rows that arrive meanwhile shift nothing.
+Pages are keyset pages: a cursor names the last row of a page. A page costs the same at any depth,
+and rows that arrive meanwhile shift nothing.
 """
 
 from __future__ import annotations
@@ -12,42 +12,22 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from jobs.engine.database_time import database_now
-from jobs.models import (
-    CircuitBreaker,
-    ConcurrencyLock,
-    DeadLetterQueue,
-    JobQueue,
-    Pause,
-    RateLimit,
-    Schedule,
-    Worker,
-)
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.lock import held_at
-from jobs.queries.filters import DeadLetterFilter, JobFilter, LockFilter, WorkerFilter
 from jobs.states import IN_FLIGHT
 
-T = TypeVar(
-    "T",
-    JobQueue,
-    DeadLetterQueue,
-    ConcurrencyLock,
-    Pause,
-    RateLimit,
-    CircuitBreaker,
-    Schedule,
-    Worker,
-)
+T = TypeVar("T", bound=Model)
 
-# A job's large columns: no list shows them, so none reads them.
-CARRIED = ("payload", "result")
-CARRIED_BY_JOB = tuple(f"original_job__{column}" for column in CARRIED)
+# A job's large columns, which no list shows.
+LARGE_COLUMNS = ("payload", "result")
+LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
 
 
 class CursorInvalid(ValueError):
-    """The cursor is not one this list gave out; start again without it."""
+    """The cursor is not one that a list returned."""
 
 
 @dataclass(frozen=True)
@@ -58,89 +38,43 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def list_jobs(wanted: JobFilter, *, limit: int, cursor: str | None = None) -> Page[JobQueue]:
-    """Return a page of the jobs in scope, newest first.
+def get_page(rows: QuerySet[T], *, limit: int, cursor: str | None = None) -> Page[T]:
+    """Return a page of `rows`, newest first. Their ids are UUIDv7, whose order is that of time.
 
     Raises:
-        CursorInvalid: `cursor` is not one of this list.
+        CursorInvalid: `cursor` cannot be read.
     """
-    return _page(wanted.apply(job_rows()), limit, cursor)
+    if cursor is not None:
+        rows = rows.filter(pk__lt=_decode(cursor))
+    found = list(rows.order_by("-pk")[: limit + 1])
+    shown = found[:limit]
+    return Page(shown, _encode(shown[-1].pk) if len(found) > limit else None)
 
 
-def list_dead_letters(
-    wanted: DeadLetterFilter, *, limit: int, cursor: str | None = None
-) -> Page[DeadLetterQueue]:
-    """Return a page of the dead letters in scope, newest first.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(wanted.apply(dead_letters()), limit, cursor)
+def job_rows() -> QuerySet[JobQueue]:
+    """Return the jobs in scope with what a list shows, without their large columns."""
+    rows: QuerySet[JobQueue] = JobQueue.objects.select_related("firm")
+    return rows.defer(*LARGE_COLUMNS)
 
 
-def list_locks(
-    wanted: LockFilter, *, limit: int, cursor: str | None = None
-) -> Page[ConcurrencyLock]:
-    """Return a page of the held locks in scope, the latest taken first.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(wanted.apply(held_locks()), limit, cursor)
+def dead_letters() -> QuerySet[DeadLetterQueue]:
+    """Return the dead letters in scope with what their serializer shows."""
+    rows: QuerySet[DeadLetterQueue] = DeadLetterQueue.objects.select_related(
+        "firm", "original_job", "reviewed_by", "assigned_to"
+    )
+    return rows.defer(*LARGE_COLUMNS_OF_JOB)
 
 
-def list_pauses(*, limit: int, cursor: str | None = None) -> Page[Pause]:
-    """Return a page of the pauses in scope, the latest first.
-
-    One that holds everywhere is the system firm's row: out of scope for members of other firms.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(Pause.objects.select_related("firm"), limit, cursor)
-
-
-def list_rate_limits(*, limit: int, cursor: str | None = None) -> Page[RateLimit]:
-    """Return a page of the rate limits in scope, the latest first; everywhere as with pauses.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(RateLimit.objects.select_related("firm"), limit, cursor)
-
-
-def list_breakers(*, limit: int, cursor: str | None = None) -> Page[CircuitBreaker]:
-    """Return a page of the circuit breakers in scope, the latest first.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(CircuitBreaker.objects.select_related("firm"), limit, cursor)
-
-
-def list_schedules(*, limit: int, cursor: str | None = None) -> Page[Schedule]:
-    """Return a page of the schedules in scope, the latest made first.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(Schedule.objects.select_related("firm"), limit, cursor)
-
-
-def list_workers(wanted: WorkerFilter, *, limit: int, cursor: str | None = None) -> Page[Worker]:
-    """Return a page of the workers, the latest started first; they serve every firm.
-
-    Raises:
-        CursorInvalid: `cursor` is not one of this list.
-    """
-    return _page(wanted.apply(Worker.objects.all()), limit, cursor)
+def held_locks() -> QuerySet[ConcurrencyLock]:
+    """Return the locks in scope that are held: not those whose time is up."""
+    return ConcurrencyLock.objects.filter(held_at(database_now())).select_related("firm")
 
 
 def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
     """Return, by worker, the ids of the jobs in scope that it runs.
 
-    A worker's row is written when handlers start: it goes on naming those that have ended since.
-    Of a job that was claimed alone, only its own row says that it started.
+    A worker's row is written when handlers start, and goes on naming jobs that have ended since.
+    A job that was claimed alone is not in it: its own row says that it started.
     """
     named = {job_id: worker.pk for worker in workers for job_id in worker.running}
     running: dict[UUID, list[str]] = {worker.pk: [] for worker in workers}
@@ -156,34 +90,6 @@ def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
         if started_at is not None or named[str(job_id)] == worker_id:
             running[worker_id].append(str(job_id))
     return running
-
-
-def held_locks() -> QuerySet[ConcurrencyLock]:
-    """Return the locks in scope that are held; a user's whose time is up is not."""
-    return ConcurrencyLock.objects.filter(held_at(database_now())).select_related("firm")
-
-
-def job_rows() -> QuerySet[JobQueue]:
-    """Return the jobs in scope, with all that their shape needs; what they carry stays behind."""
-    rows: QuerySet[JobQueue] = JobQueue.objects.select_related("firm")
-    return rows.defer(*CARRIED)
-
-
-def dead_letters() -> QuerySet[DeadLetterQueue]:
-    """Return the dead letters in scope, with all that their shape needs."""
-    rows: QuerySet[DeadLetterQueue] = DeadLetterQueue.objects.select_related(
-        "firm", "original_job", "reviewed_by", "assigned_to"
-    )
-    return rows.defer(*CARRIED_BY_JOB)
-
-
-def _page(rows: QuerySet[T], limit: int, cursor: str | None) -> Page[T]:
-    """Return the rows behind the cursor. Every id here is a UUIDv7: its order is that of time."""
-    if cursor is not None:
-        rows = rows.filter(pk__lt=_decode(cursor))
-    found = list(rows.order_by("-pk")[: limit + 1])
-    shown = found[:limit]
-    return Page(shown, _encode(shown[-1].pk) if len(found) > limit else None)
 
 
 def _encode(last: UUID) -> str:

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.admin.dashboard import dashboard
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.queries.filters import OPEN, DeadLetterFilter, JobFilter
+from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.job_detail import details_of
-from jobs.queries.lists import dead_letters, list_dead_letters, list_jobs
+from jobs.queries.lists import dead_letters, get_page, job_rows
 from jobs.queries.stats import queue_stats
 from jobs.states import Category, Resolution, Status
 from tenants.models import Firm
@@ -101,30 +101,30 @@ def cases() -> dict[str, tuple[Case, int]]:
     with_room = 3
     live_and_dead = LIVE + 2 * OPEN_LETTERS
     a_page = PAGE + 1
-    middle = list_jobs(JobFilter(), limit=ALL // 2).next_cursor
+    middle = get_page(job_rows(), limit=ALL // 2).next_cursor
     dead = JobQueue.objects.filter(status=Status.DLQ).order_by("-pk")[0]
     done = JobQueue.objects.filter(status=Status.COMPLETED).order_by("-pk")[0]
     letter = DeadLetterQueue.objects.filter(resolution="").order_by("pk")[0]
     found: dict[str, tuple[Case, int]] = {
-        "jobs": (lambda: list_jobs(JobFilter(), limit=PAGE), a_page),
-        "jobs, deep": (lambda: list_jobs(JobFilter(), limit=PAGE, cursor=middle), a_page),
+        "jobs": (lambda: get_page(job_rows(), limit=PAGE), a_page),
+        "jobs, deep": (lambda: get_page(job_rows(), limit=PAGE, cursor=middle), a_page),
         "pending jobs": (
-            lambda: list_jobs(JobFilter(status=Status.PENDING), limit=PAGE),
+            lambda: get_page(filter_jobs(job_rows(), status=Status.PENDING), limit=PAGE),
             live_and_dead,
         ),
         "dead jobs": (
-            lambda: list_jobs(JobFilter(status=Status.DLQ), limit=PAGE),
+            lambda: get_page(filter_jobs(job_rows(), status=Status.DLQ), limit=PAGE),
             2 * OPEN_LETTERS,
         ),
         "jobs of a category": (
-            lambda: list_jobs(JobFilter(category=Category.SYNC), limit=PAGE),
+            lambda: get_page(filter_jobs(job_rows(), category=Category.SYNC), limit=PAGE),
             a_page * len(Category) * with_room,
         ),
         "open dead letters": (
-            lambda: list_dead_letters(DeadLetterFilter(resolution=OPEN), limit=PAGE),
+            lambda: get_page(filter_dead_letters(dead_letters(), resolution=OPEN), limit=PAGE),
             2 * OPEN_LETTERS,
         ),
-        "dead letters": (lambda: list_dead_letters(DeadLetterFilter(), limit=PAGE), 2 * a_page),
+        "dead letters": (lambda: get_page(dead_letters(), limit=PAGE), 2 * a_page),
         "a dead job": (lambda: details_of(dead), a_page),
         "a completed job": (lambda: details_of(done), a_page),
         "a dead letter": (lambda: dead_letters().get(pk=letter.pk), 2),

@@ -16,7 +16,7 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers
 from jobs.queries.durations import since_in_words
-from jobs.queries.lists import CursorInvalid, list_breakers
+from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.serializers.limits import BreakerSerializer
 from jobs.states import BreakerState
 from tenants.cli import command_scope, operator
@@ -36,7 +36,11 @@ class ListBreakers(Verb):
         """Print one page."""
         with command_scope(options["firm"]):
             try:
-                page = list_breakers(limit=options["limit"], cursor=options["cursor"])
+                page = get_page(
+                    CircuitBreaker.objects.select_related("firm"),
+                    limit=options["limit"],
+                    cursor=options["cursor"],
+                )
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             now = database_now()

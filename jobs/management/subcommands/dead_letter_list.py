@@ -12,8 +12,8 @@ from jobs.management.subcommands.find import id_column
 from jobs.management.subcommands.job_table import error_column, first_line
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.queries.durations import since_in_words
-from jobs.queries.filters import DeadLetterFilter
-from jobs.queries.lists import CursorInvalid, list_dead_letters
+from jobs.queries.filters import filter_dead_letters
+from jobs.queries.lists import CursorInvalid, dead_letters, get_page
 from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.states import Category, DeadReason, Resolution
 from tenants.cli import command_scope
@@ -44,22 +44,23 @@ class ListDeadLetters(Verb):
 
     def run(self, command: JsonCommand, options: Options) -> None:
         """Print one page."""
-        wanted = DeadLetterFilter(
-            resolution=options["status"],
-            reason=DeadReason(options["reason"]) if options["reason"] else None,
-            category=Category(options["category"]) if options["category"] else None,
-            job_type=options["job_type"],
-            since=options["since"],
-        )
         with command_scope(options["firm"]):
+            rows = filter_dead_letters(
+                dead_letters(),
+                resolution=options["status"],
+                reason=options["reason"],
+                category=options["category"],
+                job_type=options["job_type"],
+                created_after=options["since"],
+            )
             try:
-                page = list_dead_letters(wanted, limit=options["limit"], cursor=options["cursor"])
+                page = get_page(rows, limit=options["limit"], cursor=options["cursor"])
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             now = database_now()
         if options["json"]:
-            rows = DeadLetterSerializer(page.rows, many=True).data
-            command.emit({"results": rows, "next": page.next_cursor})
+            results = DeadLetterSerializer(page.rows, many=True).data
+            command.emit({"results": results, "next": page.next_cursor})
             return
         if not page.rows:
             command.stdout.write("No dead letters.")

@@ -8,8 +8,8 @@ from interfaces.commands import JsonCommand
 from jobs.management.subcommands.arguments import add_page_options, cursor_refused, since
 from jobs.management.subcommands.job_table import print_jobs
 from jobs.management.subcommands.verbs import Options, Verb
-from jobs.queries.filters import JobFilter
-from jobs.queries.lists import CursorInvalid, list_jobs
+from jobs.queries.filters import filter_jobs
+from jobs.queries.lists import CursorInvalid, get_page, job_rows
 from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.states import Category, Status
 from tenants.cli import command_scope
@@ -34,21 +34,22 @@ class ListJobs(Verb):
 
     def run(self, command: JsonCommand, options: Options) -> None:
         """Print one page."""
-        wanted = JobFilter(
-            status=Status(options["status"]) if options["status"] else None,
-            category=Category(options["category"]) if options["category"] else None,
-            job_type=options["job_type"],
-            correlation_id=options["correlation_id"],
-            since=options["since"],
-        )
         with command_scope(options["firm"]):
+            rows = filter_jobs(
+                job_rows(),
+                status=options["status"],
+                category=options["category"],
+                job_type=options["job_type"],
+                correlation_id=options["correlation_id"],
+                created_after=options["since"],
+            )
             try:
-                page = list_jobs(wanted, limit=options["limit"], cursor=options["cursor"])
+                page = get_page(rows, limit=options["limit"], cursor=options["cursor"])
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             if options["json"]:
-                rows = JobRowSerializer(page.rows, many=True).data
-                command.emit({"results": rows, "next": page.next_cursor})
+                results = JobRowSerializer(page.rows, many=True).data
+                command.emit({"results": results, "next": page.next_cursor})
                 return
             if page.rows:
                 print_jobs(command, "", page.rows)

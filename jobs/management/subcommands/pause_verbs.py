@@ -21,7 +21,7 @@ from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import Pause
 from jobs.operations import limits
 from jobs.queries.durations import since_in_words
-from jobs.queries.lists import CursorInvalid, list_pauses
+from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.serializers.limits import PauseSerializer
 from jobs.states import Category
 from tenants.cli import command_scope, operator
@@ -41,7 +41,11 @@ class ListPauses(Verb):
         """Print one page."""
         with command_scope(options["firm"]):
             try:
-                page = list_pauses(limit=options["limit"], cursor=options["cursor"])
+                page = get_page(
+                    Pause.objects.select_related("firm"),
+                    limit=options["limit"],
+                    cursor=options["cursor"],
+                )
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             now = database_now()

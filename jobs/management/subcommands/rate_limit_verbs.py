@@ -12,7 +12,7 @@ from jobs.management.subcommands.refusals import refusals
 from jobs.management.subcommands.verbs import Options, Verb
 from jobs.models import RateLimit
 from jobs.operations import limits
-from jobs.queries.lists import CursorInvalid, list_rate_limits
+from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.serializers.limits import RateLimitSerializer
 from tenants.cli import command_scope, operator
 
@@ -31,7 +31,11 @@ class ListRateLimits(Verb):
         """Print one page."""
         with command_scope(options["firm"]):
             try:
-                page = list_rate_limits(limit=options["limit"], cursor=options["cursor"])
+                page = get_page(
+                    RateLimit.objects.select_related("firm"),
+                    limit=options["limit"],
+                    cursor=options["cursor"],
+                )
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
         if options["json"]:

@@ -10,8 +10,9 @@ from jobs.engine.database_time import database_now
 from jobs.management.subcommands.arguments import add_page_options, cursor_refused
 from jobs.management.subcommands.find import id_column
 from jobs.management.subcommands.verbs import Options, Verb
+from jobs.models import Schedule
 from jobs.queries.durations import since_in_words
-from jobs.queries.lists import CursorInvalid, list_schedules
+from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.serializers.schedules import ScheduleRowSerializer, timetable_in_words
 from tenants.cli import command_scope
 
@@ -30,7 +31,11 @@ class ListSchedules(Verb):
         """Print one page."""
         with command_scope(options["firm"]):
             try:
-                page = list_schedules(limit=options["limit"], cursor=options["cursor"])
+                page = get_page(
+                    Schedule.objects.select_related("firm"),
+                    limit=options["limit"],
+                    cursor=options["cursor"],
+                )
             except CursorInvalid as error:
                 raise cursor_refused(error) from error
             if options["json"]:
