@@ -1,4 +1,4 @@
-"""The API's manners: Django REST framework and the OpenAPI schema."""
+"""Settings of Django REST framework and of the OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
 }
 
 _DESCRIPTION = """
-What an operator may see and do, as in the admin and on the command line.
+The queue's data and operations, as in the admin and on the command line.
 
-**Who asks**: `Authorization: Bearer KEY` (made by `manage.py create_api_key`), or the session of
+**Authentication**: `Authorization: Bearer KEY` (made by `manage.py create_api_key`), or the session of
 the admin together with its CSRF token. A caller sees the firms they belong to; `?firm=slug`
-narrows a list to one of them. What belongs to another firm answers 404.
+narrows a list to one of them. A row of another firm answers 404.
 
 **Errors** are problem details (RFC 9457): `code` is for programs, `errors` names each field.
 
 **Pages** carry `next`, the `cursor` of the page that follows. New rows shift nothing.
 
-**Bounds**: 600 requests a minute for each key or user, 3,000 for each firm, and 600 a minute from
-one address that come without a valid key or session. One more answers 429 with `Retry-After`.
+**Throttling**: 600 requests a minute for each key or user, 3,000 for each firm, and 600 without a
+valid key or session from each address. More answer 429 with `Retry-After`.
 
 **Correlation**: send `X-Correlation-ID` (at most 64 characters), or take the one that comes back.
 """
@@ -41,12 +41,12 @@ OPENAPI_SETTINGS: dict[str, Any] = {
     "DESCRIPTION": _DESCRIPTION,
     "VERSION": "1",
     "TAGS": [
-        {"name": "queues", "description": "How the queue is doing."},
-        {"name": "jobs", "description": "What was, is and will be done."},
+        {"name": "queues", "description": "Counts, waits, throughput and failure rates."},
+        {"name": "jobs", "description": "Units of work, past, present and planned."},
         {"name": "dead letters", "description": "Jobs that wait for a person's decision."},
-        {"name": "workers", "description": "The processes that do it."},
-        {"name": "locks", "description": "What excludes what."},
-        {"name": "schedules", "description": "What runs again and again."},
+        {"name": "workers", "description": "The processes that run jobs."},
+        {"name": "locks", "description": "Exclusive rights of jobs and of user code to a key."},
+        {"name": "schedules", "description": "Jobs that are enqueued by a timetable."},
     ],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
@@ -54,14 +54,4 @@ OPENAPI_SETTINGS: dict[str, Any] = {
     # From our own server: the documentation works without a network.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "ENUM_NAME_OVERRIDES": {
-        "JobStatus": "jobs.states.Status",
-        "JobCategory": "jobs.states.Category",
-        "DeadReason": "jobs.states.DeadReason",
-        "Resolution": "jobs.states.Resolution",
-        "AttemptEnd": "jobs.states.AttemptEnd",
-        "WaitCode": "jobs.queries.why_waiting.WaitCode",
-        "ScheduleTarget": "jobs.states.ScheduleTarget",
-        "MissedRuns": "jobs.states.MissedRuns",
-    },
 }

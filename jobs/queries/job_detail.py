@@ -1,4 +1,4 @@
-"""Everything that belongs to one job, fetched in a fixed number of queries."""
+"""One job with its history, in a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHILDREN_SHOWN = 100
 
 @dataclass(frozen=True)
 class JobDetails:
-    """A job, its history, its steps, what it enqueued and what keeps it from running."""
+    """A job, its attempts and steps, its children, and why it is not running."""
 
     job: JobQueue
     attempts: Sequence[Attempt]
@@ -29,7 +29,7 @@ class JobDetails:
 
 
 def details_of(job: JobQueue) -> JobDetails:
-    """Return the job's details; the latest attempts and first children where there are many."""
+    """Return the job's details: at most the latest attempts and the first children."""
     mine = {"firm_id": job.firm_id, "job_id": job.job_id}
     latest = Attempt.objects.filter(**mine).order_by("-ended_at", "-id")[:ATTEMPTS_SHOWN]
     attempts = list(reversed(latest))
@@ -47,8 +47,8 @@ def details_of(job: JobQueue) -> JobDetails:
 def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
     """Return the jobs this job's handler enqueued, oldest first.
 
-    No index holds the parent; the ids of the time in which the job ran bound the search.
-    A waiting job without a past has none.
+    No index holds the parent: the search is bounded by the ids of the time in which the job ran.
+    A pending job without attempts has none.
     """
     if job.status == Status.PENDING and not attempts:
         return []
