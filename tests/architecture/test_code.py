@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
-from tests.architecture.tree import ROOT, code_lines, functions, parsed, place, sources
+from tests.architecture.tree import PACKAGES, ROOT, code_lines, functions, parsed, place, sources
 
 LONGEST_FILE = 300
+# What `jobs/` may have in it.
+MOST_ENTRIES = 26
 LONGEST_FUNCTION = 50
 
 # Who reads the environment, and why.
@@ -30,6 +34,22 @@ def test_imports_run_one_way():
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "0 broken" in checked.stdout
+
+
+def test_no_module_imports_itself_in_a_circle():
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert len(imported) > 100
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        # A list of modules, each of which the next one imports; the first is the last.
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_the_queue_stays_a_folder_that_is_taken_in_at_a_glance():
+    entries = {path.name for path in (ROOT / "jobs").iterdir()} - {"__init__.py", "__pycache__"}
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
 
 
 def test_files_and_functions_stay_small():
