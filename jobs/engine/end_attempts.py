@@ -1,8 +1,9 @@
-"""Ends attempts, whoever ends them (settle, rescue, release): the job's row and all that follows."""
+"""Ends attempts (for settle, rescue and release) and pending jobs: the row and its consequences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -64,6 +65,35 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
     free_job_locks([one.job.job_id for one in ended if one.job.lock_key is not None])
     transaction.on_commit(lambda: tell_settled([job.job_id for job in over]), robust=True)
     return ended
+
+
+def end_pending(
+    status: Status, error: str, where: str, params: list[Any], *, select: str = "", also: str = ""
+) -> int:
+    """End the pending jobs that meet `where` with this status, in the open transaction.
+
+    `params` are those of `where`; `select` is a WITH clause for it, and `also` sets further columns.
+    Returns how many jobs ended.
+    """
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    ended = fetch(
+        f"""
+        {select}
+        UPDATE jobs_jobqueue
+        SET status = '{status.value}', last_error = %s, completed_at = {now},
+            updated_at = {now}, ready = false, waiting = false, live_key = NULL {also}
+        WHERE {where} AND status = 'pending'
+        RETURNING job_id, firm_id, category, lock_key
+        """,
+        [error, *params],
+    )
+    jobs = [(firm_id, dialect.read_uuid(job_id)) for job_id, firm_id, *_ in ended]
+    leave_fan_ins(jobs)
+    count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
+    free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
+    transaction.on_commit(lambda: tell_settled([job_id for _, job_id in jobs]), robust=True)
+    return len(ended)
 
 
 def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[UUID, Status]:
@@ -132,6 +162,8 @@ def _counted(ended: Sequence[Transition]) -> Iterator[Counted]:
     for one in ended:
         if one.status is Status.PENDING and not one.retried:
             continue
-        word = "retried" if one.status is Status.PENDING else one.status.value
+        counter = "retried" if one.status is Status.PENDING else one.status.value
         job = one.job
-        yield Counted(job.firm_id, job.category, word, job.waited_seconds, one.ran_seconds or 0.0)
+        yield Counted(
+            job.firm_id, job.category, counter, job.waited_seconds, one.ran_seconds or 0.0
+        )

@@ -16,7 +16,7 @@ from jobs.engine.transition import Transition
 COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
 COUNTERS = (*COUNTED, "wait_ms", "run_ms")
 UNKNOWN_TYPE_REASON = "unknown type or payload version"
-INDEX = {word: index for index, word in enumerate(COUNTED)}
+INDEX = {counter: index for index, counter in enumerate(COUNTED)}
 
 
 class Counted(NamedTuple):
@@ -24,7 +24,7 @@ class Counted(NamedTuple):
 
     firm_id: int
     category: str
-    word: str
+    counter: str
     waited_seconds: float = 0.0
     ran_seconds: float = 0.0
 
@@ -129,11 +129,11 @@ def open_dead_letters(ended: Sequence[Transition]) -> None:
 def count(counted: Iterable[Counted]) -> None:
     """Add to the counters of this minute, in the open transaction."""
     sums: dict[tuple[int, str], list[int]] = {}
-    for firm_id, category, word, waited_seconds, ran_seconds in counted:
+    for firm_id, category, counter, waited_seconds, ran_seconds in counted:
         counters = sums.get((firm_id, category))
         if counters is None:
             counters = sums[firm_id, category] = [0] * len(COUNTERS)
-        counters[INDEX[word]] += 1
+        counters[INDEX[counter]] += 1
         counters[-2] += round(waited_seconds * 1000)
         counters[-1] += round(ran_seconds * 1000)
     if not sums:

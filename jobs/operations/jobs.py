@@ -6,17 +6,15 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.fan_in import leave_fan_ins
-from jobs.engine.history import Counted, count
-from jobs.engine.locks import free_job_locks
+from jobs.engine.end_attempts import end_pending
 from jobs.engine.lookup import read_job
 from jobs.engine.requeue import Restart
-from jobs.engine.transactions import fetch, run
+from jobs.engine.transactions import run
 from jobs.errors import WrongState
 from jobs.models import JobQueue
 from jobs.operations.dead_letters import close_as_reprocessed, requeue
 from jobs.operations.operation import By, audit, get_for_update, operation
-from jobs.states import IN_FLIGHT
+from jobs.states import IN_FLIGHT, Status
 
 CANCELED_MESSAGE = "canceled by request"
 
@@ -59,10 +57,6 @@ def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Jo
     row = get_for_update(JobQueue, job)
     after: dict[str, object] = {}
     if _cancel_pending(row.pk):
-        if row.lock_key is not None:
-            free_job_locks([row.pk])
-        leave_fan_ins([(row.firm_id, row.pk)])
-        count([Counted(firm_id=row.firm_id, category=row.category, word="canceled")])
         after = {"status": "canceled"}
     elif row.status not in IN_FLIGHT:
         raise WrongState(f"job {row.pk} is over: {row.status}")
@@ -75,19 +69,14 @@ def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Jo
 
 def _cancel_pending(job_id: UUID) -> bool:
     dialect = dialects.current()
-    now = dialect.now_sql()
-    return bool(
-        fetch(
-            f"""
-            UPDATE jobs_jobqueue
-            SET status = 'canceled', last_error = %s, completed_at = {now}, updated_at = {now},
-                cancel_requested_at = {now}, ready = %s, waiting = %s, live_key = NULL
-            WHERE job_id = %s AND status = 'pending'
-            RETURNING job_id
-            """,
-            [CANCELED_MESSAGE, False, False, dialect.value(Column.UUID, job_id)],
-        )
+    ended = end_pending(
+        Status.CANCELED,
+        CANCELED_MESSAGE,
+        "job_id = %s",
+        [dialect.value(Column.UUID, job_id)],
+        also=f", cancel_requested_at = {dialect.now_sql()}",
     )
+    return ended == 1
 
 
 def _request_cancel(job_id: UUID) -> bool:
