@@ -1,4 +1,4 @@
-"""Requests that cannot be right: 4xx in the one error shape, naming the field, nothing changed."""
+"""Invalid requests: 4xx as problem details that name the field, and nothing changes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.queue_kit import row
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "O-02")]
 
 ID_IN_ROUTE = re.compile(r"<uuid:\w+>")
-# The addresses of all acts on a row, as they are declared.
-ACTS = [
+# The URLs of all operations on a row.
+OPERATIONS = [
     str(pattern.pattern)
     for pattern in urlpatterns
     if ID_IN_ROUTE.search(str(pattern.pattern)) and hasattr(pattern.callback.view_class, "post")
@@ -71,7 +71,7 @@ def test_a_wrong_query_parameter_is_named(
 
 
 @pytest.mark.parametrize(
-    ("verb", "body", "expected"),
+    ("operation", "body", "expected"),
     [
         ("discard", {"reason": "x", "force": True}, {"force": "unknown_field"}),
         ("discard", {"reason": 5}, {"reason": "invalid"}),
@@ -92,9 +92,9 @@ def test_a_wrong_query_parameter_is_named(
     ],
 )
 def test_a_wrong_field_is_named(
-    verb: str, body: object, expected: dict[str, str], operator: Api, acme: FirmRows
+    operation: str, body: object, expected: dict[str, str], operator: Api, acme: FirmRows
 ) -> None:
-    found = fields(operator.post(f"dlq/{acme.dead_letter.pk}/{verb}/", body))
+    found = fields(operator.post(f"dlq/{acme.dead_letter.pk}/{operation}/", body))
     assert expected.items() <= found.items()
     assert row(acme.dead.pk).status == "dlq"
     assert audit_log() == []
@@ -187,8 +187,8 @@ def test_what_does_not_exist_is_not_found(path: str, viewer: Api) -> None:
     assert problem(viewer.get(path), 404)["code"] == "not_found"
 
 
-@pytest.mark.parametrize("route", ACTS)
-def test_acts_on_what_does_not_exist_are_not_found(route: str, admin: Api) -> None:
+@pytest.mark.parametrize("route", OPERATIONS)
+def test_operations_on_what_does_not_exist_are_not_found(route: str, admin: Api) -> None:
     for missing in ("0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27", "x"):
         path = ID_IN_ROUTE.sub(missing, route)
         assert problem(admin.post(path, {"reason": "x"}), 404)["code"] == "not_found"

@@ -1,4 +1,4 @@
-"""Lists: their shapes, filters, pages and what they cost."""
+"""Lists: their rows, filters, pages and number of queries."""
 
 from __future__ import annotations
 

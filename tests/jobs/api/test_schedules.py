@@ -1,4 +1,4 @@
-"""Schedules over REST: their shapes, and what may be done to them when."""
+"""Schedules over REST: their rows, and when each operation is allowed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_run_that_leads_to_nothing_is_refused(operator: Api, acme: FirmRows) -
 
 
 def test_another_firms_schedule_is_not_there(operator: Api, globex: FirmRows) -> None:
-    for verb in ("run", "pause", "resume"):
-        problem(operator.post(f"schedules/{globex.schedule.pk}/{verb}/", {}), 404)
+    for operation in ("run", "pause", "resume"):
+        problem(operator.post(f"schedules/{globex.schedule.pk}/{operation}/", {}), 404)
     problem(operator.get(f"schedules/{globex.schedule.pk}/"), 404)
     assert audit_log() == []

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.req("O-02")]
 
 PROBLEM = "application/problem+json"
 ALWAYS = {"400", "401", "403", "404", "406", "429"}
-ACTS = {"409", "413", "415"}
+OF_CHANGES = {"409", "413", "415"}
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
@@ -56,7 +56,7 @@ def test_every_operation_is_described() -> None:
 def test_every_refusal_is_described_as_a_problem() -> None:
     for path, method, operation in operations():
         answers = operation["responses"]
-        expected = ALWAYS | (ACTS if method == "post" else set())
+        expected = ALWAYS | (OF_CHANGES if method == "post" else set())
         assert {status for status in answers if status >= "400"} == expected, path
         for status in expected:
             content = answers[status]["content"][PROBLEM]
@@ -65,9 +65,11 @@ def test_every_refusal_is_described_as_a_problem() -> None:
             assert example["value"]["status"] == int(status)
 
 
-def test_every_act_shows_an_example_of_its_body() -> None:
-    acts = [operation for _, method, operation in operations() if method == "post"]
-    assert all(act["requestBody"]["content"]["application/json"]["examples"] for act in acts)
+def test_every_operation_that_changes_something_shows_an_example_of_its_body() -> None:
+    changes = [operation for _, method, operation in operations() if method == "post"]
+    assert all(
+        change["requestBody"]["content"]["application/json"]["examples"] for change in changes
+    )
 
 
 @pytest.mark.django_db

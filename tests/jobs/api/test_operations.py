@@ -1,4 +1,4 @@
-"""What operators do over REST: the answer, the row, the audit log, and the second click."""
+"""Operations over REST: the answer, the row, the audit log, and the repeated request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def only_entry() -> AuditEntry:
 
 
 def resolution(letter: DeadLetterQueue) -> str:
-    """Return what stands in the table now."""
+    """Return the rows of the table now."""
     (found,) = [row for row in rows(DeadLetterQueue) if row.pk == letter.pk]
     return str(found.resolution)
 
@@ -254,12 +254,12 @@ def test_the_lock_of_a_job_in_flight_stays(admin: Api, acme: FirmRows) -> None:
 
 @pytest.mark.req("D-02", "J-21")
 @pytest.mark.parametrize("body", [None, {}, {"reason": ""}, {"reason": " \t"}, {"reason": None}])
-@pytest.mark.parametrize("verb", ["discard", "escalate", "release"])
+@pytest.mark.parametrize("operation", ["discard", "escalate", "release"])
 def test_a_reason_is_obligatory(
-    verb: str, body: dict[str, Any] | None, admin: Api, acme: FirmRows
+    operation: str, body: dict[str, Any] | None, admin: Api, acme: FirmRows
 ) -> None:
-    where = f"locks/{acme.lock.pk}" if verb == "release" else f"dlq/{acme.dead_letter.pk}"
-    assert fields(admin.post(f"{where}/{verb}/", body)).keys() == {"reason"}
+    where = f"locks/{acme.lock.pk}" if operation == "release" else f"dlq/{acme.dead_letter.pk}"
+    assert fields(admin.post(f"{where}/{operation}/", body)).keys() == {"reason"}
     assert resolution(acme.dead_letter) == ""
     assert rows(ConcurrencyLock) == [acme.lock]
     assert audit_log() == []
