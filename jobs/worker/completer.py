@@ -27,9 +27,9 @@ from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.state import SharedState
 
 CAPACITY = 1000
-# From `MANY` outcomes on, wait this long for `ENOUGH` of them.
-MANY = 20
-ENOUGH = 500
+# With `COLLECT_FROM` outcomes, wait for `COLLECT_UP_TO`, but not longer than this.
+COLLECT_FROM = 20
+COLLECT_UP_TO = 500
 COLLECT_SECONDS = 0.1
 # With this many batches unpublished, the completer waits for the publisher.
 MOST_UNPUBLISHED = 4
@@ -95,8 +95,8 @@ class Completer:
         with self._changed:
             while not self._buffer and not self._state.halt.is_set():
                 self._await(1, 1.0)
-            if len(self._buffer) >= MANY:
-                self._await(ENOUGH, COLLECT_SECONDS)
+            if len(self._buffer) >= COLLECT_FROM:
+                self._await(COLLECT_UP_TO, COLLECT_SECONDS)
             batch, self._buffer = list(self._buffer.values()), {}
             self._urgent = False
             self._writing = len(batch)

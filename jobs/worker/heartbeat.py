@@ -1,4 +1,4 @@
-"""The worker's heartbeats, and what it regularly does about its running handlers."""
+"""The worker's heartbeats, and the regular checks of its running handlers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Heartbeat:
         requested_at = time.monotonic()
         if register(replace(self._info, worker_id=lease.worker_id)):
             lease.extended(requested_at)
-        # Else it was marked dead meanwhile: the next heartbeat replaces the lease.
+        # If not, it was marked dead meanwhile: the next heartbeat replaces the lease.
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -105,7 +105,7 @@ class Heartbeat:
         now = time.monotonic()
         due = [one for one in self._pool.running.all() if one.processing_at <= now]
         marked = mark_processing([one.claim for one in due])
-        # Those that were claimed as started are in the worker's row only now.
+        # Those that were claimed as started were not recorded before their handlers started.
         self._started.record([one.claim for one in due if one.claim.started])
         for one in due:
             # A row that is locked is skipped; try again.

@@ -48,7 +48,7 @@ _OUTCOMES = {kind.__name__: TypeAdapter(kind) for kind in get_args(Outcome)}
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """Return the message as it is sent."""
+    """Return the bytes of a message."""
     return json.dumps(message, default=str).encode()
 
 
@@ -143,7 +143,7 @@ class IsolatedProcess:
         """End the process by force; `run` raises."""
         self._killed = True
         self._process.kill()
-        # A grandchild may keep the other end open, and half a message be waited for.
+        # Else `run` could wait for half a message while a grandchild keeps the other end open.
         fileno = self._connection.fileno
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fileno())) as end:
             end.shutdown(socket.SHUT_RDWR)
@@ -171,7 +171,7 @@ class IsolatedProcess:
 
     def _end(self) -> ProcessDied:
         """Make sure the process has ended and return how."""
-        # A process that closed the connection is about to exit, and its exit code says why.
+        # A process that closed the connection is about to exit; its exit code says why.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CHECK_SECONDS)
         self._process.kill()

@@ -15,7 +15,7 @@ from jobs.worker.state import SharedState
 
 LISTEN_SECONDS = 5.0
 DATA_VERSION_SECONDS = 0.1
-# Notifications are rate limited: jobs may follow a hint without another. One more read finds them.
+# Notifications are rate limited: jobs enqueued just after one come without. One more check finds them.
 RECHECK_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
 
 

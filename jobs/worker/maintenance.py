@@ -40,7 +40,7 @@ FAN_IN_SECONDS = 5.0
 SNAPSHOT_SECONDS = 30.0
 # A task that finds much to do goes on for this long before the others get their turn.
 PASS_SECONDS = 0.25
-# Workers send four heartbeats per lease: shorter gaps cost none of them its lease.
+# A worker sends four heartbeats per lease: a shorter standstill costs none its lease.
 STANDSTILL_PER_LEASE = 0.5
 
 
@@ -73,7 +73,7 @@ class RescueGuard:
 
     @property
     def active(self) -> bool:
-        """Whether no worker may be marked dead yet."""
+        """Whether no worker may be marked dead."""
         return time.monotonic() < self._active_until
 
     def activate(self) -> None:

@@ -1,4 +1,4 @@
-"""What one worker has read of pending work: its claiming loop and its maintenance share it."""
+"""What one worker last read of pending work, shared by its claiming loop and its maintenance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobs.engine.pending_work import Outlook, look
 
 # A little more than the longest pause of an idle claiming loop.
 RECENT_SECONDS = 1.65
-# The rescue guard must not be wrong by more about when the database last answered.
+# The rescue guard relies on the answer being hardly older than a query.
 RECENT_PER_LEASE = 0.125
 
 

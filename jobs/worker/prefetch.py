@@ -19,7 +19,7 @@ SMOOTHING = 0.2
 
 
 class PrefetchPolicy:
-    """Decides by a moving average of handler run times. Safe for threads."""
+    """Decides by a moving average of handler run times. Any thread may call it."""
 
     def __init__(self) -> None:
         self._average_seconds: float | None = None
@@ -40,7 +40,10 @@ class PrefetchPolicy:
         return max(1, min(LARGEST_BATCH, int(BATCH_SECONDS / max(self._average_seconds, 1e-6))))
 
     def wanted(self, *, threads: int, free: int, buffered: int) -> int:
-        """Return how many more jobs to claim for `threads` threads, `free` of them idle."""
+        """Return how many more jobs to claim.
+
+        `free` of `threads` are idle; `buffered` claims wait for one.
+        """
         average = self._average_seconds
         ahead = average is not None and average <= PREFETCH_BELOW_SECONDS
         target = free

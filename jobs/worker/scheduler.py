@@ -1,4 +1,4 @@
-"""The scheduler: maintenance tasks of every worker that is not told to leave them."""
+"""The scheduler: maintenance tasks of every worker, unless started with `--no-scheduler`."""
 
 from __future__ import annotations
 

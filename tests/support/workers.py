@@ -1,4 +1,4 @@
-"""Real `manage.py runworker` processes: started, watched, and treated badly."""
+"""Real `manage.py runworker` processes: started, watched, frozen and killed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.databases import database_url
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
-# Where leases must end for a test to go on.
+# For tests that wait for the end of a lease.
 SHORT_LEASE_SECONDS = 1.0
-# Where they must not: longer than any test lasts.
+# For all others: longer than any test takes.
 LONG_LEASE_SECONDS = 120.0
 SAID_LENGTH = 4000
 
@@ -106,7 +106,7 @@ class WorkerProcess:
         self._process.wait(10)
 
     def freeze(self) -> None:
-        """Stop the clock for it and all it has started, at a moment when it blocks nobody."""
+        """Stop it and all it has started, at a moment when it is in no transaction."""
         wait_until(self._frozen_between_writes, "a moment outside every write of the worker")
 
     def thaw(self) -> None:
@@ -192,7 +192,7 @@ class Fleet:
             worker.kill()
 
     def assert_no_traceback(self) -> None:
-        """Check that none has printed one: whatever happens to a worker is foreseen."""
+        """Check that no worker has printed a traceback."""
         for worker in self._workers:
             assert "Traceback" not in worker.log(), worker.said()
 

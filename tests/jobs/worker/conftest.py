@@ -1,4 +1,4 @@
-"""What tests of one worker process ask for."""
+"""Fixtures for tests of one worker process."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.req("W-02", "J-20"),
 ]
 
-# Longer than the test may take: whoever waits for that is found out.
+# Longer than the test may take, so that waiting fails it.
 FOR_EVER = 600.0
 
 
@@ -50,7 +50,7 @@ def keyed_type(job_types: dict[str, JobType]) -> None:
 def test_a_lock_is_handed_on_however_many_outcomes_collect(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completer, "MANY", 1)
+    monkeypatch.setattr(completer, "COLLECT_FROM", 1)
     monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
     added = enqueue_many([EnqueueSpec("test.keyed", {"key": "a"})] * 5, firm=firm)
     worker_loop().run()
@@ -61,8 +61,8 @@ def test_a_lock_is_handed_on_however_many_outcomes_collect(
 def test_enough_outcomes_are_written_without_waiting_for_more(
     firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completer, "MANY", 1)
-    monkeypatch.setattr(completer, "ENOUGH", 5)
+    monkeypatch.setattr(completer, "COLLECT_FROM", 1)
+    monkeypatch.setattr(completer, "COLLECT_UP_TO", 5)
     monkeypatch.setattr(completer, "COLLECT_SECONDS", FOR_EVER)
     added = enqueue_many([EnqueueSpec("noop")] * 5, firm=firm)
     worker_loop(concurrency=5).run()

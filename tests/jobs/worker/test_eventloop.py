@@ -40,7 +40,7 @@ FOR_EVER = 3600
 
 
 class NumberPayload(JobPayload):
-    """Which of several."""
+    """The number of the job."""
 
     number: int = 0
 
@@ -185,7 +185,7 @@ def test_a_handler_that_blocks_the_loop_ends_its_worker_and_alone_is_to_blame(
     freed = threading.Event()
 
     async def block(payload: NumberPayload, ctx: JobContext) -> None:
-        # In a task of its own: whose it is is known all the same.
+        # In a task of its own, which still counts as the handler's.
         await asyncio.create_task(_wait_for(freed))
 
     async def asynchronous(payload: NumberPayload, ctx: JobContext) -> None:

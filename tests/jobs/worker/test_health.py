@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz` of the web process and of a worker: who lives, and who may be sent to."""
+"""`/healthz` and `/readyz` of the web process and of a worker: liveness and readiness."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Probe:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Return a port that nobody else is given: it is held here, and left to the worker to serve."""
+    """Return a port reserved for the worker: this socket is bound to it but does not listen."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
@@ -56,7 +56,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def ready() -> list[bool]:
-    """Return what the worker of `probe` says of itself: the last word counts."""
+    """Return what the worker of `probe` reports; the last entry counts."""
     return [True]
 
 

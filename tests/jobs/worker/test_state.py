@@ -26,6 +26,6 @@ def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
 
     assert loop.state.broken.is_set()
     assert not loop.is_ready()
-    # Its row stays: the end of its lease is what tells the others.
+    # Its row stays until its lease ends and others rescue its jobs.
     held = [UUID(str(row.id)) for row in Worker.objects.all()]
     assert held == [loop.state.worker_id]

@@ -1,4 +1,4 @@
-"""The parent of the worker processes: replaces the fallen, and takes its children with it."""
+"""The parent of the worker processes: restarts those that died, and takes its children with it."""
 
 from __future__ import annotations
 
