@@ -34,8 +34,7 @@ def main() -> int:
 
 def _measure(arguments: tuple[str, ...]) -> dict[str, Any]:
     from jobs.benchmarks.scenarios import SCENARIOS
-    from jobs.management.commands.bench_queue import Command
-    from jobs.management.subcommands.bench_table import print_report
+    from jobs.management.commands.bench_queue import Command, print_report
     from tests.support.databases import database_url
 
     measured: dict[str, Any] = json.loads(

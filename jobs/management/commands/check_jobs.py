@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from interfaces.commands import EXIT_REFUSED, JsonCommand
 from jobs.engine.unreadable import Unreadable, unreadable_jobs
-from jobs.management.subcommands.find import id_column
+from jobs.management.tables import id_column
 
 
 class Command(JsonCommand):

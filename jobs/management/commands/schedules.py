@@ -1,14 +1,97 @@
-"""`manage.py schedules VERB`: look at schedules, run, pause and resume them."""
+"""`manage.py schedules`: list, run, pause, resume."""
 
 from __future__ import annotations
 
-from jobs.management.subcommands.schedule_acts import PauseSchedule, ResumeSchedule, RunSchedule
-from jobs.management.subcommands.schedule_list import ListSchedules
-from jobs.management.subcommands.verbs import VerbCommand
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from rich.table import Column
+
+from jobs.management import arguments
+from jobs.management.arguments import find_one, row_id
+from jobs.management.subcommand import (
+    CommandGroup,
+    Options,
+    Result,
+    list_subcommand,
+    subcommand,
+)
+from jobs.management.tables import id_column
+from jobs.models import Schedule
+from jobs.operations import schedules
+from jobs.queries.durations import since_in_words
+from jobs.queries.serializers.schedules import ScheduleRowSerializer, timetable_in_words
+from tenants.cli import operator
+
+_ARGUMENTS = (row_id("schedule"), arguments.REASON)
 
 
-class Command(VerbCommand):
+def _columns() -> Sequence[str | Column]:
+    next_run, firm = Column("Next run", no_wrap=True), Column("Firm", no_wrap=True)
+    return [id_column("Schedule"), "Name", "Type", "Runs", next_run, firm]
+
+
+def _cells(row: Schedule, now: datetime) -> Sequence[object]:
+    return [
+        row.pk,
+        row.name,
+        row.job_type,
+        timetable_in_words(row),
+        since_in_words(row.next_run_at, now) if row.enabled else "paused",
+        row.firm.slug,
+    ]
+
+
+_list = list_subcommand(
+    "List schedules, the latest made first.",
+    rows=lambda _: Schedule.objects.select_related("firm"),
+    serializer=ScheduleRowSerializer,
+    columns=_columns,
+    cells=_cells,
+    empty="No schedules.",
+)
+
+
+@subcommand("run", "Run a schedule once, now; its own runs stay as they are.", *_ARGUMENTS)
+def _run(options: Options) -> Result:
+    def run(row: Schedule) -> str:
+        jobs = schedules.run_now(row, by=operator(), reason=options["reason"])
+        return f"{row.name} was run: {jobs} new jobs."
+
+    return _result(options, run)
+
+
+@subcommand("pause", "Pause a schedule until it is resumed.", *_ARGUMENTS)
+def _pause(options: Options) -> Result:
+    def pause(row: Schedule) -> str:
+        schedules.pause(row, by=operator(), reason=options["reason"])
+        return f"{row.name} is paused."
+
+    return _result(options, pause)
+
+
+@subcommand(
+    "resume",
+    "Resume a paused schedule; what passed meanwhile is not made up for.",
+    *_ARGUMENTS,
+)
+def _resume(options: Options) -> Result:
+    def resume(row: Schedule) -> str:
+        resumed = schedules.resume(row, by=operator(), reason=options["reason"])
+        return f"{row.name} runs again, next at {resumed.next_run_at:%Y-%m-%d %H:%M:%S} UTC."
+
+    return _result(options, resume)
+
+
+def _result(options: Options, operate: Callable[[Schedule], str]) -> Result:
+    rows = Schedule.objects.select_related("firm")
+    found = find_one(rows, "schedule", options["id"])
+    text = operate(found)
+    return Result(ScheduleRowSerializer(rows.get(pk=found.pk)).data, text)
+
+
+class Command(CommandGroup):
     """The queue's schedules."""
 
     help = "Look at schedules; run, pause and resume them."
-    verbs = (ListSchedules(), RunSchedule(), PauseSchedule(), ResumeSchedule())
+    subcommands = (_list, _run, _pause, _resume)

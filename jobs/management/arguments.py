@@ -1,21 +1,28 @@
-"""What may stand behind an option, and how a wrong value is explained (exit 2)."""
+"""Arguments of commands: how they are declared and read, and the row that an id names."""
 
 from __future__ import annotations
 
 import json
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
+from django.db.models import Model, QuerySet
 from django.utils.dateparse import parse_datetime
 
+from interfaces.commands import NotFound, Refused
 from interfaces.strict_json import without_repeats
-from jobs.queries.lists import CursorInvalid
+from jobs.queries.filters import id_range
+from jobs.states import Category, Priority
+
+# Adds itself to a parser.
+Argument = Callable[[CommandParser], object]
+M = TypeVar("M", bound=Model)
 
 EXIT_USAGE = 2
-DEFAULT_LIMIT = 50
 MAX_LIMIT = 1000
 MAX_COUNT = 10_000_000
 
@@ -23,12 +30,30 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPAN = re.compile(r"(\d{1,6})([smhd])\Z")
 
 
-def add_page_options(parser: CommandParser) -> None:
-    """Add `--limit` and `--cursor`."""
-    parser.add_argument(
-        "--limit", type=limit, default=DEFAULT_LIMIT, help=f"rows, at most {MAX_LIMIT}"
-    )
-    parser.add_argument("--cursor", help="where to go on: the cursor a list ended with")
+def argument(*names: str, **settings: Any) -> Argument:
+    """Return an argument, declared as for `add_argument`."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def row_id(noun: str) -> Argument:
+    """Return the argument that names a row for `find_one`."""
+    return argument("id", help=f"the {noun}'s id, or enough of its beginning")
+
+
+def find_one(rows: QuerySet[M], noun: str, text: str) -> M:
+    """Return the one row whose id begins with `text`; `noun` names such a row in errors.
+
+    Raises:
+        NotFound: there is none.
+        Refused: there are several.
+    """
+    span = id_range(text)
+    found = [] if span is None else list(rows.filter(pk__range=span).order_by("pk")[:2])
+    if not found:
+        raise NotFound(f"no {noun} has the id {text!r}")
+    if len(found) > 1:
+        raise Refused(f"several {noun}s have ids that begin with {text!r}: give more of it")
+    return found[0]
 
 
 def limit(text: str) -> int:
@@ -39,7 +64,7 @@ def limit(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """Read how many of something."""
+    """Read a count."""
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MAX_COUNT:
         raise ArgumentTypeError(f"a number from 1 to {MAX_COUNT:,}, not {text!r}")
     return int(text)
@@ -87,6 +112,16 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def cursor_refused(error: CursorInvalid) -> CommandError:
-    """Return the usage error for a cursor that cannot be read."""
-    return CommandError(f"argument --cursor: {error}", returncode=EXIT_USAGE)
+LIMIT = argument("--limit", type=limit, default=50, help=f"rows, at most {MAX_LIMIT}")
+CURSOR = argument("--cursor", help="where to go on: the cursor a list ended with")
+CATEGORY = argument("--category", choices=[category.value for category in Category])
+TYPE = argument("--type", dest="job_type", metavar="TYPE")
+REQUIRED_TYPE = argument("--type", dest="job_type", metavar="TYPE", required=True)
+PRIORITY = argument(
+    "--priority",
+    type=int,
+    choices=[level.value for level in Priority],
+    help="0 critical, 1 high, 2 normal, 3 low",
+)
+REASON = argument("--reason", default="", help="why; kept in the audit log")
+REQUIRED_REASON = argument("--reason", required=True, help="why; kept in the audit log")

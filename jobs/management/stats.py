@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from django.core.management.base import CommandParser
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
-from jobs.management.subcommands.verbs import Options, Verb
+from jobs.management.subcommand import Options, Result, subcommand
 from jobs.queries.durations import in_words
 from jobs.queries.serializers.stats import QueueStatsSerializer
 from jobs.queries.stats import JobCounts, QueueStats, queue_stats
 from jobs.states import Status
-from tenants.cli import command_scope
 
-# What stands in every line; the rest only where some category has it.
+# Always shown; the other columns only where a category has a value for them.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
 
 
-class ShowStats(Verb):
-    """Shows queue statistics."""
-
-    name = "stats"
-    help = "Show counts by category and status, waits, throughput and failure rates."
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        """Take nothing more."""
-
-    def run(self, command: JsonCommand, options: Options) -> None:
-        """Print the figures."""
-        with command_scope(options["firm"]):
-            stats = queue_stats()
-        if options["json"]:
-            command.emit(QueueStatsSerializer(stats).data)
-        else:
-            _print_stats(command, stats)
+@subcommand("stats", "Show counts by category and status, waits, throughput and failure rates.")
+def show_stats(_: Options) -> Result:
+    """Return the statistics."""
+    stats = queue_stats()
+    data = QueueStatsSerializer(stats).data
+    return Result(data, lambda command: _print_stats(command, stats))
 
 
 def _print_stats(command: JsonCommand, stats: QueueStats) -> None:

@@ -1,47 +1,35 @@
-"""`manage.py jobs show ID`."""
+"""`manage.py jobs show`."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
 
-from django.core.management.base import CommandParser
 from rich.table import Column
 
 from interfaces.commands import JsonCommand, printable
 from jobs.engine.database_time import database_now
 from jobs.engine.redaction import redact_secrets
-from jobs.management.subcommands.find import find_one
-from jobs.management.subcommands.job_table import error_column, first_line, print_jobs
-from jobs.management.subcommands.verbs import Options, Verb
-from jobs.models import JobQueue
+from jobs.management.arguments import find_one, row_id
+from jobs.management.subcommand import Options, Result, subcommand
+from jobs.management.tables import error_column, first_line, job_cells, job_columns
+from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import since_in_words
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.serializers.fields import iso
 from jobs.queries.serializers.jobs import JobDetailSerializer
 from jobs.states import Priority
-from tenants.cli import command_scope
 
 
-class ShowJob(Verb):
-    """Shows one job."""
-
-    name = "show"
-    help = "Show one job: its times, payload, attempts, steps and children."
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        """Take the job's id."""
-        parser.add_argument("id", help="the job's id, or enough of its beginning")
-
-    def run(self, command: JsonCommand, options: Options) -> None:
-        """Print the job."""
-        with command_scope(options["firm"]):
-            job = find_one(JobQueue.objects.select_related("firm"), "job", options["id"])
-            details = details_of(job)
-            if options["json"]:
-                command.emit(JobDetailSerializer(details).data)
-            else:
-                _print_details(command, details)
+@subcommand(
+    "show", "Show one job: its times, payload, attempts, steps and children.", row_id("job")
+)
+def show_job(options: Options) -> Result:
+    """Return the job and all that belongs to it."""
+    job = find_one(JobQueue.objects.select_related("firm"), "job", options["id"])
+    details = details_of(job)
+    data = JobDetailSerializer(details).data
+    return Result(data, lambda command: _print_details(command, details))
 
 
 def _print_details(command: JsonCommand, details: JobDetails) -> None:
@@ -54,33 +42,25 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         _print_json(command, "Result", job.result)
     if details.attempts:
         command.stdout.write("")
-        command.table(
-            "Attempts that did not complete",
-            [
-                "No",
-                Column("Ended", no_wrap=True),
-                Column("How", no_wrap=True),
-                error_column("Error"),
-            ],
-            [
-                (
-                    attempt.number,
-                    since_in_words(attempt.ended_at, now),
-                    attempt.end,
-                    first_line(f"{attempt.error_class} {attempt.message}") or None,
-                )
-                for attempt in details.attempts
-            ],
-        )
+        ended, how = Column("Ended", no_wrap=True), Column("How", no_wrap=True)
+        rows = [_attempt_cells(attempt, now) for attempt in details.attempts]
+        columns: list[str | Column] = ["No", ended, how, error_column("Error")]
+        command.table("Attempts that did not complete", columns, rows)
     if details.steps:
         command.stdout.write("")
-        rows = [(step.name, since_in_words(step.finished_at, now)) for step in details.steps]
-        command.table("Steps", ["Name", "Finished"], rows)
+        steps = [(step.name, since_in_words(step.finished_at, now)) for step in details.steps]
+        command.table("Steps", ["Name", "Finished"], steps)
     if details.children:
         command.stdout.write("")
-        print_jobs(command, "Children", details.children)
+        children = [job_cells(child, now) for child in details.children]
+        command.table("Children", job_columns(), children)
     if details.dead_letter is not None:
         command.stdout.write(f"\nDead letter: {details.dead_letter.pk}")
+
+
+def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:
+    error = first_line(f"{attempt.error_class} {attempt.message}") or None
+    return [attempt.number, since_in_words(attempt.ended_at, now), attempt.end, error]
 
 
 def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:

@@ -1,0 +1,152 @@
+"""Commands made of subcommands: `manage.py COMMAND SUBCOMMAND`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.db.models import QuerySet
+from rest_framework.serializers import BaseSerializer
+from rich.table import Column
+
+from interfaces.commands import JsonCommand, NotFound, Refused
+from jobs.engine.database_time import database_now
+from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
+from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
+from jobs.queries.lists import CursorInvalid, get_page
+from tenants.cli import command_scope
+from tenants.errors import TenantError
+
+# The arguments by name; `firm` is the firm that `--firm` names, or None.
+Options = Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `--json` prints; for people, a text or a function that prints; a warning for stderr."""
+
+    data: object
+    text: str | Callable[[JsonCommand], None]
+    warning: str = ""
+
+
+Run = Callable[[Options], Result]
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """One operation or query of a command; it runs in the scope of `--firm`, or of every firm."""
+
+    name: str
+    help: str
+    arguments: Sequence[Argument]
+    run: Run
+    # Whether `--everywhere` must be given where `--firm` is not.
+    everywhere: bool
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add `--firm` and the subcommand's own arguments."""
+        parser.add_argument("--firm", metavar="SLUG", help="only this firm; else every firm")
+        if self.everywhere:
+            parser.add_argument("--everywhere", action="store_true", help="for every firm")
+        for add in self.arguments:
+            add(parser)
+
+    def execute(self, command: JsonCommand, options: Options) -> None:
+        """Run the subcommand and print its result.
+
+        Raises:
+            Refused: it cannot be done now.
+            NotFound: the row does not exist.
+            CommandError: the arguments do not go together.
+        """
+        if self.everywhere and options["everywhere"] == (options["firm"] is not None):
+            raise CommandError("give either --firm SLUG or --everywhere", returncode=EXIT_USAGE)
+        with command_scope(options["firm"]) as firm, refusals():
+            result = self.run({**options, "firm": firm})
+            if result.warning:
+                command.stderr.write(result.warning)
+            if options["json"]:
+                command.emit(result.data)
+            elif isinstance(result.text, str):
+                command.stdout.write(result.text)
+            else:
+                result.text(command)
+
+
+def subcommand(
+    name: str, help_text: str, *arguments: Argument, everywhere: bool = False
+) -> Callable[[Run], Subcommand]:
+    """Make a function of the options a subcommand."""
+    return lambda run: Subcommand(name, help_text, arguments, run, everywhere)
+
+
+def list_subcommand(
+    help_text: str,
+    *arguments: Argument,
+    rows: Callable[[Options], QuerySet[Any]],
+    serializer: type[BaseSerializer[Any]],
+    columns: Callable[[], Sequence[str | Column]],
+    cells: Callable[[T, datetime], Sequence[object]],
+    empty: str,
+) -> Subcommand:
+    """Return the subcommand `list`, which prints one page of rows; `cells` gets the time now."""
+
+    def run(options: Options) -> Result:
+        page = get_page(rows(options), limit=options["limit"], cursor=options["cursor"])
+
+        def show(command: JsonCommand) -> None:
+            if page.rows:
+                now = database_now()
+                command.table("", columns(), [cells(row, now) for row in page.rows])
+            else:
+                command.stdout.write(empty)
+            if page.next_cursor is not None:
+                command.stdout.write(f"More: --cursor {page.next_cursor}")
+
+        results = serializer(page.rows, many=True).data
+        return Result({"results": results, "next": page.next_cursor}, show)
+
+    return subcommand("list", help_text, *arguments, LIMIT, CURSOR)(run)
+
+
+class CommandGroup(JsonCommand):
+    """A command made of subcommands."""
+
+    subcommands: ClassVar[Sequence[Subcommand]]
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Give each subcommand its own parser."""
+        parsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+        for one in self.subcommands:
+            own = parsers.add_parser(one.name, help=one.help, description=one.help)
+            self.add_json_option(own)
+            one.add_arguments(own)
+
+    def handle(self, *_: Any, subcommand: str, **options: Any) -> None:
+        """Run the subcommand of this name."""
+        next(one for one in self.subcommands if one.name == subcommand).execute(self, options)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn the queue's errors into exit 1, or 3 for what is not found, or 2 for a wrong cursor."""
+    try:
+        yield
+    except PayloadInvalid as error:
+        lines = [f"  {fault.field}: {fault.message} ({fault.code})" for fault in error.faults]
+        message = "\n".join([f"payload of {error.job_type} refused:", *lines])
+        raise Refused(message, code=error.code, errors=error.errors) from error
+    except LimitInvalid as error:
+        raise Refused(str(error), code=error.code, errors=error.errors) from error
+    except UnknownJob as error:
+        raise NotFound(str(error)) from error
+    except (JobError, TenantError) as error:
+        raise Refused(str(error), code=error.code) from error
+    except CursorInvalid as error:
+        raise CommandError(f"argument --cursor: {error}", returncode=EXIT_USAGE) from error

@@ -1,1 +1,0 @@
-"""The verbs of `manage.py jobs` and `manage.py dlq`, one small module each."""

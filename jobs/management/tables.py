@@ -1,0 +1,64 @@
+"""Columns and cells of the tables that commands print."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.table import Column
+from rich.text import Text
+
+from interfaces.commands import printable
+from jobs.models import JobQueue
+from jobs.queries.durations import since_in_words
+from jobs.states import Status
+
+ID_LENGTH = 36
+
+_STATUS_STYLES: dict[str, str] = {
+    Status.PENDING: "blue",
+    Status.CLAIMED: "cyan",
+    Status.PROCESSING: "cyan",
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.DLQ: "bold red",
+    Status.CANCELED: "dim",
+}
+
+
+def columns_of(noun: str, *names: str) -> list[Column]:
+    """Return a column for the row's id and one for each name; none of them wraps."""
+    return [id_column(noun), *(Column(name, no_wrap=True) for name in names)]
+
+
+def id_column(heading: str) -> Column:
+    """Return a column of ids. They are never cut: neighbors differ only at their ends."""
+    return Column(heading, no_wrap=True, min_width=ID_LENGTH)
+
+
+def error_column(heading: str) -> Column:
+    """Return a column that fills the rest of the line."""
+    return Column(heading, no_wrap=True, overflow="ellipsis", ratio=1)
+
+
+def first_line(text: str) -> str:
+    """Return the first line of an error."""
+    return printable(text.strip().partition("\n")[0])
+
+
+def job_columns() -> list[Column]:
+    """Return the columns of a table of jobs."""
+    names = ("Status", "Type", "Tries", "Age", "Firm")
+    return [*columns_of("Job", *names), error_column("Last error")]
+
+
+def job_cells(job: JobQueue, now: datetime) -> list[object]:
+    """Return a row of a table of jobs."""
+    return [
+        job.job_id,
+        Text(job.status, style=_STATUS_STYLES[job.status]),
+        job.job_type,
+        f"{job.attempts}/{job.max_attempts}",
+        since_in_words(job.created_at, now),
+        job.firm.slug,
+        first_line(job.last_error) or None,
+    ]
