@@ -1,0 +1,201 @@
+"""A database of an earlier release is brought forward, keeps every row, and runs.
+
+The dumps in `tests/data` were made by version 0.1.0: two firms, and jobs in every state. The
+worker `app-1` of the dump died before it began with "first of the lock".
+"""
+
+from __future__ import annotations
+
+import lzma
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from pytest_django import DjangoDbBlocker
+
+from jobs.models import (
+    Attempt,
+    CircuitBreaker,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    FanIn,
+    FanInMember,
+    JobMinute,
+    JobQueue,
+    JobStep,
+    Pause,
+    RateLimit,
+    Schedule,
+)
+from jobs.queue import reprocess
+from jobs.registry import JobPayload, job
+from tenants.models import ApiKey, Membership
+from tenants.scope import all_firms
+from tests.queue_kit import rows, table_rows
+from tests.support.databases import database_url, default_database
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.req("J-01", "J-08", "J-14", "J-16")
+
+# By the number of the invoice, or by the type where there is none.
+BEFORE = {
+    "completed": "completed",
+    "completed elsewhere": "completed",
+    "batch": "completed",
+    "escalation_notice": "completed",
+    "failed": "failed",
+    "discarded": "failed",
+    "canceled": "canceled",
+    "dead": "dlq",
+    "escalated": "dlq",
+    "first of the lock": "claimed",
+    "waits for the lock": "pending",
+    "retried": "pending",
+    "part 1": "pending",
+    "part 2": "pending",
+    "pending": "pending",
+    "pending elsewhere": "pending",
+    "urgent": "pending",
+    "scheduled": "pending",
+}
+# What a worker makes of them, once "dead" is reprocessed; "scheduled" is due in 2100.
+AFTER = {
+    **{name: "completed" for name, status in BEFORE.items() if status in ("claimed", "pending")},
+    **{name: BEFORE[name] for name in BEFORE if BEFORE[name] not in ("claimed", "pending")},
+    "dead": "completed",
+    "scheduled": "pending",
+    # What the batch was enqueued for, when its parts are done.
+    "sum": "completed",
+}
+OTHERS = {
+    Attempt: 5,
+    JobStep: 3,
+    DeadLetterQueue: 3,
+    FanIn: 1,
+    FanInMember: 2,
+    ConcurrencyLock: 1,
+    CircuitBreaker: 1,
+    Schedule: 1,
+    Pause: 1,
+    RateLimit: 2,
+    Membership: 1,
+    ApiKey: 1,
+    JobMinute: 4,
+}
+
+
+class InvoicePayload(JobPayload):
+    number: str
+    broken: bool = False
+
+
+@pytest.fixture
+def invoice_types(job_types: dict[str, Any]) -> None:
+    """Declare the types of the dump's jobs."""
+
+    def declare(name: str, **options: Any) -> None:
+        def handle(payload: InvoicePayload, ctx: Any) -> dict[str, str]:
+            return {"sent": payload.number}
+
+        handle.__qualname__ = name
+        job(name, category="documents", payload=InvoicePayload, **options)(handle)
+
+    for name in ("invoice.send", "invoice.shrug", "invoice.export", "invoice.batch"):
+        declare(name)
+    declare("invoice.number", lock_key=lambda _: "numbers")
+
+
+@pytest.fixture
+def old_database(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path: Path
+) -> Iterator[None]:
+    """Make a database of version 0.1.0 the default one."""
+    dump = ROOT / "tests" / "data" / f"release_0_1_{connection.vendor}.sql.xz"
+    sql = lzma.decompress(dump.read_bytes()).decode()
+    load = _in_postgresql if connection.vendor == "postgresql" else _in_sqlite
+    with django_db_blocker.unblock(), load(sql, tmp_path) as url, default_database(url):
+        yield
+
+
+@contextmanager
+def _in_sqlite(sql: str, folder: Path) -> Iterator[str]:
+    file = folder / "old.sqlite3"
+    loaded = sqlite3.connect(file)
+    loaded.executescript(sql)
+    loaded.close()
+    yield f"sqlite:///{file}"
+
+
+@contextmanager
+def _in_postgresql(sql: str, _: Path) -> Iterator[str]:
+    here, name = database_url(), connection.settings_dict["NAME"]
+    other = f"{name}_old"
+    url = here.replace(f"/{name}?", f"/{other}?")
+    assert url != here
+    with psycopg.connect(here, autocommit=True) as server:
+        server.execute(f"DROP DATABASE IF EXISTS {other} WITH (FORCE)")
+        server.execute(f"CREATE DATABASE {other}")
+        with psycopg.connect(url) as loaded:
+            loaded.execute(sql.encode())
+        yield url
+        server.execute(f"DROP DATABASE {other} WITH (FORCE)")
+
+
+def by_number(what: Callable[[JobQueue], Any]) -> dict[str, Any]:
+    return {one.payload.get("number") or one.job_type: what(one) for one in rows(JobQueue)}
+
+
+def stored_jobs() -> list[dict[str, Any]]:
+    """Return the rows as the database has them, whatever columns there are."""
+    with all_firms("test"), connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM jobs_jobqueue ORDER BY job_id")
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+
+
+def test_an_old_database_keeps_its_jobs_and_runs(
+    old_database: None,
+    invoice_types: None,
+    settled_database: None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = stored_jobs()
+    assert len(before) == len(BEFORE)
+    call_command("migrate", verbosity=0)
+    after = stored_jobs()
+    assert [{name: new[name] for name in old} for old, new in zip(before, after, strict=True)] == (
+        before
+    )
+    assert by_number(lambda one: one.status) == BEFORE
+    firms = {"pending elsewhere": "globex", "completed elsewhere": "globex"}
+    assert by_number(lambda one: one.firm.slug) == {
+        name: firms.get(name, "acme") for name in BEFORE
+    }
+    assert {model: len(rows(model)) for model in OTHERS} == OTHERS
+    assert table_rows("SELECT count(*) FROM tenants_firm") == [(3,)]
+
+    call_command("check_jobs")
+    assert "can be read" in capsys.readouterr().out
+
+    letters = {one.original_job.payload["number"]: one for one in _letters()}
+    assert {name: one.resolution for name, one in letters.items()} == {
+        "dead": "",
+        "escalated": "escalated",
+        "discarded": "discarded",
+    }
+    reprocess(letters["dead"])
+    call_command("runworker", burst=True)
+    assert by_number(lambda one: one.status) == AFTER
+    assert by_number(lambda one: one.attempts)["first of the lock"] == 1
+    assert rows(ConcurrencyLock) == []
+
+
+def _letters() -> list[DeadLetterQueue]:
+    with all_firms("test"):
+        return list(DeadLetterQueue.objects.select_related("original_job"))
