@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import Any
 
 from rest_framework import serializers
@@ -35,9 +35,9 @@ MAX_LIMIT = 200
 MAX_TEXT_LENGTH = 2000
 
 
-def _choice(values: type[StrEnum], help_text: str) -> Any:
+def _choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
     return serializers.ChoiceField(
-        [value.value for value in values], required=False, help_text=help_text
+        [str(value) for value in values], required=False, help_text=help_text, **options
     )
 
 
@@ -67,7 +67,7 @@ class FirmPageQuery(PageQuery, FirmQuery):
 class LockQuery(FirmPageQuery):
     """The page and the filters of locks."""
 
-    kind = _choice(LockKind, "Who holds it: a job, or user code that took it for a time.")
+    kind = _choice(LockKind, "Who holds it: a job, or user code that acquired it for a time.")
     search = serializers.CharField(
         required=False, max_length=MAX_KEY_LENGTH, help_text="The lock key or its beginning."
     )
@@ -110,10 +110,9 @@ class JobQuery(FirmPageQuery):
 class DeadLetterQuery(FirmPageQuery):
     """The page and the filters of dead letters."""
 
-    resolution = serializers.ChoiceField(
-        [OPEN, *(word.value for word in Resolution)],
-        required=False,
-        help_text="What was decided; `open` is what waits for a decision, escalated ones too.",
+    resolution = _choice(
+        [OPEN, *Resolution],
+        "What was decided; `open` is what waits for a decision, escalated ones too.",
     )
     reason = _choice(DeadReason, "Why the job was dead-lettered.")
     category = _choice(Category, "The kind of work.")
@@ -121,8 +120,10 @@ class DeadLetterQuery(FirmPageQuery):
     fingerprint = serializers.CharField(
         required=False, max_length=32, help_text="The same failure has the same fingerprint."
     )
-    created_after = MomentField(required=False, help_text="Given up then or later (`moved_at`).")
-    created_before = MomentField(required=False, help_text="Given up before then.")
+    created_after = MomentField(
+        required=False, help_text="Dead-lettered then or later (`moved_at`)."
+    )
+    created_before = MomentField(required=False, help_text="Dead-lettered before then.")
     search = serializers.CharField(
         required=False,
         max_length=MAX_KEY_LENGTH,
@@ -193,14 +194,9 @@ class PauseBody(ObligatoryReason, FirmBody):
     """The jobs to pause, and the reason."""
 
     everywhere = FlagField(
-        default=False, help_text="Hold it back for every firm; for platform staff alone."
+        default=False, help_text="Pause the jobs of every firm; for platform staff alone."
     )
-    category = serializers.ChoiceField(
-        [word.value for word in Category],
-        required=False,
-        allow_null=True,
-        help_text="The kind of work; else every category.",
-    )
+    category = _choice(Category, "The kind of work; else every category.", allow_null=True)
     job_type = TextField(
         required=False,
         allow_null=True,
