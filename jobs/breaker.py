@@ -1,11 +1,11 @@
-"""The circuit breaker's rule: when a type's jobs stop being tried, and when they are tried again.
+"""The circuit breaker's rule: when a type's jobs are held back, and when they are tried again.
 
     closed --one failure makes up `failure_rate` of the window's attempts--> open
     open --the cooldown is over and a job waits--> half open, that job is the probe
     half open --the probe completes--> closed
     half open --the probe fails--> open, with twice the cooldown
 
-Pure: what the times are is the database's business.
+Pure: the database keeps the times.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from uuid import UUID
 
 from jobs.states import BreakerState
 
-LONGEST_COOLDOWN_SECONDS = 900.0
-# So many different failures are told apart in one window; the rarest make room for new ones.
-MOST_FINGERPRINTS = 20
+MAX_COOLDOWN_SECONDS = 900.0
+# Different failures counted in one window; beyond that the rarest is dropped for a new one.
+MAX_FINGERPRINTS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
     """When a type's jobs are no longer tried, and for how long at first.
 
-    Counted for each firm by itself: one firm's expired credentials must not park another's jobs. It
-    takes one and the same failure (one fingerprint): many jobs that each fail for a reason of their
-    own say nothing about what they have in common.
+    Attempts are counted for each firm separately: one firm's expired credentials must not hold back
+    another's jobs. Only failures with the same fingerprint open it: jobs that fail for different
+    reasons have no common cause.
     """
 
     failure_rate: float = 0.5
@@ -47,20 +47,20 @@ class Breaker:
             raise ValueError("min_attempts must be at least 1")
         if not 0 < self.window_seconds < float("inf"):
             raise ValueError("window_seconds must be above zero")
-        if not 0 < self.cooldown_seconds <= LONGEST_COOLDOWN_SECONDS:
+        if not 0 < self.cooldown_seconds <= MAX_COOLDOWN_SECONDS:
             raise ValueError(
-                f"cooldown_seconds must be above 0 and at most {LONGEST_COOLDOWN_SECONDS:g}"
+                f"cooldown_seconds must be above 0 and at most {MAX_COOLDOWN_SECONDS:g}"
             )
 
     def cooldown(self, trips: int) -> float:
         """Return how long it stays open after opening `trips` times (from 1) in a row."""
         # Beyond 2^20 the longest is reached; the bound keeps the float finite.
-        return min(self.cooldown_seconds * 2.0 ** min(trips - 1, 20), LONGEST_COOLDOWN_SECONDS)
+        return min(self.cooldown_seconds * 2.0 ** min(trips - 1, 20), MAX_COOLDOWN_SECONDS)
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """How one firm's attempts at one type went: what the breaker's row holds, save its times."""
+    """One firm's attempts at one type: the breaker's row without its times."""
 
     state: BreakerState = BreakerState.CLOSED
     attempts: int = 0
@@ -69,10 +69,10 @@ class Circuit:
     fingerprint: str = ""
     probe: UUID | None = None
 
-    def after(self, job_id: UUID, fingerprint: str | None, rule: Breaker) -> Circuit:
-        """Return what it is after this job's attempt; `fingerprint` None when it completed.
+    def after_attempt(self, job_id: UUID, fingerprint: str | None, rule: Breaker) -> Circuit:
+        """Return the circuit after this job's attempt; `fingerprint` None when it completed.
 
-        Whatever was running when it opened changes nothing any more.
+        Attempts that started before it opened change nothing.
         """
         match self.state:
             case BreakerState.OPEN:
@@ -83,11 +83,11 @@ class Circuit:
                 return Circuit() if fingerprint is None else self.opened(fingerprint)
             case BreakerState.CLOSED:
                 counted = self._counted(fingerprint)
-                worst = counted.worst(rule)
-                return counted if worst is None else counted.opened(worst)
+                frequent = counted.frequent_failure(rule)
+                return counted if frequent is None else counted.opened(frequent)
 
     def opened(self, fingerprint: str) -> Circuit:
-        """Return it open, once more than before."""
+        """Return the circuit after it opened."""
         return Circuit(
             state=BreakerState.OPEN,
             trips=self.trips + 1,
@@ -98,15 +98,15 @@ class Circuit:
         failures = dict(self.failures)
         if fingerprint is not None:
             failures[fingerprint] = failures.get(fingerprint, 0) + 1
-            if len(failures) > MOST_FINGERPRINTS:
+            if len(failures) > MAX_FINGERPRINTS:
                 del failures[
                     min(failures, key=lambda known: (known == fingerprint, failures[known]))
                 ]
         return replace(self, attempts=self.attempts + 1, failures=failures)
 
-    def worst(self, rule: Breaker) -> str | None:
-        """Return the failure that is too frequent by the rule, None where there is none."""
+    def frequent_failure(self, rule: Breaker) -> str | None:
+        """Return the failure that opens the circuit, if any."""
         if self.attempts < rule.min_attempts or not self.failures:
             return None
-        worst = max(self.failures, key=lambda known: (self.failures[known], known))
-        return worst if self.failures[worst] >= rule.failure_rate * self.attempts else None
+        most = max(self.failures, key=lambda known: (self.failures[known], known))
+        return most if self.failures[most] >= rule.failure_rate * self.attempts else None

@@ -1,10 +1,10 @@
-"""Keeps the circuit breakers' rows: counts what settle has written, opens and closes."""
+"""Keeps the circuit breakers' rows: counts attempts, opens and closes, chooses probes."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -19,17 +19,30 @@ from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
 from jobs.engine.in_flight import InFlightJob
 from jobs.engine.json_storage import to_json
+from jobs.engine.limit_sql import due_sql
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
-from jobs.engine.transactions import fetch, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.states import BreakerState
+
+BATCH = 100
+# A probe that has not started after that (it waits for a lock, a cap, a worker) is replaced.
+PROBE_TIMEOUT_SECONDS = 30.0
+
+NEEDS_PROBE = """(
+    (b.state = 'open' AND b.probe_at <= {now})
+    OR (b.state = 'half_open' AND NOT EXISTS (
+        SELECT 1 FROM jobs_jobqueue j WHERE j.job_id = b.probe_job_id
+          AND (j.status IN ('claimed', 'processing')
+               OR (j.status = 'pending' AND b.probe_at > {now}))))
+)"""
 
 # A firm's id and a type's name.
 Key = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Switched:
-    """A breaker whose state has changed, and the change is stored."""
+class BreakerChange:
+    """A breaker's new state, committed."""
 
     firm_id: int
     job_type: str
@@ -38,60 +51,64 @@ class Switched:
     fingerprint: str
 
 
-_watchers: list[Callable[[Switched], None]] = []
+_subscribers: list[Callable[[BreakerChange], None]] = []
 
 
-def watch(tell: Callable[[Switched], None]) -> None:
-    """Call `tell` of every breaker that this process opens or closes, after the commit."""
-    _watchers.append(tell)
+def subscribe(subscriber: Callable[[BreakerChange], None]) -> None:
+    """Call `subscriber` after the commit of each change of state that this process makes."""
+    _subscribers.append(subscriber)
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """What a breaker wants to know of an attempt; `fingerprint` None: it completed."""
+def count_attempts(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None:
+    """Count these attempts of types that declare a breaker, in the open transaction.
 
-    job_id: UUID
-    fingerprint: str | None
-
-
-def tally(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None:
-    """Count these attempts of types that declare a breaker, in the transaction that is open.
-
-    A row begins with a failure: where all goes well there is none, and nothing is written.
+    The first failure makes the row: while all goes well, nothing is written. Attempts that were
+    snoozed, released or canceled are not counted.
     """
     rules = registry.breakers()
-    by_key: dict[Key, list[_Attempt]] = defaultdict(list)
+    # Of each attempt the job and its failure's fingerprint, None when it completed.
+    attempts: dict[Key, list[tuple[UUID, str | None]]] = defaultdict(list)
     for claim, outcome in ended:
-        if claim.job_type in rules and (attempt := _attempt(claim, outcome)) is not None:
-            by_key[claim.firm_id, claim.job_type].append(attempt)
-    if not by_key:
+        if claim.job_type not in rules:
+            continue
+        key = (claim.firm_id, claim.job_type)
+        if isinstance(outcome, Completed):
+            attempts[key].append((claim.job_id, None))
+        elif isinstance(outcome, Retry | DeadLettered):
+            attempts[key].append((claim.job_id, outcome.failure.fingerprint))
+    if not attempts:
         return
-    _begin(
-        {key for key, them in by_key.items() if any(one.fingerprint is not None for one in them)}
+    _insert_missing(
+        {key for key, made in attempts.items() if any(failure is not None for _, failure in made)}
     )
-    for key, before in _locked(by_key).items():
+    for key, before in _lock_circuits(attempts).items():
         rule = rules[key[1]]
         after = before
-        for one in by_key[key]:
-            after = after.after(one.job_id, one.fingerprint, rule)
+        for job_id, fingerprint in attempts[key]:
+            after = after.after_attempt(job_id, fingerprint, rule)
         if after != before:
-            write(key, before, after, rule)
+            store_circuit(key, before, after, rule)
 
 
-def write(key: Key, before: Circuit, after: Circuit, rule: Breaker) -> None:
-    """Write what the row, which is locked, has become; the times follow from the change."""
+def lock_circuit(key: Key) -> Circuit:
+    """Return the firm's circuit for the type, its row locked, and inserted if there was none."""
+    _insert_missing({key})
+    return _lock_circuits([key])[key]
+
+
+def store_circuit(key: Key, before: Circuit, after: Circuit, rule: Breaker) -> None:
+    """Update the locked row, and its times as the change requires."""
     dialect = dialects.current()
     now = dialect.now_sql()
-    window = (
-        f"window_ends_at = CASE WHEN %s THEN {dialect.after_sql(now, '%s')} ELSE window_ends_at END"
-    )
+    window_starts = before.attempts == 0 or after.attempts == 0
     opens = after.state is BreakerState.OPEN and before.state is not BreakerState.OPEN
-    times = f", opened_at = {now}, probe_at = {dialect.after_sql(now, '%s')}" if opens else ""
     run(
         f"""
         UPDATE jobs_circuitbreaker
         SET state = %s, attempts = %s, failures = %s{dialect.json_cast}, trips = %s,
-            fingerprint = %s, probe_job_id = %s, {window}{times}
+            fingerprint = %s, probe_job_id = %s
+            {f", window_ends_at = {dialect.after_sql(now, '%s')}" if window_starts else ""}
+            {f", opened_at = {now}, probe_at = {dialect.after_sql(now, '%s')}" if opens else ""}
         WHERE firm_id = %s AND job_type = %s
         """,
         [
@@ -101,42 +118,72 @@ def write(key: Key, before: Circuit, after: Circuit, rule: Breaker) -> None:
             after.trips,
             after.fingerprint,
             dialect.value(Column.UUID, after.probe),
-            before.attempts == 0 or after.attempts == 0,
-            rule.window_seconds,
+            *([rule.window_seconds] if window_starts else []),
             *([rule.cooldown(after.trips)] if opens else []),
             *key,
         ],
     )
     if after.state is not before.state:
-        switched = Switched(*key, after.state, after.trips, after.fingerprint)
-        transaction.on_commit(lambda: _tell(switched), robust=True)
+        change = BreakerChange(*key, after.state, after.trips, after.fingerprint)
+        transaction.on_commit(lambda: _publish(change), robust=True)
 
 
-def _tell(switched: Switched) -> None:
-    for tell in _watchers:
-        tell(switched)
+def send_probes() -> int:
+    """Choose a probe for each breaker that needs one; return how many were chosen.
+
+    A breaker needs one after its cooldown, and when its probe does not start. Admission makes the
+    chosen jobs ready.
+    """
+    dialect = dialects.current()
+    needs_probe = NEEDS_PROBE.format(now=dialect.now_sql())
+    needed = f"SELECT 1 FROM jobs_circuitbreaker b WHERE {needs_probe} LIMIT 1"
+    if not reading(lambda: fetch(needed, [])):
+        return 0
+
+    def choose() -> int:
+        breakers = fetch(
+            f"""
+            SELECT b.id, b.firm_id, b.job_type, b.probe_job_id FROM jobs_circuitbreaker b
+            WHERE {needs_probe}
+            ORDER BY b.firm_id, b.job_type LIMIT {BATCH} {dialect.skip_locked}
+            """,
+            [],
+        )
+        return sum(_choose_probe(*breaker) for breaker in breakers)
+
+    return in_transaction(choose)
 
 
-def begin(key: Key) -> Circuit:
-    """Return the firm's circuit for the type, its row locked and made where there was none."""
-    _begin({key})
-    return _locked([key])[key]
+def drop_idle_breakers() -> None:
+    """Delete closed breakers without a recent failure, and those of types that declare none."""
+    without = [declared.name for declared in registry.all_types() if declared.breaker is None]
+    types = f"b.job_type IN ({', '.join(['%s'] * len(without))})" if without else "false"
+    dialect = dialects.current()
+    if not reading(lambda: fetch("SELECT 1 FROM jobs_circuitbreaker LIMIT 1", [])):
+        return
+    in_transaction(
+        lambda: run(
+            f"""
+            DELETE FROM jobs_circuitbreaker WHERE id IN (
+                SELECT b.id FROM jobs_circuitbreaker b
+                WHERE b.state = 'closed' AND b.window_ends_at <= {dialect.now_sql()} OR {types}
+                LIMIT {BATCH} {dialect.skip_locked}
+            )
+            """,
+            without,
+        )
+    )
 
 
-def _attempt(claim: Claim | InFlightJob, outcome: Outcome) -> _Attempt | None:
-    """Return what counts; a job that was put off, released or canceled says nothing."""
-    if isinstance(outcome, Completed):
-        return _Attempt(claim.job_id, None)
-    if isinstance(outcome, Retry | DeadLettered):
-        return _Attempt(claim.job_id, outcome.failure.fingerprint)
-    return None
+def _publish(change: BreakerChange) -> None:
+    for subscriber in _subscribers:
+        subscriber(change)
 
 
-def _begin(keys: Collection[Key]) -> None:
+def _insert_missing(keys: Collection[Key]) -> None:
     if not keys:
         return
     dialect = dialects.current()
-    now = dialect.now_sql()
     rows, params = dialect.rows_sql(
         "r",
         {"id": Column.UUID, "firm": Column.BIGINT, "type": Column.TEXT},
@@ -146,7 +193,8 @@ def _begin(keys: Collection[Key]) -> None:
         f"""
         INSERT INTO jobs_circuitbreaker (id, firm_id, job_type, state, attempts, failures,
             window_ends_at, trips, fingerprint)
-        SELECT r.id, r.firm, r.type, 'closed', 0, '{{}}'{dialect.json_cast}, {now}, 0, ''
+        SELECT r.id, r.firm, r.type, 'closed', 0, '{{}}'{dialect.json_cast},
+            {dialect.now_sql()}, 0, ''
         FROM {rows} WHERE true
         ON CONFLICT (firm_id, job_type) DO NOTHING
         """,
@@ -154,33 +202,50 @@ def _begin(keys: Collection[Key]) -> None:
     )
 
 
-def _locked(keys: Collection[Key]) -> Mapping[Key, Circuit]:
-    """Return the circuits of those that have a row, in order, locked."""
+def _lock_circuits(keys: Collection[Key]) -> dict[Key, Circuit]:
+    """Return the circuits that have a row, locked in the order of their keys."""
     dialect = dialects.current()
     rows, params = dialect.rows_sql("r", {"firm": Column.BIGINT, "type": Column.TEXT}, sorted(keys))
     found = fetch(
         f"""
-        SELECT b.firm_id, b.job_type, b.state, b.attempts, {dialect.json_text_sql("b.failures")},
-            b.trips, b.fingerprint, b.probe_job_id, b.window_ends_at <= {dialect.now_sql()}
+        SELECT b.firm_id, b.job_type, b.window_ends_at <= {dialect.now_sql()}, b.state, b.attempts,
+            {dialect.json_text_sql("b.failures")}, b.trips, b.fingerprint, b.probe_job_id
         FROM jobs_circuitbreaker b
         WHERE (b.firm_id, b.job_type) IN (SELECT r.firm, r.type FROM {rows})
         ORDER BY b.firm_id, b.job_type {dialect.for_update}
         """,
         params,
     )
-    return {(row[0], row[1]): _circuit(row) for row in found}
+    circuits = {}
+    for firm_id, job_type, window_is_over, state, attempts, failures, trips, *last in found:
+        fingerprint, probe = last[0], dialect.read_uuid(last[1])
+        circuit = Circuit(
+            BreakerState(state), attempts, json.loads(failures), trips, fingerprint, probe
+        )
+        starts_anew = circuit.state is BreakerState.CLOSED and window_is_over
+        circuits[firm_id, job_type] = Circuit() if starts_anew else circuit
+    return circuits
 
 
-def _circuit(row: tuple[Any, ...]) -> Circuit:
-    state = BreakerState(row[2])
-    window_is_over = bool(row[8])
-    if state is BreakerState.CLOSED and window_is_over:
-        return Circuit()
-    return Circuit(
-        state=state,
-        attempts=row[3],
-        failures=json.loads(row[4]),
-        trips=row[5],
-        fingerprint=row[6],
-        probe=dialects.current().read_uuid(row[7]),
+def _choose_probe(breaker_id: Any, firm_id: int, job_type: str, last_probe: Any) -> bool:
+    """Make the next waiting job the probe; the last probe only if no other job waits."""
+    dialect = dialects.current()
+    jobs = fetch(
+        f"""
+        SELECT q.job_id FROM jobs_jobqueue q
+        WHERE q.waiting AND q.firm_id = %s AND q.job_type = %s AND {due_sql("q")}
+        ORDER BY CASE WHEN q.job_id = %s THEN 1 ELSE 0 END, q.priority, q.scheduled_at, q.job_id
+        LIMIT 1
+        """,
+        [firm_id, job_type, last_probe],
     )
+    if not jobs:
+        # The next job to come becomes the probe.
+        return False
+    until = dialect.after_sql(dialect.now_sql(), "%s")
+    run(
+        f"UPDATE jobs_circuitbreaker SET state = 'half_open', probe_job_id = %s, probe_at = {until}"
+        " WHERE id = %s",
+        [jobs[0][0], PROBE_TIMEOUT_SECONDS, breaker_id],
+    )
+    return True

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.engine import dialects
-from jobs.engine.breakers import tally
+from jobs.engine.breakers import count_attempts
 from jobs.engine.dialects import Column
 from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.history import Counted, count, open_dead_letters, record_attempts
@@ -61,7 +61,7 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
     record_attempts(ended)
     open_dead_letters(ended)
     count(_counted(ended))
-    tally((one.job, one.outcome) for one in ended if one.outcome is not None)
+    count_attempts((one.job, one.outcome) for one in ended if one.outcome is not None)
     free_job_locks([one.job.job_id for one in ended if one.job.lock_key is not None])
     transaction.on_commit(lambda: tell_settled([job.job_id for job in over]), robust=True)
     return ended

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, get_args
 from uuid import UUID
 
-from jobs.engine.breakers import Switched, watch
+from jobs.engine import breakers
 from jobs.engine.claim import Claim
 from jobs.engine.in_flight import InFlightJob
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry, Settlement, SettleReport
@@ -211,7 +211,7 @@ def _error_class(outcome: Outcome) -> str | None:
     return outcome.failure.error_class if isinstance(outcome, Retry | DeadLettered) else None
 
 
-def _emit_switched(breaker: Switched) -> None:
+def _emit_breaker_change(breaker: breakers.BreakerChange) -> None:
     of_breaker = {"job_type": breaker.job_type, "tenant_id": breaker.firm_id}
     if breaker.state is BreakerState.OPEN:
         why = {"fingerprint": breaker.fingerprint, "trips": breaker.trips}
@@ -220,4 +220,4 @@ def _emit_switched(breaker: Switched) -> None:
         emit(Event.BREAKER_CLOSED, **of_breaker)
 
 
-watch(_emit_switched)
+breakers.subscribe(_emit_breaker_change)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from jobs import registry
 from jobs.breaker import Breaker, Circuit
-from jobs.engine.breakers import begin, write
+from jobs.engine.breakers import lock_circuit, store_circuit
 from jobs.errors import Fault, LimitInvalid, WrongState
 from jobs.models import CircuitBreaker
 from jobs.operations.limits import owner_id
@@ -27,12 +27,12 @@ def close_breaker(breaker: CircuitBreaker | UUID | str, reason: str, *, by: By =
     require_reason(reason)
     row = get_for_update(CircuitBreaker, breaker)
     key = (row.firm_id, row.job_type)
-    circuit = begin(key)
+    circuit = lock_circuit(key)
     if circuit.state is BreakerState.CLOSED:
         raise WrongState(f"the breaker of {row.job_type} is closed")
     declared = registry.find(row.job_type)
     # Code that does not know the type may close its breaker: nothing is counted by that rule.
-    write(key, circuit, Circuit(), (declared and declared.breaker) or Breaker())
+    store_circuit(key, circuit, Circuit(), (declared and declared.breaker) or Breaker())
     before = {"job_type": row.job_type, "state": circuit.state.value}
     audit("breaker.close", row, by, reason, before=before)
 
@@ -55,10 +55,10 @@ def open_breaker(job_type: str, firm: Firm | int, reason: str, *, by: By = None)
         raise LimitInvalid([fault])
     key = (owner_id(firm), job_type)
     require_reason(reason)
-    circuit = begin(key)
+    circuit = lock_circuit(key)
     if circuit.state is not BreakerState.CLOSED:
         raise WrongState(f"the breaker of {job_type} is {circuit.state.replace('_', ' ')}")
-    write(key, circuit, circuit.opened(""), declared.breaker)
+    store_circuit(key, circuit, circuit.opened(""), declared.breaker)
     rows = CircuitBreaker.objects.unscoped("the firm is in scope")
     row = rows.get(firm_id=key[0], job_type=job_type)
     before = {"job_type": job_type, "state": circuit.state.value}

@@ -14,13 +14,13 @@ from django.db import DatabaseError, connection
 
 from jobs.conf import lease_seconds
 from jobs.engine.admission import Sweep, admit, sweep
+from jobs.engine.breakers import drop_idle_breakers, send_probes
 from jobs.engine.database_time import database_now
 from jobs.engine.demotion import Demotion, demote
 from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.pending_work import Outlook
-from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued

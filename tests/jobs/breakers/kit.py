@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobs.engine.admission import sweep
+from jobs.engine.breakers import drop_idle_breakers, send_probes
 from jobs.engine.claim import Claim
 from jobs.engine.demotion import demote
 from jobs.engine.outcomes import Completed, Failure, Outcome, Retry
-from jobs.engine.probes import drop_idle_breakers, send_probes
 from jobs.models import CircuitBreaker
 from tests.queue_kit import finish, rows, take
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.engine.breakers import PROBE_TIMEOUT_SECONDS
 from jobs.engine.outcomes import DeadLettered, Released, Settlement, Snoozed
-from jobs.engine.probes import PATIENCE_SECONDS
 from jobs.engine.release import release
 from jobs.engine.settle import settle
 from jobs.models import CircuitBreaker
@@ -180,7 +180,7 @@ def test_a_probe_that_cannot_start_makes_room_for_another(firm, add):
         chores()
         assert breaker().probe_job_id == stuck
         assert take() == []
-    with later(31 + PATIENCE_SECONDS + 1):
+    with later(31 + PROBE_TIMEOUT_SECONDS + 1):
         chores()
         (tried,) = take()
         assert tried.job_id == breaker().probe_job_id != stuck
@@ -192,7 +192,7 @@ def test_a_probe_at_work_is_waited_for(add):
     with later(31):
         chores()
         (probe,) = take()
-    with later(31 + 10 * PATIENCE_SECONDS):
+    with later(31 + 10 * PROBE_TIMEOUT_SECONDS):
         chores()
         assert breaker().probe_job_id == probe.job_id
         assert take() == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.breaker import LONGEST_COOLDOWN_SECONDS, MOST_FINGERPRINTS, Breaker, Circuit
+from jobs.breaker import MAX_COOLDOWN_SECONDS, MAX_FINGERPRINTS, Breaker, Circuit
 from jobs.states import BreakerState
 
 pytestmark = pytest.mark.req("O-07")
@@ -26,7 +26,7 @@ ends = st.lists(st.sampled_from([None, "a", "a", "b", "c"]), max_size=80)
 
 def after_all(circuit: Circuit, fingerprints: list[str | None], rule: Breaker) -> Circuit:
     for fingerprint in fingerprints:
-        circuit = circuit.after(SOME, fingerprint, rule)
+        circuit = circuit.after_attempt(SOME, fingerprint, rule)
     return circuit
 
 
@@ -72,7 +72,7 @@ def test_half_open_only_the_probe_decides(rule, ended, verdict):
     probe = uuid4()
     circuit = Circuit(state=BreakerState.HALF_OPEN, trips=3, fingerprint="a", probe=probe)
     assert after_all(circuit, ended, rule) == circuit
-    decided = circuit.after(probe, verdict, rule)
+    decided = circuit.after_attempt(probe, verdict, rule)
     if verdict is None:
         assert decided == Circuit()
     else:
@@ -82,13 +82,13 @@ def test_half_open_only_the_probe_decides(rule, ended, verdict):
 @given(rules, st.integers(1, 2_000))
 def test_each_opening_in_a_row_lasts_twice_as_long_up_to_a_quarter_of_an_hour(rule, trips):
     assert rule.cooldown(1) == rule.cooldown_seconds
-    assert rule.cooldown(trips + 1) == min(rule.cooldown(trips) * 2, LONGEST_COOLDOWN_SECONDS)
+    assert rule.cooldown(trips + 1) == min(rule.cooldown(trips) * 2, MAX_COOLDOWN_SECONDS)
 
 
 def test_ever_new_failures_do_not_fill_the_row():
     rule = Breaker(min_attempts=1_000)
     frequent = ["often"] * 3
     circuit = after_all(Circuit(), frequent + [f"{number}" for number in range(200)], rule)
-    assert len(circuit.failures) <= MOST_FINGERPRINTS
+    assert len(circuit.failures) <= MAX_FINGERPRINTS
     assert circuit.failures["often"] == 3
     assert circuit.attempts == 203
