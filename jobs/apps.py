@@ -19,7 +19,7 @@ class JobsConfig(AppConfig):
         from jobs.models import DeadLetterQueue, Schedule
         from jobs.operations import dead_letters
         from jobs.registry import autodiscover
-        from jobs.schedules.slots import set_first_slot
+        from jobs.schedules.tick import set_first_slot
         from jobs.tasks_backend.run import send_task_signals
 
         DeadLetterQueue.operations = dead_letters

@@ -12,7 +12,7 @@ from jobs.execution.context import JobContext
 from jobs.operations.escalation import send_escalation_notice
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
-from jobs.schedules.defaults import ship
+from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload
@@ -59,7 +59,9 @@ def purge_jobs(payload: PurgePayload, ctx: JobContext) -> dict[str, int]:
     return dict(totals)
 
 
-ship("Purge old jobs", "purge_jobs", every_seconds=lambda: conf.purge_interval_hours() * 3600)
+default_schedule(
+    "Purge old jobs", "purge_jobs", every_seconds=lambda: conf.purge_interval_hours() * 3600
+)
 
 
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
+from jobs.engine.database_time import database_now
 from jobs.engine.enqueue import firm_in_scope
 from jobs.engine.redaction import redact_secrets, redaction_faults
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, WrongState
@@ -20,8 +21,7 @@ from jobs.operations.operation import By, audit, get_for_update, operation
 from jobs.payload_validator import validate_payload
 from jobs.schedules.cron import TimetableInvalid, timetable_of
 from jobs.schedules.groups import find_group, group_names
-from jobs.schedules.slots import database_time, note_run
-from jobs.schedules.tick import enqueue_run
+from jobs.schedules.tick import enqueue_run, record_run
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import Firm
 from tenants.scope import firm_scope
@@ -83,7 +83,7 @@ def create_schedule(
         missed_runs=missed_runs,
     )
     _check(schedule)
-    schedule.next_run_at = timetable_of(schedule).first_after(database_time())
+    schedule.next_run_at = timetable_of(schedule).first_after(database_now())
     _save(schedule)
     audit("schedule.create", schedule, by, after=redact_secrets(_columns(schedule)))
     return schedule
@@ -107,7 +107,7 @@ def change_schedule(
     for column, value in columns.items():
         setattr(row, column, value)
     _check(row)
-    now = database_time()
+    now = database_now()
     changed = {column for column in columns if before[column] != getattr(row, column)}
     if changed & TIMING:
         row.next_run_at = timetable_of(row).first_after(now)
@@ -141,7 +141,7 @@ def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "")
         jobs = enqueue_run(row, f"schedule:{row.pk}:run:{uuid7()}", correlation_id=None)
     except (PayloadInvalid, ValueError) as error:
         raise WrongState(f"schedule {row.name} leads to no job: {error}") from error
-    note_run(row)
+    record_run(row)
     audit("schedule.run", row, by, reason, after={"jobs": jobs})
     return jobs
 
@@ -157,7 +157,7 @@ def pause(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") -
     row = get_for_update(Schedule, schedule)
     if not row.enabled:
         raise WrongState(f"schedule {row.name} is paused already")
-    row.enabled, row.updated_at = False, database_time()
+    row.enabled, row.updated_at = False, database_now()
     _save(row, "enabled", "updated_at")
     audit("schedule.pause", row, by, reason)
     return row
@@ -174,7 +174,7 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
     row = get_for_update(Schedule, schedule)
     if row.enabled:
         raise WrongState(f"schedule {row.name} is running already")
-    now = database_time()
+    now = database_now()
     if row.next_run_at <= now:
         # Only forward: an earlier slot has run.
         row.next_run_at = _first_after(row, now)

@@ -1,10 +1,9 @@
 """When a schedule is due: its slots, by cron expression or interval. Knows no database.
 
-A slot is an instant, and the set of slots depends on the timetable alone, never on where one
-starts to look. Cron follows Debian's cron in zones with summer time: what is set for a time of day
-that the clock skips runs at the first minute after the gap, once; what is set for a time that comes
-twice runs the first time. Expressions whose minute or hour begins with `*` follow real time: they
-skip nothing and run in both passes.
+A slot is an instant. The slots depend on the timetable alone, not on the moment of asking. In zones
+with summer time, cron expressions behave as in Debian's cron: a time of day that the clock skips
+runs once, at the first minute after the gap; a time that comes twice runs the first time only.
+Expressions whose minute or hour begins with `*` follow real time: they run in both hours.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from cronsim import CronSim, CronSimError
 from jobs.models.schedule import MAX_CRON_LENGTH, Schedule
 
 CRON_FIELDS = 5
-# A hundred years, as everywhere: beyond that, times leave the calendars of databases.
+# A hundred years, as everywhere: later times exceed the calendars of databases.
 MAX_INTERVAL_SECONDS = 100 * 366 * 86_400
 
-# How far back the latest slot is looked for, step by step: the nearer slots are the more frequent,
-# so no step has to walk over many.
-_LOOKS_BACK = (
+# How far back the latest slot is searched, one after the other: slots that are frequent are found in
+# a short search, so that no search has to pass many.
+_SEARCH_BACK = (
     timedelta(hours=1),
     timedelta(days=1),
     timedelta(days=32),
@@ -35,7 +34,7 @@ _LOOKS_BACK = (
 
 
 class TimetableInvalid(ValueError):
-    """The timetable cannot be used; `field` names the part that is wrong."""
+    """A timetable that cannot be used; `field` names the part that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -44,7 +43,7 @@ class TimetableInvalid(ValueError):
 
 @dataclass(frozen=True)
 class Timetable:
-    """Slots by a cron expression of five fields in a zone, or every so many seconds.
+    """Slots by a cron expression of five fields in a zone, or by an interval in seconds.
 
     An interval is counted from slot to slot, so that late runs do not shift it.
 
@@ -95,8 +94,8 @@ class Timetable:
         if self.interval_seconds is not None:
             interval = timedelta(seconds=self.interval_seconds)
             return first + (now - first) // interval * interval
-        for look_back in _LOOKS_BACK:
-            if now - first > look_back and (found := self._last_between(now - look_back, now)):
+        for back in _SEARCH_BACK:
+            if now - first > back and (found := self._last_between(now - back, now)):
                 return found
         return self._last_between(first, now) or first
 

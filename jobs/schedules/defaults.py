@@ -1,4 +1,4 @@
-"""Schedules that come with their job types: declared in code, kept as rows of the system firm."""
+"""Default schedules: declared in code beside their job types, stored as rows of the system firm."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jobs import registry
+from jobs.engine.database_time import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.schedules.cron import MAX_INTERVAL_SECONDS, timetable_of
-from jobs.schedules.slots import database_time
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declaration:
-    """What a shipped schedule is, but for how often: that is a setting, read when it is stored."""
+class DefaultSchedule:
+    """A default schedule without its interval: that is a setting, read when it is stored."""
 
     job_type: str
     target: str
@@ -28,10 +28,10 @@ class Declaration:
     missed_runs: str
 
 
-_shipped: dict[str, tuple[Declaration, Callable[[], int]]] = {}
+_defaults: dict[str, tuple[DefaultSchedule, Callable[[], int]]] = {}
 
 
-def ship(
+def default_schedule(
     name: str,
     job_type: str,
     *,
@@ -42,17 +42,17 @@ def ship(
 ) -> None:
     """Declare a schedule beside its job type; workers store it when they start.
 
-    Without a group it is a job of the system firm. What was missed runs once. What an operator
-    changes on the stored row stays changed.
+    Without a group it is a job of the system firm. Missed slots run once. What an operator changes
+    on the stored row stays changed.
 
     Raises:
-        ValueError: another type ships a schedule of this name.
+        ValueError: another type declares a default schedule of this name.
     """
-    known = _shipped.get(name)
+    known = _defaults.get(name)
     if known is not None and known[0].job_type != job_type:
-        raise ValueError(f"two schedules are shipped as {name!r}")
+        raise ValueError(f"two default schedules are named {name!r}")
     target = ScheduleTarget.EVERY_MEMBER if group_name else ScheduleTarget.FIRM
-    declaration = Declaration(
+    declaration = DefaultSchedule(
         job_type=job_type,
         target=target.value,
         group_name=group_name,
@@ -60,25 +60,25 @@ def ship(
         priority=int(priority),
         missed_runs=MissedRuns.RUN_ONCE.value,
     )
-    _shipped[name] = (declaration, every_seconds)
+    _defaults[name] = (declaration, every_seconds)
 
 
-def store_shipped() -> None:
-    """Bring the rows up to what is declared, but for what a person changed on them."""
+def store_default_schedules() -> None:
+    """Update the rows to what is declared, except what operators changed."""
 
     def store() -> None:
         owner = Firm.objects.filter(slug=SYSTEM_SLUG).first()
         if owner is None:
             return
         with all_firms("schedules of the system firm"):
-            for name, (declaration, every_seconds) in sorted(_shipped.items()):
+            for name, (declaration, every_seconds) in sorted(_defaults.items()):
                 _store(owner, name, _columns(declaration, every_seconds()))
 
     in_transaction(store)
 
 
-def _columns(declaration: Declaration, every_seconds: int) -> dict[str, Any]:
-    # With its version, as a person's change keeps it: else any change would seem to be one of this.
+def _columns(declaration: DefaultSchedule, every_seconds: int) -> dict[str, Any]:
+    # With the version, which an operator's change stores too: else it would look like a change of this.
     version = registry.get(declaration.job_type).version
     return {
         **asdict(declaration),
@@ -88,7 +88,7 @@ def _columns(declaration: Declaration, every_seconds: int) -> dict[str, Any]:
 
 
 def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
-    now = database_time()
+    now = database_now()
     rows = Schedule.objects.filter(firm=owner, name=name)
     row: Schedule | None = rows.select_for_update().first()
     if row is None:
@@ -98,7 +98,7 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
         Schedule.objects.bulk_create([row], ignore_conflicts=True)
         return
     if row.shipped in (None, declared):
-        # A person's own schedule of this name, or nothing new.
+        # An operator's own schedule of this name, or nothing new.
         return
     untouched = {
         column: value

@@ -1,4 +1,4 @@
-"""Groups that schedules reach member by member, such as mailboxes: registered by other apps."""
+"""Groups whose members a schedule enqueues jobs for, such as mailboxes; apps register them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True)
 class Member:
-    """One of a group. `key` tells it from the others; `payload` is added to the schedule's.
+    """A member of a group. `key` is unique in the group; `payload` is added to the schedule's.
 
-    `idempotency_key` replaces the slot's own, for jobs that coalesce with those others ask for.
+    `idempotency_key` replaces the slot's own, so that the job coalesces with others of that key.
     """
 
     firm_id: int
@@ -21,21 +21,21 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Whose members a run is for (`firm_id` None: every firm's), and what it will enqueue."""
+class GroupRequest:
+    """Whose members are asked for (`firm_id` None: every firm's), and the job to be enqueued."""
 
     firm_id: int | None
     job_type: str
     payload: Mapping[str, Any]
 
 
-Resolver = Callable[[Reach], Iterable[Member]]
+Resolver = Callable[[GroupRequest], Iterable[Member]]
 R = TypeVar("R", bound=Resolver)
 
 
 @dataclass(frozen=True)
 class Group:
-    """A registered group; `fields` are the payload fields its members bring."""
+    """A registered group; `fields` are the payload fields its members add."""
 
     name: str
     resolver: Resolver
@@ -45,11 +45,11 @@ class Group:
 _groups: dict[str, Group] = {}
 
 
-def schedule_target(name: str, *, fields: Iterable[str] = ()) -> Callable[[R], R]:
-    """Register the decorated function as the group `name` that schedules may name.
+def schedule_group(name: str, *, fields: Iterable[str] = ()) -> Callable[[R], R]:
+    """Register the decorated function as the group `name`; it yields the members.
 
-    It is called inside a scope of all firms and yields members. Read them in pages: a group may
-    be large. Members of inactive firms are left out by the caller.
+    It is called in a scope of all firms. Read members in pages: a group may be large. The caller
+    leaves out members of inactive firms.
 
     Raises:
         ValueError: another function has this name.
@@ -58,7 +58,7 @@ def schedule_target(name: str, *, fields: Iterable[str] = ()) -> Callable[[R], R
     def register(resolver: R) -> R:
         known = _groups.get(name)
         if known is not None and known.resolver.__module__ != resolver.__module__:
-            raise ValueError(f"schedule target {name} is registered twice")
+            raise ValueError(f"schedule group {name} is registered twice")
         _groups[name] = Group(name, resolver, frozenset(fields))
         return resolver
 

@@ -1,23 +1,32 @@
-"""Runs schedules: turns a slot into jobs, exactly once."""
+"""Runs due schedules: turns a slot into jobs, exactly once.
+
+A slot's jobs are enqueued in the transaction that locks the schedule's row and advances it to its
+next slot. The row only goes forward, so no slot runs twice, whatever the clock does. When the
+transaction is lost, the slot is still due.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
+from uuid import UUID
 
 from django.db import DatabaseError, transaction
+from django.utils import timezone
 
 from jobs import registry
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
 from jobs.engine.enqueue import EnqueueSpec, enqueue_for_firms
 from jobs.engine.redaction import redact
-from jobs.engine.transactions import goes_on_after, in_transaction
+from jobs.engine.transactions import fetch, goes_on_after, in_transaction, reading, run
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
 from jobs.schedules.cron import TimetableInvalid, timetable_of
-from jobs.schedules.groups import Member, Reach, find_group
-from jobs.schedules.slots import anything_due, move_on, take_due
+from jobs.schedules.groups import GroupRequest, Member, find_group
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
@@ -31,8 +40,8 @@ MAX_ERROR_LENGTH = 1000
 
 
 @dataclass(frozen=True)
-class Fired:
-    """What came of one due schedule: its slot and how many jobs it led to (None: skipped)."""
+class SlotResult:
+    """The slot of a due schedule, and how many jobs it created (None: it was skipped)."""
 
     schedule_id: str
     job_type: str
@@ -41,27 +50,110 @@ class Fired:
     error: str = ""
 
 
-def tick() -> list[Fired]:
-    """Enqueue what is due now, at most a batch of schedules; any number of workers may do so.
-
-    The jobs of a slot and the schedule's move to its next one are one transaction.
+def tick() -> list[SlotResult]:
+    """Run at most a batch of due schedules; any number of workers may do so.
 
     Raises:
-        DatabaseError: nothing happened; the next tick will find the same.
+        DatabaseError: nothing happened; the next tick finds the same schedules due.
     """
     known = [declared.name for declared in registry.all_types()]
-    if not known or not anything_due(known):
+    if not known or not reading(lambda: _due(known, 1, lock="")):
         return []
-    return in_transaction(lambda: [_run(row, now) for row, now in take_due(known, BATCH)])
+    return in_transaction(lambda: [_run(row, now) for row, now in lock_due(known, BATCH)])
+
+
+def lock_due(job_types: Sequence[str], limit: int) -> list[tuple[Schedule, datetime]]:
+    """Return due schedules and the database's time, most overdue first, locked.
+
+    Schedules that other transactions lock are left out, those of inactive firms, and those whose
+    types are not among `job_types`: newer code may know them. Must run inside `in_transaction`.
+    """
+    due = _due(job_types, limit, lock=dialects.current().skip_locked)
+    rows = Schedule.objects.unscoped("due schedules of all firms")
+    schedules = rows.select_related("firm").in_bulk([schedule_id for schedule_id, _ in due])
+    return [(schedules[schedule_id], now) for schedule_id, now in due]
+
+
+def advance(
+    schedule: Schedule, next_slot: datetime | None, *, ran: bool, error: str | None
+) -> bool:
+    """Advance to `next_slot`; None disables the schedule. False: it was advanced before.
+
+    `error` replaces the stored one, None keeps it. Must run in the transaction that enqueued the
+    slot's jobs.
+    """
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    last_run = now if ran else "last_run_at"
+    slot, following = (
+        dialect.value(Column.TIME, moment)
+        for moment in (schedule.next_run_at, next_slot or schedule.next_run_at)
+    )
+    # Not =: SQLite compares text, and may store a whole second without its fraction.
+    advanced = run(
+        f"""
+        UPDATE jobs_schedule
+        SET next_run_at = %s, enabled = %s, last_run_at = {last_run},
+            last_error = COALESCE(%s, last_error), updated_at = {now}
+        WHERE id = %s AND enabled AND next_run_at <= %s
+        """,
+        [
+            following,
+            dialect.value(Column.BOOLEAN, next_slot is not None),
+            error,
+            dialect.value(Column.UUID, schedule.pk),
+            slot,
+        ],
+    )
+    return advanced == 1
+
+
+def record_run(schedule: Schedule) -> None:
+    """Store that the schedule was run by hand, now. Must run inside `in_transaction`."""
+    now = dialects.current().now_sql()
+    run(
+        f"UPDATE jobs_schedule SET last_run_at = {now}, last_error = '', updated_at = {now}"
+        " WHERE id = %s",
+        [dialects.current().value(Column.UUID, schedule.pk)],
+    )
+
+
+def record_unknown_types(job_types: Sequence[str], grace_seconds: float) -> int:
+    """Store on due schedules of types not among `job_types` that no code knows them.
+
+    Newer code gets `grace_seconds` to run them first. Returns how many were written: each schedule
+    once. Must run inside `in_transaction`.
+    """
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    text = "No handler registered for job_type: "
+    return run(
+        f"""
+        UPDATE jobs_schedule SET last_error = %s || job_type, updated_at = {now}
+        WHERE enabled AND next_run_at <= {dialect.after_sql(now, "%s")}
+          AND job_type NOT IN ({_placeholders(job_types)}) AND last_error <> %s || job_type
+        """,
+        [text, -grace_seconds, *job_types, text],
+    )
+
+
+def set_first_slot(instance: Schedule, **_: object) -> None:
+    """Give a schedule that is saved without a slot its first one; receives `pre_save`.
+
+    Raises:
+        TimetableInvalid: its cron expression, interval or zone cannot be read.
+    """
+    if getattr(instance, "next_run_at", None) is None:
+        instance.next_run_at = timetable_of(instance).first_after(timezone.now())
 
 
 def slot_key(schedule: Schedule, slot: datetime) -> str:
-    """Return the name of a slot: the correlation id of its jobs, and the start of their keys."""
+    """Return the slot's name: its jobs' correlation id, and the start of their keys."""
     return f"schedule:{schedule.pk}:{slot.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
 
 def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> int:
-    """Enqueue one run of the schedule for each of its members; return how many jobs that made.
+    """Enqueue one job for each member that the schedule addresses; return how many were created.
 
     Raises:
         PayloadInvalid: the type refuses the payload of a member.
@@ -70,7 +162,7 @@ def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> 
     if not isinstance(schedule.payload, Mapping):
         fault = Fault("payload", "wrong_type", "must be an object")
         raise PayloadInvalid(schedule.job_type, [fault])
-    made = 0
+    created = 0
     with all_firms("a schedule of the system firm reaches every firm"):
         members = _members(schedule)
         while page := list(islice(members, PAGE)):
@@ -80,38 +172,58 @@ def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> 
                     for member in _of_active_firms(page)
                 ]
             )
-            made += sum(result.created for result in results)
-    return made
+            created += sum(result.created for result in results)
+    return created
 
 
-def _run(schedule: Schedule, now: datetime) -> Fired:
-    """Run or skip what is due of one schedule, and move it on."""
+def _run(schedule: Schedule, now: datetime) -> SlotResult:
+    """Run or skip the schedule's last due slot, and advance it."""
     try:
         timetable = timetable_of(schedule)
         slot = timetable.latest(schedule.next_run_at, now)
         following = timetable.first_after(now, anchor=slot)
     except TimetableInvalid as invalid:
-        # Nobody can tell when it is due again: it stands until somebody mends it.
-        move_on(schedule, None, ran=False, error=f"{invalid.field}: {invalid}")
-        return Fired(str(schedule.pk), schedule.job_type, None, error=str(invalid))
+        # Disabled until somebody corrects it: when it is due again cannot be computed.
+        advance(schedule, None, ran=False, error=f"{invalid.field}: {invalid}")
+        return SlotResult(str(schedule.pk), schedule.job_type, None, error=str(invalid))
     late = (now - slot).total_seconds()
     if schedule.missed_runs == MissedRuns.SKIP and late > GRACE_SECONDS:
-        move_on(schedule, following, ran=False, error=None)
-        return Fired(str(schedule.pk), schedule.job_type, slot)
+        advance(schedule, following, ran=False, error=None)
+        return SlotResult(str(schedule.pk), schedule.job_type, slot)
     jobs, error = _enqueue_slot(schedule, slot)
-    if not move_on(schedule, following, ran=not error, error=error):
-        raise RuntimeError(f"schedule {schedule.pk} was moved by somebody who did not lock it")
-    return Fired(str(schedule.pk), schedule.job_type, slot, jobs, error)
+    if not advance(schedule, following, ran=not error, error=error):
+        raise RuntimeError(f"schedule {schedule.pk} was advanced by somebody who did not lock it")
+    return SlotResult(str(schedule.pk), schedule.job_type, slot, jobs, error)
+
+
+def _due(job_types: Sequence[str], limit: int, *, lock: str) -> list[tuple[UUID, Any]]:
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    found = fetch(
+        f"""
+        SELECT s.id, {now} FROM jobs_schedule s
+        WHERE s.enabled AND s.next_run_at <= {now}
+          AND s.job_type IN ({_placeholders(job_types)})
+          AND EXISTS (SELECT 1 FROM tenants_firm f WHERE f.id = s.firm_id AND f.active)
+        ORDER BY s.next_run_at LIMIT %s {lock}
+        """,
+        [*job_types, limit],
+    )
+    return [(dialect.read_uuid(row[0]), dialect.read_time(row[1])) for row in found]
+
+
+def _placeholders(values: Sequence[str]) -> str:
+    return ", ".join(["%s"] * len(values))
 
 
 def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:
-    """Return how many jobs the slot led to, and why it led to none."""
+    """Return how many jobs the slot created, and the error if it failed."""
     key = slot_key(schedule, slot)
     try:
         with transaction.atomic():
             return enqueue_run(schedule, key, correlation_id=key), ""
     except Exception as error:
-        # A group's own code may fail in any way, and the other schedules must run all the same.
+        # A group's own code may fail in any way; the other schedules must still run.
         if isinstance(error, DatabaseError) and not goes_on_after(error):
             raise
         return 0, redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
@@ -128,7 +240,7 @@ def _members(schedule: Schedule) -> Iterator[Member]:
             group = find_group(schedule.group_name)
             if group is None:
                 raise ValueError(f"no group {schedule.group_name!r} is registered here")
-            for member in group.resolver(Reach(own, schedule.job_type, schedule.payload)):
+            for member in group.resolver(GroupRequest(own, schedule.job_type, schedule.payload)):
                 if own is not None and member.firm_id != own:
                     raise ValueError(f"group {group.name} named a member of another firm")
                 yield member

@@ -5,9 +5,8 @@ from __future__ import annotations
 from jobs import registry
 from jobs.engine.transactions import in_transaction
 from jobs.execution.events import Event, emit
-from jobs.schedules.defaults import store_shipped
-from jobs.schedules.slots import note_unknown
-from jobs.schedules.tick import GRACE_SECONDS, Fired, tick
+from jobs.schedules.defaults import store_default_schedules
+from jobs.schedules.tick import GRACE_SECONDS, SlotResult, record_unknown_types, tick
 
 TICK_SECONDS = 1.0
 NOTE_SECONDS = 60.0
@@ -21,31 +20,31 @@ class Scheduler:
 
     def tick(self) -> None:
         """Run the schedules that are due, until none is."""
-        while fired := tick():
-            for one in fired:
-                _report(one)
+        while results := tick():
+            for result in results:
+                _report(result)
 
     def store_defaults(self) -> None:
         """Store the default schedules, unless that was done."""
         if not self._stored:
-            store_shipped()
+            store_default_schedules()
             self._stored = True
 
     def note_unknown(self) -> None:
         """Note on schedules of types that this code does not know why they do not run."""
         known = [declared.name for declared in registry.all_types()]
-        in_transaction(lambda: note_unknown(known, GRACE_SECONDS))
+        in_transaction(lambda: record_unknown_types(known, GRACE_SECONDS))
 
 
-def _report(fired: Fired) -> None:
+def _report(result: SlotResult) -> None:
     fields = {
-        "schedule_id": fired.schedule_id,
-        "job_type": fired.job_type,
-        "slot": None if fired.slot is None else fired.slot.isoformat(),
+        "schedule_id": result.schedule_id,
+        "job_type": result.job_type,
+        "slot": None if result.slot is None else result.slot.isoformat(),
     }
-    if fired.error:
+    if result.error:
         emit(Event.SCHEDULE_FAILED, **fields)
-    elif fired.jobs is None:
+    elif result.jobs is None:
         emit(Event.SCHEDULE_SKIPPED, **fields)
     else:
-        emit(Event.SCHEDULE_RAN, **fields, jobs=fired.jobs)
+        emit(Event.SCHEDULE_RAN, **fields, jobs=result.jobs)

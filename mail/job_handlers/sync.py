@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.execution.context import JobContext
 from jobs.registry import job
-from jobs.schedules.defaults import ship
+from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox
@@ -52,14 +52,14 @@ def sync(payload: SyncPayload, _: JobContext) -> dict[str, Any]:
         return sync_mailbox(account, gmail, force_full=payload.force_full).as_result()
 
 
-ship(
+default_schedule(
     "Sync mailboxes",
     "sync",
     every_seconds=sync_fallback_interval_seconds,
     group_name=MAILBOXES,
     priority=SYNC_PRIORITY,
 )
-ship(
+default_schedule(
     "Scan mailboxes in full",
     "sync",
     every_seconds=sync_full_interval_seconds,

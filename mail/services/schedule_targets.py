@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from jobs.schedules.groups import Member, Reach, schedule_target
+from jobs.schedules.groups import GroupRequest, Member, schedule_group
 from mail.models import MailAccount
 from mail.services.queueing import SYNC_TYPES, sync_key
 
@@ -13,8 +13,8 @@ MAILBOXES = "mailbox"
 PAGE = 500
 
 
-@schedule_target(MAILBOXES, fields=("account_id",))
-def mailboxes(reach: Reach) -> Iterator[Member]:
+@schedule_group(MAILBOXES, fields=("account_id",))
+def mailboxes(reach: GroupRequest) -> Iterator[Member]:
     """Return every active mailbox; its scheduled syncs coalesce with those others ask for."""
     accounts = MailAccount.objects.filter(active=True).order_by("pk")
     if reach.firm_id is not None:
@@ -25,7 +25,7 @@ def mailboxes(reach: Reach) -> Iterator[Member]:
         last = page[-1].pk
 
 
-def _member(account: MailAccount, reach: Reach) -> Member:
+def _member(account: MailAccount, reach: GroupRequest) -> Member:
     key = None
     if reach.job_type in SYNC_TYPES:
         force_full = bool(reach.payload.get("force_full"))

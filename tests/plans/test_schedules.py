@@ -9,7 +9,7 @@ from django.db import connection
 
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
-from jobs.schedules.slots import take_due
+from jobs.schedules.tick import lock_due
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.jobs.schedules.kit import START
@@ -49,7 +49,7 @@ def statement(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[ob
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(record):
-        assert in_transaction(lambda: take_due(["noop", "purge_jobs"], 20)) == []
+        assert in_transaction(lambda: lock_due(["noop", "purge_jobs"], 20)) == []
     return seen[0]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.registry import JobPayload, JobType, job
 from jobs.schedules import groups as schedule_groups
-from jobs.schedules.groups import Member, Reach
+from jobs.schedules.groups import GroupRequest, Member
 from tests.support.fixtures import fleet, queue
 
 __all__ = ["fleet", "groups", "mail_type", "queue"]
@@ -32,15 +32,15 @@ def mail_type(job_types: dict[str, JobType]) -> None:
 
 
 @pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Member]], list[Reach]]:
+def groups(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Member]], list[GroupRequest]]:
     """Return a function that registers the group "box" and returns whom it was asked for."""
     monkeypatch.setattr(schedule_groups, "_groups", dict(schedule_groups._groups))
 
-    def register(members: list[Member]) -> list[Reach]:
-        asked: list[Reach] = []
+    def register(members: list[Member]) -> list[GroupRequest]:
+        asked: list[GroupRequest] = []
 
-        @schedule_groups.schedule_target("box", fields=("box",))
-        def boxes(reach: Reach) -> Iterator[Member]:
+        @schedule_groups.schedule_group("box", fields=("box",))
+        def boxes(reach: GroupRequest) -> Iterator[Member]:
             asked.append(reach)
             yield from members
 

@@ -9,7 +9,7 @@ from typing import Any
 from jobs.engine.frozen_time import stopped_at
 from jobs.models import JobQueue, Schedule
 from jobs.operations.schedules import create_schedule
-from jobs.schedules.tick import Fired, tick
+from jobs.schedules.tick import SlotResult, tick
 from tenants.models import Firm
 from tenants.scope import all_firms
 
@@ -34,7 +34,7 @@ def schedule(firm: Firm, *, created: datetime = START, **columns: Any) -> Schedu
         return create_schedule(firm=firm, **values)
 
 
-def tick_at(moment: datetime) -> list[Fired]:
+def tick_at(moment: datetime) -> list[SlotResult]:
     """Tick while the database's clock stands there."""
     with stopped_at(moment):
         return tick()

@@ -13,8 +13,8 @@ from jobs.errors import ScheduleInvalid, UnknownJob, WrongState
 from jobs.models import Schedule
 from jobs.operations.schedules import change_schedule, create_schedule, pause, resume, run_now
 from jobs.schedules import defaults
-from jobs.schedules.defaults import ship, store_shipped
-from jobs.schedules.groups import Member, Reach
+from jobs.schedules.defaults import default_schedule, store_default_schedules
+from jobs.schedules.groups import GroupRequest, Member
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
@@ -84,7 +84,7 @@ def test_what_could_not_run_is_refused_by_field(
 
 
 def test_what_a_groups_members_bring_may_be_left_out(
-    firm: Firm, mail_type: None, groups: Callable[[list[Member]], list[Reach]]
+    firm: Firm, mail_type: None, groups: Callable[[list[Member]], list[GroupRequest]]
 ) -> None:
     groups([])
     schedule(firm, job_type="test.post", target="every_member", group_name="box")
@@ -197,8 +197,8 @@ def test_a_schedule_out_of_sight_is_not_found(firm: Firm, other_firm: Firm) -> N
 def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Ship one schedule whose interval the test decides."""
     setting = {"every": 3600}
-    monkeypatch.setattr(defaults, "_shipped", {})
-    ship("purge", "purge_jobs", every_seconds=lambda: setting["every"])
+    monkeypatch.setattr(defaults, "_defaults", {})
+    default_schedule("purge", "purge_jobs", every_seconds=lambda: setting["every"])
     return setting
 
 
@@ -213,15 +213,15 @@ def test_what_ships_is_stored_once_and_follows_its_setting(
     system_firm: Firm, declared: dict[str, int]
 ) -> None:
     with stopped_at(START):
-        store_shipped()
+        store_default_schedules()
     with stopped_at(START + 10 * MINUTE):
-        store_shipped()
+        store_default_schedules()
     row = shipped_row()
     assert (row.firm_id, row.target) == (system_firm.pk, ScheduleTarget.FIRM)
     assert row.next_run_at == START + HOUR
     declared["every"] = 1800
     with stopped_at(START + 20 * MINUTE):
-        store_shipped()
+        store_default_schedules()
     assert (shipped_row().interval_seconds, shipped_row().next_run_at) == (
         1800,
         START + 50 * MINUTE,
@@ -233,12 +233,12 @@ def test_what_an_operator_changed_stays_changed(
     system_firm: Firm, declared: dict[str, int]
 ) -> None:
     with stopped_at(START):
-        store_shipped()
+        store_default_schedules()
         change_schedule(shipped_row(), cron="0 4 * * *", interval_seconds=None)
         pause(shipped_row())
     declared["every"] = 1800
     with stopped_at(START + DAY):
-        store_shipped()
+        store_default_schedules()
     row = shipped_row()
     assert (row.cron, row.interval_seconds, row.enabled) == ("0 4 * * *", None, False)
 
@@ -248,9 +248,9 @@ def test_what_nobody_changed_goes_on_following_the_code(
     system_firm: Firm, declared: dict[str, int]
 ) -> None:
     with stopped_at(START):
-        store_shipped()
+        store_default_schedules()
         change_schedule(shipped_row(), interval_seconds=7200)
-    ship(
+    default_schedule(
         "purge",
         "purge_jobs",
         every_seconds=lambda: declared["every"],
@@ -258,7 +258,7 @@ def test_what_nobody_changed_goes_on_following_the_code(
         priority=3,
     )
     with stopped_at(START + 3 * HOUR):
-        store_shipped()
+        store_default_schedules()
     row = shipped_row()
     assert (row.payload, row.priority) == ({"version": "1.1"}, 3)
     assert (row.interval_seconds, row.next_run_at) == (7200, START + 2 * HOUR)
@@ -269,10 +269,10 @@ def test_a_new_declaration_leaves_a_run_that_is_due(
     system_firm: Firm, declared: dict[str, int]
 ) -> None:
     with stopped_at(START):
-        store_shipped()
-    ship("purge", "purge_jobs", every_seconds=lambda: declared["every"], priority=3)
+        store_default_schedules()
+    default_schedule("purge", "purge_jobs", every_seconds=lambda: declared["every"], priority=3)
     with stopped_at(START + 2 * HOUR):
-        store_shipped()
+        store_default_schedules()
     assert (shipped_row().priority, shipped_row().next_run_at) == (3, START + HOUR)
 
 
@@ -281,12 +281,12 @@ def test_a_schedule_that_somebody_made_under_the_same_name_is_left_alone(
     system_firm: Firm, declared: dict[str, int]
 ) -> None:
     schedule(system_firm, name="purge", job_type="noop")
-    store_shipped()
+    store_default_schedules()
     assert shipped_row().job_type == "noop"
 
 
 @pytest.mark.req("S-02", "J-22")
 def test_the_queue_ships_its_purge() -> None:
-    declaration, every_seconds = defaults._shipped["Purge old jobs"]
+    declaration, every_seconds = defaults._defaults["Purge old jobs"]
     assert declaration.job_type == "purge_jobs"
     assert every_seconds() == 24 * 3600

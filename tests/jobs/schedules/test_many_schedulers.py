@@ -68,9 +68,9 @@ class Schedulers:
         self._together = threading.Barrier(SCHEDULERS)
         self._fate = threading.local()
         self._pool = ThreadPoolExecutor(SCHEDULERS)
-        real = tick.move_on
+        real = tick.advance
 
-        def move_on(*arguments: Any, **options: Any) -> bool:
+        def advance(*arguments: Any, **options: Any) -> bool:
             if self._fate.killed == "before the move":
                 raise Killed
             moved = real(*arguments, **options)
@@ -78,7 +78,7 @@ class Schedulers:
                 raise Killed
             return moved
 
-        monkeypatch.setattr(tick, "move_on", move_on)
+        monkeypatch.setattr(tick, "move_on", advance)
         # Keys would hide a slot that ran twice while its first job lives: they are left out here.
         spec = tick._spec
         monkeypatch.setattr(

@@ -12,9 +12,8 @@ from jobs import registry
 from jobs.engine.frozen_time import stopped_at
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
-from jobs.schedules import slots as engine
 from jobs.schedules import tick as tick_module
-from jobs.schedules.groups import Member, Reach
+from jobs.schedules.groups import GroupRequest, Member
 from jobs.schedules.tick import GRACE_SECONDS, PAGE, tick
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import Firm
@@ -142,7 +141,9 @@ def test_the_move_goes_forward_alone(firm: Firm) -> None:
     """What a scheduler without a lock would do after another has run the slot: nothing."""
     stale = schedule(firm)
     tick_at(START + MINUTE)
-    moved = in_transaction(lambda: engine.move_on(stale, START + 10 * MINUTE, ran=True, error=None))
+    moved = in_transaction(
+        lambda: tick_module.advance(stale, START + 10 * MINUTE, ran=True, error=None)
+    )
     assert moved is False
     assert now(stale).next_run_at == START + 2 * MINUTE
 
@@ -175,7 +176,7 @@ def test_a_group_is_reached_member_by_member(
     other_firm: Firm,
     system_firm: Firm,
     mail_type: None,
-    groups: Callable[[list[Member]], list[Reach]],
+    groups: Callable[[list[Member]], list[GroupRequest]],
 ) -> None:
     gone = Firm.objects.create(name="Gone", slug="gone", active=False)
     members = [
@@ -205,7 +206,7 @@ def test_a_firms_own_schedule_never_reaches_anothers_members(
     firm: Firm,
     other_firm: Firm,
     mail_type: None,
-    groups: Callable[[list[Member]], list[Reach]],
+    groups: Callable[[list[Member]], list[GroupRequest]],
 ) -> None:
     asked = groups([Member(other_firm.pk, key="1", payload={"box": "1"})])
     row = schedule(firm, job_type="test.post", target=ScheduleTarget.EVERY_MEMBER, group_name="box")
@@ -219,7 +220,7 @@ def test_members_with_a_key_of_their_own_coalesce_with_what_waits(
     system_firm: Firm,
     firm: Firm,
     mail_type: None,
-    groups: Callable[[list[Member]], list[Reach]],
+    groups: Callable[[list[Member]], list[GroupRequest]],
 ) -> None:
     groups([Member(firm.pk, key="1", payload={"box": "1"}, idempotency_key="box:1")])
     schedule(
@@ -235,7 +236,7 @@ def test_members_with_a_key_of_their_own_coalesce_with_what_waits(
 
 
 def test_one_schedule_that_fails_shows_why_and_holds_up_no_other(
-    firm: Firm, system_firm: Firm, groups: Callable[[list[Member]], list[Reach]]
+    firm: Firm, system_firm: Firm, groups: Callable[[list[Member]], list[GroupRequest]]
 ) -> None:
     groups([])
     good = schedule(firm, name="good")
@@ -293,7 +294,12 @@ def test_a_type_this_code_does_not_know_is_left_for_newer_code(
     assert now(row).next_run_at == START + MINUTE
     for late, told in ((30, 0), (61, 1), (62, 0)):
         with stopped_at(START + MINUTE + late * SECOND):
-            assert in_transaction(lambda: engine.note_unknown(sorted(older), GRACE_SECONDS)) == told
+            assert (
+                in_transaction(
+                    lambda: tick_module.record_unknown_types(sorted(older), GRACE_SECONDS)
+                )
+                == told
+            )
     assert now(row).last_error == "No handler registered for job_type: test.post"
 
     monkeypatch.setattr(registry, "_types", newer)

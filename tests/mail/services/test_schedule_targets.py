@@ -7,7 +7,7 @@ import pytest
 from jobs.engine.frozen_time import stopped_at
 from jobs.models import JobQueue, Schedule
 from jobs.schedules import defaults
-from jobs.schedules.defaults import store_shipped
+from jobs.schedules.defaults import store_default_schedules
 from jobs.schedules.tick import tick
 from mail.models import MailAccount
 from mail.services.accounts import open_account
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("S-02", "M-04")]
 def schedules(system_firm: Firm) -> None:
     """Store the shipped schedules as of START."""
     with stopped_at(START):
-        store_shipped()
+        store_default_schedules()
 
 
 def tick_after(minutes: int) -> list[JobQueue]:
@@ -35,14 +35,14 @@ def tick_after(minutes: int) -> list[JobQueue]:
 def test_the_shipped_schedules_and_their_settings(settings: object) -> None:
     assert {
         name: (declared.job_type, declared.payload, every())
-        for name, (declared, every) in defaults._shipped.items()
+        for name, (declared, every) in defaults._defaults.items()
         if declared.group_name == "mailbox"
     } == {
         "Sync mailboxes": ("sync", {}, 15 * 60),
         "Scan mailboxes in full": ("sync", {"force_full": True}, 3600),
     }
     settings.SYNC_FALLBACK_INTERVAL_MINUTES = 5  # type: ignore[attr-defined]  # pytest-django's settings
-    assert defaults._shipped["Sync mailboxes"][1]() == 300
+    assert defaults._defaults["Sync mailboxes"][1]() == 300
 
 
 def test_every_active_mailbox_of_an_active_firm_is_synced(
