@@ -1,7 +1,7 @@
-"""Tells how one job stands with each limit, whatever the reader may see: for `jobs.queries.why_waiting`.
+"""The limits that block one job, read past the reader's scope: for `jobs.queries.why_waiting`.
 
-Nothing of another firm comes out: a limit for every firm is this firm's too, and what is counted is
-its own.
+Nothing of another firm is returned: a limit for every firm is this firm's too, and only its own
+jobs are counted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from jobs.engine.transactions import fetch, reading
 from jobs.models import JobQueue
 from jobs.states import BreakerState
 
-# Further ahead in line than that is far enough.
-LINE_LOOK = 1000
+# Jobs ahead in a lock key's queue are counted up to this.
+MAX_AHEAD = 1000
 
 
 @dataclass(frozen=True)
-class StandingPause:
-    """A pause that holds the job; nobody is named of one that holds for every firm."""
+class BlockingPause:
+    """A pause that covers the job; `paused_by` is empty for a pause of every firm."""
 
     everywhere: bool
     category: str
@@ -35,8 +35,8 @@ class StandingPause:
 
 
 @dataclass(frozen=True)
-class StandingRate:
-    """The rate that holds for the job's type; `next_at` None when a start is to be had now."""
+class BlockingRate:
+    """The rate limit of the job's type; `next_at` None when a job may start now."""
 
     amount: int
     per_seconds: float
@@ -44,15 +44,15 @@ class StandingRate:
 
 
 @dataclass(frozen=True)
-class StandingBreaker:
-    """The breaker that holds the job; `probe_at` None while another job is tried."""
+class BlockingBreaker:
+    """The breaker that blocks the job; `probe_at` None while another job is tried."""
 
     fingerprint: str
     probe_at: datetime | None
 
 
-def pauses_of(job: JobQueue) -> list[StandingPause]:
-    """Return the pauses that hold the job, the widest first."""
+def blocking_pauses(job: JobQueue) -> list[BlockingPause]:
+    """Return the pauses that cover the job, the widest first."""
     dialect = dialects.current()
     rows = reading(
         lambda: fetch(
@@ -66,7 +66,7 @@ def pauses_of(job: JobQueue) -> list[StandingPause]:
         )
     )
     return [
-        StandingPause(
+        BlockingPause(
             everywhere=bool(everywhere),
             category=category,
             job_type=job_type,
@@ -78,8 +78,8 @@ def pauses_of(job: JobQueue) -> list[StandingPause]:
     ]
 
 
-def breaker_of(job: JobQueue) -> StandingBreaker | None:
-    """Return the breaker that holds the job; None where there is none, or where it is the probe."""
+def blocking_breaker(job: JobQueue) -> BlockingBreaker | None:
+    """Return the breaker that blocks the job; None if none does, or the job is its probe."""
     dialect = dialects.current()
     rows = reading(
         lambda: fetch(
@@ -94,12 +94,12 @@ def breaker_of(job: JobQueue) -> StandingBreaker | None:
     if not rows:
         return None
     state, probe_at, fingerprint = rows[0]
-    tried = state == BreakerState.HALF_OPEN
-    return StandingBreaker(fingerprint, None if tried else dialect.read_time(probe_at))
+    probing = state == BreakerState.HALF_OPEN
+    return BlockingBreaker(fingerprint, None if probing else dialect.read_time(probe_at))
 
 
-def counted_of_firm(firm_id: int) -> int:
-    """Return how many jobs of the firm take up room under its cap."""
+def count_against_cap(firm_id: int) -> int:
+    """Return how many jobs of the firm count against its cap."""
     rows = reading(
         lambda: fetch(
             f"SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = %s", [firm_id]
@@ -108,8 +108,8 @@ def counted_of_firm(firm_id: int) -> int:
     return int(rows[0][0])
 
 
-def rate_of(job: JobQueue, now: datetime) -> StandingRate | None:
-    """Return the rate limit that holds for the job."""
+def blocking_rate(job: JobQueue, now: datetime) -> BlockingRate | None:
+    """Return the rate limit of the job's type in its firm, if any."""
     dialect = dialects.current()
     rows: list[tuple[Any, ...]] = reading(
         lambda: fetch(
@@ -128,11 +128,11 @@ def rate_of(job: JobQueue, now: datetime) -> StandingRate | None:
         return None
     amount, per_seconds, tokens, next_at = rows[0]
     moment = None if tokens is None or tokens >= 1 else dialect.read_time(next_at)
-    return StandingRate(amount, per_seconds, moment if moment and moment > now else None)
+    return BlockingRate(amount, per_seconds, moment if moment and moment > now else None)
 
 
-def ahead_in_line(job: JobQueue) -> int:
-    """Return how many jobs that are due wait for the same key before this one, up to LINE_LOOK."""
+def count_ahead(job: JobQueue) -> int:
+    """Return how many due jobs wait for the same lock key before this one, up to MAX_AHEAD."""
     dialect = dialects.current()
     rows = reading(
         lambda: fetch(
@@ -142,8 +142,8 @@ def ahead_in_line(job: JobQueue) -> int:
                 WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
                   AND q.scheduled_at <= {dialect.now_sql()}
                   AND (q.priority, q.scheduled_at, q.job_id) < (%s, %s, %s)
-                LIMIT {LINE_LOOK}
-            ) AS line
+                LIMIT {MAX_AHEAD}
+            ) AS ahead
             """,
             [
                 job.firm_id,

@@ -1,4 +1,4 @@
-"""Why a job is not running: each thing that stands in its way, in the order an operator asks."""
+"""Why a job is not running: the reasons, in the order an operator would check them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from jobs.engine.database_time import database_now
 from jobs.models import ConcurrencyLock, JobQueue, Worker
 from jobs.models.lock import held_at
 from jobs.queries.blocking_limits import (
-    LINE_LOOK,
-    ahead_in_line,
-    breaker_of,
-    counted_of_firm,
-    pauses_of,
-    rate_of,
+    MAX_AHEAD,
+    blocking_breaker,
+    blocking_pauses,
+    blocking_rate,
+    count_against_cap,
+    count_ahead,
 )
 from jobs.queries.durations import in_words
 from jobs.states import Status
 
 
 class WaitCode(StrEnum):
-    """What can stand in a job's way."""
+    """The codes of the reasons."""
 
     SCHEDULED = "scheduled"
     FIRM_INACTIVE = "firm_inactive"
@@ -39,7 +39,7 @@ class WaitCode(StrEnum):
 
 @dataclass(frozen=True)
 class WaitReason:
-    """One thing that stands in a job's way; `until` is when it ends, where that is known."""
+    """One reason why a job waits; `until` is when it ends, if that is known."""
 
     code: WaitCode
     detail: str
@@ -49,7 +49,7 @@ class WaitReason:
 def why_waiting(job: JobQueue) -> list[WaitReason]:
     """Return what keeps a pending job from running; empty for any other status.
 
-    Empty for a pending job too when nothing is in its way: a worker will claim it in its turn.
+    Also empty for a pending job that a worker will claim when it is free.
     """
     if job.status != Status.PENDING:
         return []
@@ -74,7 +74,7 @@ def _own_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
 
 
 def _pause_reasons(job: JobQueue) -> Iterator[WaitReason]:
-    for pause in pauses_of(job):
+    for pause in blocking_pauses(job):
         what = [
             f"type {pause.job_type}" if pause.job_type else "",
             f"category {pause.category}" if pause.category else "",
@@ -90,14 +90,14 @@ def _cap_reasons(job: JobQueue) -> Iterator[WaitReason]:
     cap = job.firm.running_cap
     if cap is None or job.admitted:
         return
-    counted = counted_of_firm(job.firm_id)
+    counted = count_against_cap(job.firm_id)
     if counted >= cap:
         detail = f"firm {job.firm.slug} may run {cap} at once, and runs {counted}"
         yield WaitReason(WaitCode.CAPPED, detail)
 
 
 def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
-    rate = None if job.admitted else rate_of(job, now)
+    rate = None if job.admitted else blocking_rate(job, now)
     if rate is None or rate.next_at is None:
         return
     wait = in_words((rate.next_at - now).total_seconds())
@@ -109,7 +109,7 @@ def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
 
 
 def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
-    breaker = breaker_of(job)
+    breaker = blocking_breaker(job)
     if breaker is None:
         return
     failing = f" (failure {breaker.fingerprint})" if breaker.fingerprint else ""
@@ -126,11 +126,11 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
         ).order_by("slot")[: job.lock_limit]
     )
-    ahead = ahead_in_line(job)
+    ahead = count_ahead(job)
     if len(locks) < job.lock_limit and not ahead:
         return
-    line = f"{ahead} or more" if ahead == LINE_LOOK else str(ahead)
-    before = f"; {line} before it in line" if ahead else ""
+    number = f"{ahead} or more" if ahead == MAX_AHEAD else str(ahead)
+    before = f"; {number} before it in line" if ahead else ""
     for lock in locks:
         held = in_words((now - lock.acquired_at).total_seconds())
         holder = lock.holder_id.replace("job:", "job ", 1)
