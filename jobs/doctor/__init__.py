@@ -1,9 +1,9 @@
-"""The queue doctor: looks at the database the queue lives in, and says what would mend it.
+"""The queue doctor: checks the queue's database and says what to do about what it finds.
 
-It only reads, inside transactions that are rolled back, and gives up on what takes long.
+It only reads, in transactions that are rolled back, with a time limit.
 """
 
+from jobs.doctor.base import Finding, FindingRow, Severity, finding_row
 from jobs.doctor.examination import Examination, examine
-from jobs.doctor.finding import Finding, FindingRow, Severity, finding_row
 
 __all__ = ["Examination", "Finding", "FindingRow", "Severity", "examine", "finding_row"]

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import fetch
+from jobs.doctor.base import Finding, fetch, graded
 from jobs.engine import dialects
 from jobs.queries.durations import in_words
 from jobs.queries.filters import CLOCK_MARGIN
@@ -22,8 +21,8 @@ WHY = (
 MEND = "timedatectl set-ntp true  # on this machine and on the database's"
 
 
-def look() -> Iterator[Finding]:
-    """Compare the two clocks, half the question's way allowed for."""
+def check() -> Iterator[Finding]:
+    """Compare the two clocks, allowing for half of the round trip."""
     dialect = dialects.current()
     connection.ensure_connection()
     asked = datetime.now(UTC)
@@ -31,10 +30,10 @@ def look() -> Iterator[Finding]:
     answered = datetime.now(UTC)
     database = dialect.read_time(moment) or answered
     skew = (database - (asked + (answered - asked) / 2)).total_seconds()
-    if abs(skew) < NOTICE_SECONDS:
-        yield Finding("clocks", Severity.OK, "This machine and the database agree.", WHY)
-        return
-    direction = "ahead of" if skew > 0 else "behind"
-    what = f"The database's clock is {in_words(abs(skew))} {direction} this machine's."
+    what = "This machine and the database agree."
+    if abs(skew) >= NOTICE_SECONDS:
+        direction = "ahead of" if skew > 0 else "behind"
+        what = f"The database's clock is {in_words(abs(skew))} {direction} this machine's."
     severe = abs(skew) > CLOCK_MARGIN.total_seconds()
-    yield Finding("clocks", Severity.PROBLEM if severe else Severity.NOTICE, what, WHY, MEND)
+    notice = abs(skew) >= NOTICE_SECONDS
+    yield graded("clocks", what, WHY, MEND, problem=severe, notice=notice)

@@ -1,18 +1,23 @@
-"""How many connections PostgreSQL allows, how many there are, and how many the workers need."""
+"""Connections to PostgreSQL: how many are allowed, used and needed, and whether a pooler breaks LISTEN."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
+import psycopg
+from django.db import connection
 from django.db.models import Count, Sum
 
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import fetch, own_role
+from jobs.conf import listen_database_url
+from jobs.doctor.base import TIME_LIMIT_SECONDS, Finding, Severity, fetch, graded, own_role
 from jobs.engine.database_time import database_now
+from jobs.engine.listen_address import listen_conninfo, main_conninfo
 from jobs.models import Worker
 
-# Besides one for each handler: claiming, settling, heartbeat, maintenance, and LISTEN.
+# Besides one for each handler: claim, settle, heartbeat, maintenance and LISTEN.
 CONNECTIONS_BESIDE_HANDLERS = 5
 NEARLY_FULL = 0.8
 
@@ -20,6 +25,22 @@ WHY = (
     "A worker that gets no connection backs off, and its jobs wait; one that gets none for its "
     "heartbeat loses its lease."
 )
+FULL_NOTIFICATION_QUEUE = 0.5
+
+WHY_POOLED = (
+    "Where a pooler hands the server's session on after each transaction, nothing may rest on the "
+    "session: the service keeps nothing there but LISTEN."
+)
+WHY_LISTEN = (
+    "LISTEN belongs to a session of the server. Through a pooler it is not heard: jobs are then "
+    "found by polling alone, up to a poll interval later. Without LISTEN_DATABASE_URL the service "
+    "also prepares statements, which an older pooler forgets."
+)
+WHY_NOTIFICATIONS = (
+    "When the queue of notifications is full, every commit that sends one fails. It is held up by "
+    "sessions that LISTEN and stay in one transaction."
+)
+SET_DIRECT = "LISTEN_DATABASE_URL=postgres://…  # past the pooler; or `off` for polling alone"
 
 # Missing settings (reserved_connections came with PostgreSQL 16) count as none.
 BUDGET = """
@@ -36,7 +57,7 @@ SELECT current_setting('max_connections')::integer,
 
 @dataclass(frozen=True)
 class Budget:
-    """What the server allows everybody together, and this role and database."""
+    """What the server allows in all, and for this role and database."""
 
     most: int
     reserved: int
@@ -47,13 +68,13 @@ class Budget:
 
     @property
     def for_us(self) -> int:
-        """How many this role may open at most; a limit of -1 is none."""
+        """How many connections this role may open; a limit of -1 is none."""
         limits = (self.most - self.reserved, self.most_of_role, self.most_of_database)
         return min(limit for limit in limits if limit >= 0)
 
 
-def look() -> Iterator[Finding]:
-    """Compare what is allowed with what is used and needed."""
+def check() -> Iterator[Finding]:
+    """Compare the connections allowed with those used and needed."""
     (row,) = fetch(BUDGET)
     budget = Budget(*row)
     yield _used(budget)
@@ -66,11 +87,9 @@ def _used(budget: Budget) -> Finding:
         f"{budget.used} of {room} connections are in use ({budget.most} less {budget.reserved} "
         f"reserved), {budget.used_by_role} of them by this role."
     )
-    if budget.used < NEARLY_FULL * room:
-        return Finding("connections.used", Severity.OK, what, WHY)
-    severity = Severity.PROBLEM if budget.used >= room else Severity.NOTICE
     mend = f"ALTER SYSTEM SET max_connections = {budget.most * 2};  -- holds after a restart"
-    return Finding("connections.used", severity, what, WHY, mend)
+    full, nearly = budget.used >= room, budget.used >= NEARLY_FULL * room
+    return graded("connections.used", what, WHY, mend, problem=full, notice=nearly)
 
 
 def _needed(budget: Budget) -> Finding:
@@ -82,13 +101,96 @@ def _needed(budget: Budget) -> Finding:
         f"{workers} live worker processes with {handlers} handlers may open {needed} connections; "
         f"this role may have {budget.for_us}."
     )
-    if needed <= NEARLY_FULL * budget.for_us:
-        return Finding("connections.needed", Severity.OK, what, WHY)
-    severity = Severity.PROBLEM if needed > budget.for_us else Severity.NOTICE
     mend = (
         "Lower --concurrency or --processes, or put PgBouncer in between; or "
         f"ALTER SYSTEM SET max_connections = {budget.reserved + needed * 2};  -- after a restart"
     )
     if budget.most_of_role >= 0 and budget.most_of_role == budget.for_us:
         mend = f"ALTER ROLE {own_role()} CONNECTION LIMIT -1;"
-    return Finding("connections.needed", severity, what, WHY, mend)
+    full, nearly = needed > budget.for_us, needed > NEARLY_FULL * budget.for_us
+    return graded("connections.needed", what, WHY, mend, problem=full, notice=nearly)
+
+
+def check_pooling() -> Iterator[Finding]:
+    """Say whether a pooler is in between, and whether LISTEN works."""
+    pooled = _is_pooled(connection.connection)
+    yield _mode(pooled=pooled)
+    yield _listening(pooled=pooled)
+    yield _notifications()
+
+
+def _mode(*, pooled: bool) -> Finding:
+    if not pooled:
+        what = "The service is connected to PostgreSQL itself."
+    elif _hands_sessions_on():
+        what = "A pooler stands in between, and hands sessions on after each transaction."
+    else:
+        what = "A pooler stands in between; it seems to keep a session for each client."
+    return Finding("pooling.mode", Severity.OK, what, WHY_POOLED)
+
+
+def _listening(*, pooled: bool) -> Finding:
+    url = listen_database_url()
+    problem = False
+    if url == "off":
+        what = "LISTEN is switched off: jobs are found by polling."
+    elif not url:
+        problem = pooled
+        what = f"LISTEN goes {'through the pooler' if pooled else 'to PostgreSQL itself'}."
+    else:
+        try:
+            with closing(_connect(listen_conninfo())) as direct:
+                problem = _is_pooled(direct)
+            what = "LISTEN goes to PostgreSQL itself, by LISTEN_DATABASE_URL."
+            if problem:
+                what = "LISTEN_DATABASE_URL leads to a pooler too."
+        except psycopg.Error as error:
+            problem = True
+            what = f"LISTEN_DATABASE_URL cannot be connected to ({type(error).__name__})."
+    return graded("pooling.listen", what, WHY_LISTEN, SET_DIRECT, problem=problem)
+
+
+def _notifications() -> Finding:
+    ((usage,),) = fetch("SELECT pg_notification_queue_usage()")
+    what = f"The queue of notifications is {usage:.0%} full."
+    mend = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE state LIKE 'idle in transaction%' ORDER BY xact_start LIMIT 1;"
+    )
+    full = usage >= FULL_NOTIFICATION_QUEUE
+    return graded("pooling.notifications", what, WHY_NOTIFICATIONS, mend, problem=full)
+
+
+def _connect(conninfo: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(
+        conninfo, autocommit=True, connect_timeout=int(TIME_LIMIT_SECONDS), prepare_threshold=None
+    )
+
+
+def _is_pooled(client: psycopg.Connection[Any]) -> bool:
+    """Say whether the backend's process id at connect is another than that of a query.
+
+    A pooler invents the id that it sends at connect.
+    """
+    return client.info.backend_pid != _server_process(client)
+
+
+def _hands_sessions_on() -> bool:
+    """Say whether two clients that are connected at once can use the same session.
+
+    A pooler in transaction mode gives a client the session that became free last.
+    """
+    with (
+        closing(_connect(main_conninfo())) as first,
+        closing(_connect(main_conninfo())) as second,
+    ):
+        before = _server_process(first)
+        with second.transaction():
+            return _server_process(second) == before or _server_process(first) != before
+
+
+def _server_process(client: psycopg.Connection[Any]) -> int:
+    with client.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        row = cursor.fetchone()
+    return int(row[0]) if row else 0

@@ -1,4 +1,4 @@
-"""Makes every check there is for the database at hand, one after the other."""
+"""Runs all checks for the database in use."""
 
 from __future__ import annotations
 
@@ -8,40 +8,29 @@ from datetime import UTC, datetime
 
 from django.db import DatabaseError, connection
 
-from jobs.doctor import (
-    claim_plan,
-    clocks,
-    connections,
-    counters,
-    indexes,
-    pooling,
-    snapshots,
-    sqlite_file,
-    vacuum,
-    wall,
-)
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import lacks_right, looking, own_role, timed_out
+from jobs.doctor import clocks, connections, schema, snapshots, sqlite_file, vacuum
+from jobs.doctor.base import Finding, Severity, lacks_privilege, own_role, read_only, timed_out
+from jobs.doctor.claim_plan import check_claim_plan
 
-Look = Callable[[], Iterable[Finding]]
+Check = Callable[[], Iterable[Finding]]
 
-CHECKS: dict[str, dict[str, Look]] = {
+CHECKS: dict[str, dict[str, Check]] = {
     "postgresql": {
-        "snapshots": snapshots.look,
-        "vacuum": vacuum.look,
-        "claim_plan": claim_plan.look,
-        "pooling": pooling.look,
-        "connections": connections.look,
-        "wall": wall.look,
-        "indexes": indexes.look,
-        "clocks": clocks.look,
-        "counters": counters.look,
+        "snapshots": snapshots.check,
+        "vacuum": vacuum.check,
+        "claim_plan": check_claim_plan,
+        "pooling": connections.check_pooling,
+        "connections": connections.check,
+        "wall": schema.check_row_security,
+        "indexes": schema.check_indexes,
+        "clocks": clocks.check,
+        "counters": vacuum.check_counters,
     },
     "sqlite": {
-        "file": sqlite_file.look,
-        "soundness": sqlite_file.soundness,
-        "claim_plan": claim_plan.look,
-        "indexes": indexes.look,
+        "file": sqlite_file.check,
+        "soundness": sqlite_file.check_soundness,
+        "claim_plan": check_claim_plan,
+        "indexes": schema.check_indexes,
     },
 }
 NO_LIMITS: Mapping[str, float] = {}
@@ -61,36 +50,33 @@ class Examination:
 
 
 def examine(limits: Mapping[str, float] = NO_LIMITS) -> Examination:
-    """Look at everything. A check that fails is a finding too; none can hold the caller up long.
+    """Run all checks, each with a time limit. A check that fails is a finding too.
 
-    `limits` are seconds for some checks, by name; the others have TIME_LIMIT_SECONDS.
+    `limits` are the seconds of some checks, by name; the others have TIME_LIMIT_SECONDS.
     """
     found = [
         finding
-        for name, look in CHECKS[connection.vendor].items()
-        for finding in _looked(name, look, limits.get(name))
+        for name, check in CHECKS[connection.vendor].items()
+        for finding in _run(name, check, limits.get(name))
     ]
     worst_first = sorted(found, key=lambda finding: list(Severity).index(finding.severity))
     return Examination(datetime.now(UTC), connection.vendor, worst_first)
 
 
-def _looked(name: str, look: Look, limit_seconds: float | None) -> list[Finding]:
+def _run(name: str, check: Check, limit_seconds: float | None) -> list[Finding]:
     try:
-        with looking(limit_seconds):
-            return list(look())
+        with read_only(limit_seconds):
+            return list(check())
     except DatabaseError as error:
-        return [_not_looked(name, error)]
+        return [_failed(name, error)]
 
 
-def _not_looked(name: str, error: DatabaseError) -> Finding:
+def _failed(name: str, error: DatabaseError) -> Finding:
     subject = name.replace("_", " ")
     why = "What nobody can look at may be well or ill."
-    if lacks_right(error):
+    if lacks_privilege(error):
         what = f"{subject}: this database role may not look."
         mend = f"GRANT pg_monitor TO {own_role()};  -- as a superuser"
         return Finding(f"{name}.unseen", Severity.NOTICE, what, why, mend)
-    if timed_out(error):
-        what = f"{subject}: the database did not answer in time."
-    else:
-        what = f"{subject}: the database answered with {type(error).__name__}."
-    return Finding(f"{name}.unseen", Severity.PROBLEM, what, why)
+    how = "did not answer in time" if timed_out(error) else f"answered with {type(error).__name__}"
+    return Finding(f"{name}.unseen", Severity.PROBLEM, f"{subject}: the database {how}.", why)

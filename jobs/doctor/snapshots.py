@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from django.db import connection
 from psycopg import sql
 
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import fetch, own_role
+from jobs.doctor.base import Finding, Severity, fetch, own_role
 from jobs.queries.durations import in_words
 
-# From then on it is an alert: the hot table has grown by a great many dead rows.
+# From this age on it is an alert: the hot table has gained very many dead rows.
 ALERT_SECONDS = 300.0
 NOTICE_SECONDS = 60.0
-# A slot has no clock of its own; so many transactions behind is long.
+# A replication slot has no time: its age is counted in transactions.
 FAR_BEHIND = 1_000_000
 
 WHY = (
@@ -38,7 +37,7 @@ FROM pg_prepared_xacts WHERE database = current_database()
 ORDER BY seconds DESC LIMIT 10
 """
 SLOTS = "SELECT slot_name, active, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL"
-# What a role without the right to read statistics is shown of others' sessions.
+# How sessions of others appear to a role that may not read their statistics.
 HIDDEN = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND query = '<insufficient privilege>'
@@ -46,7 +45,7 @@ WHERE datname = current_database() AND query = '<insufficient privilege>'
 
 
 @dataclass(frozen=True)
-class Holder:
+class SnapshotHolder:
     """Who keeps an old snapshot, for how long, and the SQL that ends it."""
 
     id: str
@@ -56,24 +55,24 @@ class Holder:
     mend: str
 
 
-def holders() -> list[Holder]:
-    """Return whose transactions are open, the oldest first; nobody's where it is not PostgreSQL."""
+def holders() -> list[SnapshotHolder]:
+    """Return the holders of open transactions, the oldest first; none on SQLite."""
     if connection.vendor != "postgresql":
         return []
     return sorted([*_sessions(), *_prepared()], key=lambda holder: -holder.seconds)
 
 
-def oldest_snapshot() -> Holder | None:
-    """Return who holds the oldest snapshot, None where nobody holds any."""
+def oldest_snapshot() -> SnapshotHolder | None:
+    """Return the holder of the oldest snapshot, if any."""
     return next(iter(holders()), None)
 
 
-def is_pinned(holder: Holder | None) -> bool:
-    """Say whether this is an alert."""
+def is_pinned(holder: SnapshotHolder | None) -> bool:
+    """Say whether the snapshot is old enough for an alert."""
     return holder is not None and holder.seconds >= ALERT_SECONDS
 
 
-def look() -> Iterator[Finding]:
+def check() -> Iterator[Finding]:
     """Name every old snapshot."""
     old = [holder for holder in holders() if holder.seconds >= NOTICE_SECONDS]
     for holder in old:
@@ -87,11 +86,11 @@ def look() -> Iterator[Finding]:
     yield from _hidden()
 
 
-def _sessions() -> Iterator[Holder]:
+def _sessions() -> Iterator[SnapshotHolder]:
     for pid, role, application, address, state, seconds in fetch(SESSIONS):
         program = f" ({application})" if application else ""
         place = f" from {address}" if address else ""
-        yield Holder(
+        yield SnapshotHolder(
             id="snapshots.session",
             name=f"session {pid}",
             who=f"Session {pid} of role {role}{program}{place}, {state or 'in an unknown state'},",
@@ -100,9 +99,9 @@ def _sessions() -> Iterator[Holder]:
         )
 
 
-def _prepared() -> Iterator[Holder]:
+def _prepared() -> Iterator[SnapshotHolder]:
     for gid, owner, seconds in fetch(PREPARED):
-        yield Holder(
+        yield SnapshotHolder(
             id="snapshots.prepared",
             name=f"prepared transaction {gid}",
             who=f"Prepared transaction {gid} of role {owner}",

@@ -9,8 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import fetch, timed_out
+from jobs.doctor.base import Finding, Severity, fetch, graded, timed_out
 
 LEAST_BUSY_MILLISECONDS = 5_000
 LARGE_LOG_BYTES = 64 * 1024 * 1024
@@ -35,8 +34,8 @@ WHY_SOUND = "A damaged page is found by whoever reads it next."
 WHY_ROOM = "When the disk is full, nothing can be enqueued, claimed or settled."
 
 
-def look() -> Iterator[Finding]:
-    """Look at the settings of this connection, the file, its log and its disk."""
+def check() -> Iterator[Finding]:
+    """Check the settings of this connection, the file, its log and its disk."""
     yield _journal()
     yield _synchronous()
     yield _busy_timeout()
@@ -52,69 +51,54 @@ def _pragma(name: str) -> Any:
     return value
 
 
-def _judged(finding_id: str, what: str, why: str, mend: str, *, well: bool) -> Finding:
-    if well:
-        return Finding(finding_id, Severity.OK, what, why)
-    return Finding(finding_id, Severity.PROBLEM, what, why, mend)
-
-
 def _journal() -> Finding:
     mode = str(_pragma("journal_mode"))
-    what = f"The journal mode is {mode}."
-    return _judged(
-        "file.journal", what, WHY_JOURNAL, "PRAGMA journal_mode = WAL;", well=mode == "wal"
-    )
+    what, mend = f"The journal mode is {mode}.", "PRAGMA journal_mode = WAL;"
+    return graded("file.journal", what, WHY_JOURNAL, mend, problem=mode != "wal")
 
 
 def _synchronous() -> Finding:
     level = int(_pragma("synchronous"))
     what = f"The synchronous level is {SYNCHRONOUS.get(level, level)}."
     mend = "PRAGMA synchronous = NORMAL;  -- in the init_command of the database's OPTIONS"
-    return _judged("file.synchronous", what, WHY_SYNCHRONOUS, mend, well=level > 0)
+    return graded("file.synchronous", what, WHY_SYNCHRONOUS, mend, problem=level == 0)
 
 
 def _busy_timeout() -> Finding:
     milliseconds = int(_pragma("busy_timeout"))
     what = f"The busy timeout is {milliseconds / 1000:g} s."
     mend = '"timeout": 20  # in the OPTIONS of the database'
-    well = milliseconds >= LEAST_BUSY_MILLISECONDS
-    return _judged("file.busy_timeout", what, WHY_BUSY, mend, well=well)
+    short = milliseconds < LEAST_BUSY_MILLISECONDS
+    return graded("file.busy_timeout", what, WHY_BUSY, mend, problem=short)
 
 
 def _transaction_mode() -> Finding:
     mode = str(getattr(connection, "transaction_mode", None) or "DEFERRED")
     what = f"Transactions begin {mode}."
     mend = '"transaction_mode": "IMMEDIATE"  # in the OPTIONS of the database'
-    return _judged("file.transaction_mode", what, WHY_MODE, mend, well=mode == "IMMEDIATE")
+    return graded("file.transaction_mode", what, WHY_MODE, mend, problem=mode != "IMMEDIATE")
 
 
 def _log(path: Path) -> Finding:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
     what = f"The write-ahead log takes {size / MEGABYTE:,.1f} MB."
-    if size < LARGE_LOG_BYTES:
-        return Finding("file.log", Severity.OK, what, WHY_LOG)
-    severity = Severity.PROBLEM if size >= VERY_LARGE_LOG_BYTES else Severity.NOTICE
     mend = "PRAGMA wal_checkpoint(TRUNCATE);  -- after ending processes that read for long"
-    return Finding("file.log", severity, what, WHY_LOG, mend)
+    large = size >= LARGE_LOG_BYTES
+    severe = large and size >= VERY_LARGE_LOG_BYTES
+    return graded("file.log", what, WHY_LOG, mend, problem=severe, notice=large)
 
 
 def _room(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     what = f"{free / MEGABYTE:,.0f} MB are free on the file's disk."
-    if free >= LITTLE_ROOM_BYTES:
-        return Finding("file.room", Severity.OK, what, WHY_ROOM)
-    severity = Severity.PROBLEM if free < HARDLY_ANY_ROOM_BYTES else Severity.NOTICE
     mend = "manage.py purge_jobs, then VACUUM; or move the file (VAR_DIR) to a larger disk"
-    return Finding("file.room", severity, what, WHY_ROOM, mend)
+    severe, notice = free < HARDLY_ANY_ROOM_BYTES, free < LITTLE_ROOM_BYTES
+    return graded("file.room", what, WHY_ROOM, mend, problem=severe, notice=notice)
 
 
-def soundness() -> Iterator[Finding]:
-    """Read the whole file for damage, as far as there is time."""
-    yield _soundness()
-
-
-def _soundness() -> Finding:
+def check_soundness() -> Iterator[Finding]:
+    """Read the whole file for damage, as far as the time limit allows."""
     try:
         faults = [str(row[0]) for row in fetch("PRAGMA quick_check(5)")]
     except DatabaseError as error:
@@ -122,9 +106,9 @@ def _soundness() -> Finding:
             raise
         what = "The file is too large to be checked for damage in passing."
         mend = "manage.py queue_doctor, which takes longer; or PRAGMA quick_check;"
-        return Finding("file.sound", Severity.NOTICE, what, WHY_SOUND, mend)
-    if faults == ["ok"]:
-        return Finding("file.sound", Severity.OK, "The file is sound.", WHY_SOUND)
-    what = f"The file is damaged: {'; '.join(faults)}."
+        yield Finding("file.sound", Severity.NOTICE, what, WHY_SOUND, mend)
+        return
+    sound = faults == ["ok"]
+    what = "The file is sound." if sound else f"The file is damaged: {'; '.join(faults)}."
     mend = "Stop the service and restore a backup, or save what is there: sqlite3 FILE .recover"
-    return Finding("file.sound", Severity.PROBLEM, what, WHY_SOUND, mend)
+    yield graded("file.sound", what, WHY_SOUND, mend, problem=not sound)

@@ -1,11 +1,10 @@
-"""Whether vacuum keeps up with the hot table, and whether the table is set up for it."""
+"""Whether vacuum keeps up with the hot table, and what runs out: transaction ids, sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import fetch
+from jobs.doctor.base import Finding, Severity, fetch, graded
 
 HOT_TABLE = "jobs_jobqueue"
 # As the migrations set them.
@@ -23,14 +22,14 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "autovacuum_vacuum_threshold": "100",
     },
 }
-# Autovacuum comes by every minute at best: a busy queue leaves so many in between.
+# Autovacuum runs once a minute at best: a busy queue leaves that many in between.
 MANY_DEAD = 100_000
 VERY_MANY_DEAD = 1_000_000
 # Of the two updates in a short job's life the claim is HOT, the settle is not.
 LEAST_HOT_SHARE = 0.35
 FEW_UPDATES = 10_000
 # A fresh entry takes under 100 bytes; an index far beyond that is mostly empty pages.
-SWOLLEN_BYTES_PER_ENTRY = 1_000
+BLOATED_BYTES_PER_ENTRY = 1_000
 SMALL_INDEX_BYTES = 16 * 1024 * 1024
 
 STATISTICS = """
@@ -60,9 +59,29 @@ WHY_HOT = (
 )
 WHY_BLOAT = "A claim reads the index from its beginning, empty pages too."
 
+# Shares of all numbers.
+NOTICE_SHARE = 0.5
+PROBLEM_SHARE = 0.8
+# PostgreSQL stops assigning ids when this many are in use.
+MOST_TRANSACTION_IDS = 2**31
 
-def look() -> Iterator[Finding]:
-    """Look at settings, dead rows, HOT updates and the size of the indexes."""
+WHY_SEQUENCE = "When a sequence is at its end, nothing can be inserted or claimed any more."
+WHY_IDS = (
+    "Transaction ids are used in a circle. Autovacuum reclaims old ones; where it cannot, "
+    "PostgreSQL stops writing before they run out."
+)
+
+SEQUENCES = """
+SELECT sequencename, coalesce(last_value, 0)::double precision / max_value
+FROM pg_sequences WHERE schemaname = current_schema() ORDER BY 2 DESC, 1 LIMIT 5
+"""
+AGES = """
+SELECT age(datfrozenxid), mxid_age(datminmxid) FROM pg_database WHERE datname = current_database()
+"""
+
+
+def check() -> Iterator[Finding]:
+    """Check settings, dead rows, HOT updates and the size of the indexes."""
     yield _autovacuum()
     yield from _settings()
     yield from _statistics()
@@ -71,15 +90,10 @@ def look() -> Iterator[Finding]:
 
 def _autovacuum() -> Finding:
     ((value,),) = fetch("SELECT current_setting('autovacuum')")
-    if value == "on":
-        return Finding("vacuum.autovacuum", Severity.OK, "Autovacuum runs.", WHY_VACUUM)
-    return Finding(
-        "vacuum.autovacuum",
-        Severity.PROBLEM,
-        "Autovacuum is switched off for the whole server.",
-        WHY_VACUUM,
-        "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();",
-    )
+    on = value == "on"
+    what = "Autovacuum runs." if on else "Autovacuum is switched off for the whole server."
+    mend = "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();"
+    return graded("vacuum.autovacuum", what, WHY_VACUUM, mend, problem=not on)
 
 
 def _settings() -> Iterator[Finding]:
@@ -89,18 +103,12 @@ def _settings() -> Iterator[Finding]:
         wrong = {name: value for name, value in wanted.items() if found.get(name) != value}
         if found.get("autovacuum_enabled", "true") != "true":
             wrong["autovacuum_enabled"] = "true"
-        if not wrong:
-            what = f"{table} has its fillfactor and autovacuum settings."
-            yield Finding("vacuum.settings", Severity.OK, what, WHY_SETTINGS)
-            continue
         listed = ", ".join(f"{name} = {value}" for name, value in wrong.items())
-        yield Finding(
-            "vacuum.settings",
-            Severity.PROBLEM,
-            f"{table} has other settings than its migration gave it: {', '.join(wrong)}.",
-            WHY_SETTINGS,
-            f"ALTER TABLE {table} SET ({listed});",
-        )
+        what = f"{table} has its fillfactor and autovacuum settings."
+        if wrong:
+            what = f"{table} has other settings than its migration gave it: {', '.join(wrong)}."
+        mend = f"ALTER TABLE {table} SET ({listed});"
+        yield graded("vacuum.settings", what, WHY_SETTINGS, mend, problem=bool(wrong))
 
 
 def _statistics() -> Iterator[Finding]:
@@ -112,11 +120,10 @@ def _statistics() -> Iterator[Finding]:
 def _dead_rows(live: int, dead: int, vacuumed: str | None) -> Finding:
     last = f"last vacuumed at {vacuumed} UTC" if vacuumed else "not vacuumed yet"
     what = f"{HOT_TABLE} has {live:,} live and {dead:,} dead rows, {last}."
-    severity, mend = Severity.OK, ""
-    if dead >= MANY_DEAD and dead > live:
-        severity = Severity.PROBLEM if dead >= VERY_MANY_DEAD else Severity.NOTICE
-        mend = f"VACUUM (VERBOSE, ANALYZE) {HOT_TABLE};  -- after ending old snapshots"
-    return Finding("vacuum.dead_rows", severity, what, WHY_VACUUM, mend)
+    mend = f"VACUUM (VERBOSE, ANALYZE) {HOT_TABLE};  -- after ending old snapshots"
+    many = dead >= MANY_DEAD and dead > live
+    severe = many and dead >= VERY_MANY_DEAD
+    return graded("vacuum.dead_rows", what, WHY_VACUUM, mend, problem=severe, notice=many)
 
 
 def _hot_share(updates: int, hot: int) -> Finding:
@@ -125,22 +132,21 @@ def _hot_share(updates: int, hot: int) -> Finding:
         return Finding("vacuum.hot_updates", Severity.OK, what, WHY_HOT)
     share = hot / updates
     what = f"{share:.0%} of {updates:,} updates were HOT."
-    if share >= LEAST_HOT_SHARE:
-        return Finding("vacuum.hot_updates", Severity.OK, what, WHY_HOT)
     mend = (
         "Drop indexes that are not the queue's own; then, at a quiet time, give the pages their "
         f"room back: VACUUM (FULL, ANALYZE) {HOT_TABLE};"
     )
-    return Finding("vacuum.hot_updates", Severity.NOTICE, what, WHY_HOT, mend)
+    few = share < LEAST_HOT_SHARE
+    return graded("vacuum.hot_updates", what, WHY_HOT, mend, problem=False, notice=few)
 
 
 def _bloat() -> Iterator[Finding]:
-    swollen = [
+    bloated = [
         (name, size, entries)
         for name, size, entries in fetch(INDEXES)
-        if size > SMALL_INDEX_BYTES and size > SWOLLEN_BYTES_PER_ENTRY * max(entries, 1)
+        if size > SMALL_INDEX_BYTES and size > BLOATED_BYTES_PER_ENTRY * max(entries, 1)
     ]
-    for name, size, entries in swollen:
+    for name, size, entries in bloated:
         yield Finding(
             "vacuum.index_bloat",
             Severity.NOTICE,
@@ -148,6 +154,35 @@ def _bloat() -> Iterator[Finding]:
             WHY_BLOAT,
             f"REINDEX INDEX CONCURRENTLY {name};",
         )
-    if not swollen:
+    if not bloated:
         what = f"No index of {HOT_TABLE} looks bloated."
         yield Finding("vacuum.index_bloat", Severity.OK, what, WHY_BLOAT)
+
+
+def check_counters() -> Iterator[Finding]:
+    """Check how much is left of sequences and transaction ids."""
+    yield from _sequences()
+    for ids, multixacts in fetch(AGES):
+        yield _age("counters.transaction_ids", "transaction ids", ids)
+        yield _age("counters.multixacts", "ids of row locks", multixacts)
+
+
+def _sequences() -> Iterator[Finding]:
+    found = fetch(SEQUENCES)
+    full = [(name, share) for name, share in found if share >= NOTICE_SHARE]
+    for name, share in full:
+        what = f"Sequence {name} has given out {share:.0%} of its numbers."
+        mend = f"ALTER SEQUENCE {name} AS bigint;  -- and the column it fills"
+        severe = share >= PROBLEM_SHARE
+        yield graded("counters.sequence", what, WHY_SEQUENCE, mend, problem=severe, notice=True)
+    if not full:
+        what = f"The {len(found)} fullest sequences have most of their numbers left."
+        yield Finding("counters.sequences", Severity.OK, what, WHY_SEQUENCE)
+
+
+def _age(finding_id: str, subject: str, age: int) -> Finding:
+    share = age / MOST_TRANSACTION_IDS
+    what = f"{share:.0%} of all {subject} are in use."
+    mend = "VACUUM (FREEZE, VERBOSE);  -- after ending old snapshots, in this database"
+    severe, notice = share >= PROBLEM_SHARE, share >= NOTICE_SHARE
+    return graded(finding_id, what, WHY_IDS, mend, problem=severe, notice=notice)

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs.doctor import snapshots
-from jobs.doctor.snapshots import Holder
+from jobs.doctor.snapshots import SnapshotHolder
 from jobs.engine.lease import deregister
 from jobs.execution.events import Event
 from jobs.worker.long_transactions import LongTransactionWatch
@@ -23,8 +23,8 @@ from tests.support.databases import postgresql_only
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-06", "W-07")]
 
 
-def holder(number: int, seconds: float) -> Holder:
-    return Holder(
+def holder(number: int, seconds: float) -> SnapshotHolder:
+    return SnapshotHolder(
         "snapshots.session",
         f"session {number}",
         f"Session {number} of role bob, idle in transaction,",
@@ -34,9 +34,9 @@ def holder(number: int, seconds: float) -> Holder:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> list[Holder]:
+def held(monkeypatch: pytest.MonkeyPatch) -> list[SnapshotHolder]:
     """Return the list of who holds snapshots; empty until a test fills it."""
-    found: list[Holder] = []
+    found: list[SnapshotHolder] = []
     monkeypatch.setattr(snapshots, "_sessions", lambda: iter(found))
     monkeypatch.setattr(snapshots, "_prepared", lambda: iter(()))
     return found
@@ -57,7 +57,7 @@ def scraped() -> str:
 
 
 @postgresql_only
-def test_the_gauge_is_the_age_of_the_oldest(held: list[Holder]) -> None:
+def test_the_gauge_is_the_age_of_the_oldest(held: list[SnapshotHolder]) -> None:
     assert "mailroom_oldest_snapshot_seconds 0.0" in scraped()
     held += [holder(1, 20.0), holder(2, 412.5)]
     assert "mailroom_oldest_snapshot_seconds 412.5" in scraped()
@@ -70,7 +70,7 @@ def test_sqlite_has_no_such_gauge() -> None:
 
 
 @postgresql_only
-def test_readiness_warns_and_stays_ready(held: list[Holder]) -> None:
+def test_readiness_warns_and_stays_ready(held: list[SnapshotHolder]) -> None:
     held.append(holder(1, 299.0))
     assert Client().get(reverse("readyz")).json() == {"status": "ready", "warnings": []}
     held.append(holder(2, 300.0))
@@ -81,7 +81,7 @@ def test_readiness_warns_and_stays_ready(held: list[Holder]) -> None:
 
 
 @postgresql_only
-def test_the_dashboard_shows_it_to_platform_staff_alone(held: list[Holder]) -> None:
+def test_the_dashboard_shows_it_to_platform_staff_alone(held: list[SnapshotHolder]) -> None:
     held.append(holder(7, 420.0))
     staff, member = Client(), Client()
     staff.force_login(get_user_model().objects.create_superuser("root"))
@@ -95,7 +95,7 @@ def test_the_dashboard_shows_it_to_platform_staff_alone(held: list[Holder]) -> N
 
 @postgresql_only
 def test_each_occurrence_is_one_line_of_the_worker_that_lives_longest(
-    held: list[Holder], told: list[tuple[Event, Mapping[str, Any]]]
+    held: list[SnapshotHolder], told: list[tuple[Event, Mapping[str, Any]]]
 ) -> None:
     watches = []
     for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from jobs.doctor import Severity, clocks, connections, examination, safely, snapshots, vacuum
+from jobs.doctor import Severity, base, clocks, connections, examination, snapshots, vacuum
 from jobs.engine.listen_address import main_conninfo
 from jobs.models import JobQueue, Worker
 from tenants.models import Firm
@@ -290,7 +290,7 @@ def test_a_check_that_takes_long_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         execute("SELECT pg_sleep(30)")
         return []
 
-    monkeypatch.setattr(safely, "TIME_LIMIT_SECONDS", 0.1)
+    monkeypatch.setattr(base, "TIME_LIMIT_SECONDS", 0.1)
     monkeypatch.setitem(examination.CHECKS, "postgresql", {"slow_check": look})
     found = only_ill("")
     assert (found.id, found.severity) == ("slow_check.unseen", Severity.PROBLEM)

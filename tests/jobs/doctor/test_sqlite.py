@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from jobs.doctor import Severity, examination, safely, sqlite_file
+from jobs.doctor import Severity, base, examination, sqlite_file
 from tenants.models import Firm
 from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.queue_kit import table_rows
@@ -41,12 +41,12 @@ def test_a_file_opened_in_another_way_is_a_problem(
     # In a file of its own: the journal of one that others have open cannot be changed.
     with default_database(f"sqlite:///{tmp_path}/file.sqlite3"):
         execute(damage)
-        (found,) = (one for one in sqlite_file.look() if one.severity is Severity.PROBLEM)
+        (found,) = (one for one in sqlite_file.check() if one.severity is Severity.PROBLEM)
         assert found.id == name
         assert found.mend.startswith(remedy)
         if remedy.startswith("PRAGMA"):
             mend(found)
-            assert Severity.PROBLEM not in {one.severity for one in sqlite_file.look()}
+            assert Severity.PROBLEM not in {one.severity for one in sqlite_file.check()}
 
 
 def test_transactions_that_begin_by_reading_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_a_file_too_large_to_check_is_given_up_and_the_rest_is_told(
     monkeypatch: pytest.MonkeyPatch, firm: Firm
 ) -> None:
     fill({firm.pk: 500})
-    monkeypatch.setattr(safely, "STEPS_BETWEEN_LOOKS", 1_000)
+    monkeypatch.setattr(base, "STEPS_PER_TEST", 1_000)
     told = {one.id: one for one in examination.examine({"soundness": 0.0}).findings}
     assert told["file.sound"].severity is Severity.NOTICE
     assert "too large to be checked" in told["file.sound"].what

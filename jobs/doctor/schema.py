@@ -1,4 +1,4 @@
-"""Whether every index of the models is there and usable, and the hot table has no more."""
+"""Whether the schema is whole: the indexes of the models, and row level security."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django.apps import apps
 from django.db import connection
 from django.db.models import Index, Model, UniqueConstraint
 
-from jobs.doctor.finding import Finding, Severity
-from jobs.doctor.safely import fetch
+from jobs.doctor.base import Finding, Severity, fetch
 from jobs.models import JobQueue
+from tenants.rls import holes
 
 WHY_MISSING = "What an index is for becomes a walk through the whole table, or is no longer unique."
 WHY_INVALID = "An index that was not built to its end is written to and never read."
@@ -26,11 +26,13 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid
 WHERE t.relnamespace = current_schema()::regnamespace
 """
 
+WHY_ROW_SECURITY = "With a hole in it, one mistake in a query shows a firm's rows to another."
+
 UNIQUE_OF_SQLITE = re.compile(r'CONSTRAINT "([^"]+)" UNIQUE')
 
 
-def look() -> Iterator[Finding]:
-    """Compare the indexes there are with those of the models."""
+def check_indexes() -> Iterator[Finding]:
+    """Compare the indexes of the database with those of the models."""
     models = apps.get_models()
     found = _of_postgresql() if connection.vendor == "postgresql" else _of_sqlite()
     faults = [
@@ -44,7 +46,7 @@ def look() -> Iterator[Finding]:
         yield Finding("indexes", Severity.OK, what, WHY_MISSING)
 
 
-# Of each table its indexes, and whether each is usable.
+# By table, its indexes and whether each is usable.
 Found = Mapping[str, Mapping[str, bool]]
 
 
@@ -59,7 +61,7 @@ def _of_postgresql() -> Found:
 def _of_sqlite() -> Found:
     found: dict[str, dict[str, bool]] = {}
     for table, name, sql in fetch("SELECT tbl_name, name, sql FROM sqlite_master"):
-        # An index that a constraint made for itself has no SQL; its name stands in the table's.
+        # A constraint's own index has no SQL; its name is in the SQL of the table.
         names = UNIQUE_OF_SQLITE.findall(sql) if name == table else [name] if sql else []
         found.setdefault(table, {}).update(dict.fromkeys(names, True))
     return found
@@ -82,7 +84,7 @@ def _missing(model: type[Model], found: Found) -> Iterator[Finding]:
 
 
 def _create_sql(model: type[Model], declared: Index | UniqueConstraint) -> str:
-    # Never entered: the editor is only asked how it would say it.
+    # Not entered as a context: the editor only renders SQL.
     editor = connection.schema_editor(collect_sql=True)
     if isinstance(declared, Index) and connection.vendor == "postgresql":
         return str(declared.create_sql(model, editor, concurrently=True))
@@ -106,3 +108,14 @@ def _extra(found: Found) -> Iterator[Finding]:
         how = " CONCURRENTLY" if connection.vendor == "postgresql" else ""
         mend = f"DROP INDEX{how} {connection.ops.quote_name(name)};"
         yield Finding("indexes.extra", Severity.NOTICE, what, WHY_EXTRA, mend)
+
+
+def check_row_security() -> Iterator[Finding]:
+    """Name every table whose row level security has a hole."""
+    found = list(holes())
+    for hole in found:
+        what = f"{hole}.".capitalize()
+        yield Finding("wall.hole", Severity.PROBLEM, what, WHY_ROW_SECURITY, hole.mend)
+    if not found:
+        what = "Row level security is forced on every table that a firm owns."
+        yield Finding("wall", Severity.OK, what, WHY_ROW_SECURITY)
