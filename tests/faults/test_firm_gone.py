@@ -31,7 +31,7 @@ def test_of_a_firm_that_is_switched_off_what_runs_is_finished_and_nothing_new_st
     wait_until(lambda: len(queue.journal.starts()) == RUNNING, "both at work")
 
     Firm.objects.filter(pk=queue.firm.pk).update(active=False)
-    wait_until(lambda: all(queue.row(job_id).waiting for job_id in behind), "the others parked")
+    wait_until(lambda: all(queue.row(job_id).waiting for job_id in behind), "the others wait again")
     gate.open()
     queue.wait_until_settled(running)
 

@@ -1,4 +1,4 @@
-"""Admission stays cheap: one strand's backlog is never walked, whoever else waits or claims."""
+"""Admission stays cheap: one group's backlog is never read through, whoever else waits or claims."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_backlog_that_waits_costs_others_nothing(
 
 
 def admissions(work: Callable[[], object]) -> list[str]:
-    """Return the statements by which the work looks for heads and for those behind them."""
+    """Return the statements that find candidates and those after them."""
     with CaptureQueriesContext(connection) as queries:
         work()
     looks = [query["sql"] for query in queries if "jobs_jobqueue q" in query["sql"]]
@@ -179,7 +179,7 @@ def by_hand_over(firm: Firm) -> Callable[[], object]:
 
 @on_postgresql
 @pytest.mark.parametrize("way", [by_sweep, by_hand_over])
-def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_strand(crowd, way):
+def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd, way):
     for look in admissions(way(crowd)):
         ((plan,),) = in_transaction(
             lambda: table_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {look}")  # noqa: B023 - called at once
@@ -198,7 +198,7 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_strand(crow
             (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
             for node in walked
         )
-        # Each strand: the step to it, a look at four priorities, the row itself.
+        # Each group: the step to it, one entry of each of four priorities, the row itself.
         assert touched <= 6 * 2 * (OTHERS + 2) + 2 * CAP, look
 
 

@@ -96,7 +96,9 @@ def test_counting_begins_anew_with_each_window(add):
         assert breaker().state == BreakerState.OPEN
 
 
-def test_an_open_breaker_parks_the_jobs_of_its_type_and_firm_and_uses_no_attempt(add, other_firm):
+def test_an_open_breaker_holds_back_the_jobs_of_its_type_and_firm_and_uses_no_attempt(
+    add, other_firm
+):
     before = add(6)
     failed = trip()
     waiting, others = add(1)[0], [*add(1, firm=other_firm), *add(1, job_type="frail.too")]

@@ -33,7 +33,7 @@ def test_closing_lets_all_run_at_once_and_counts_anew(firm, add):
     assert audited() == [("breaker.close", "Gmail is back", "open")]
 
 
-def test_opening_by_hand_parks_and_then_tries_one(firm, add):
+def test_opening_by_hand_holds_back_and_then_tries_one(firm, add):
     add(3)
     with firm_scope(firm):
         open_breaker("frail", firm, "the mailbox is being moved")

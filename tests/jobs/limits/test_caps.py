@@ -163,8 +163,8 @@ def test_room_comes_back_however_an_attempt_ends(firm, add, end, settled_databas
         assert [one.job_id for one in take()] == [second if end == "retry" else first]
 
 
-def test_many_strands_of_a_firm_all_get_their_turn(firm, add, monkeypatch):
-    """Freed room goes on from the strand that freed it, so none behind the look is forgotten."""
+def test_many_waiting_groups_of_a_firm_all_get_their_turn(firm, add, monkeypatch):
+    """Released room goes on from the group that released it, so that no later group is forgotten."""
     monkeypatch.setattr(candidates, "RELEASED_GROUPS", 3)
     cap(firm, 1)
     ids = {add("test.locked", f"key-{number:02}") for number in range(12)}

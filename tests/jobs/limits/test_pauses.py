@@ -98,7 +98,7 @@ def test_a_retried_job_of_a_paused_type_waits(add):
 
 
 @pytest.mark.req("J-20")
-def test_a_parked_job_gives_its_slot_to_one_that_may_run(add):
+def test_a_demoted_job_gives_its_slot_to_one_that_may_run(add):
     paused_one = add("test.locked", "key")
     other = add("test.work", lock_key="key")
     assert [lock.holder_id for lock in locks()] == [f"job:{paused_one}"]
@@ -111,7 +111,9 @@ def test_a_parked_job_gives_its_slot_to_one_that_may_run(add):
 
 
 @pytest.mark.req("T-04")
-def test_deactivating_a_firm_parks_its_jobs_and_reactivating_resumes_them(firm, other_firm, add):
+def test_deactivating_a_firm_holds_back_its_jobs_and_reactivating_resumes_them(
+    firm, other_firm, add
+):
     before, theirs = add(), add(firm=other_firm)
     Firm.objects.filter(pk=firm.pk).update(active=False)
     after = add()
