@@ -86,11 +86,11 @@ def _admit_of_firm(firm_id: int, candidates: Sequence[Candidate]) -> int:
     dialect = dialects.current()
 
     def work() -> int:
-        dialect.give_up_on_locks_after(LOCK_TIMEOUT_MILLISECONDS)
+        dialect.set_lock_timeout(LOCK_TIMEOUT_MILLISECONDS)
         try:
             return _admit_within_limits(firm_id, candidates)
         except DatabaseError as error:
-            if not dialect.gave_up(error):
+            if not dialect.is_lock_timeout(error):
                 raise
             transaction.set_rollback(True)
             return 0

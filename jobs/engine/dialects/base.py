@@ -214,12 +214,12 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def give_up_on_locks_after(self, milliseconds: int) -> None:
-        """Let the open transaction wait no longer than that for another's row locks."""
+    def set_lock_timeout(self, milliseconds: int) -> None:
+        """Set how long the open transaction waits for others' row locks."""
 
     @abstractmethod
-    def gave_up(self, error: Exception) -> bool:
-        """Say whether this database error is such a wait that ended."""
+    def is_lock_timeout(self, error: Exception) -> bool:
+        """Say whether this database error is that timeout."""
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:

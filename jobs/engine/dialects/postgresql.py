@@ -232,12 +232,12 @@ class PostgresDialect(Dialect):
             f" CROSS JOIN LATERAL ({job}) AS j) AS {alias} ON true"
         )
 
-    def give_up_on_locks_after(self, milliseconds: int) -> None:
+    def set_lock_timeout(self, milliseconds: int) -> None:
         """Set it for the transaction."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{milliseconds}ms"])
 
-    def gave_up(self, error: Exception) -> bool:
+    def is_lock_timeout(self, error: Exception) -> bool:
         """Look at the SQLSTATE."""
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
 

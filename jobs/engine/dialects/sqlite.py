@@ -228,11 +228,11 @@ class SqliteDialect(Dialect):
         """Return the join: SQLite only nests loops."""
         return f"{join} jobs_jobqueue {alias} ON {alias}.job_id = {job_id}"
 
-    def give_up_on_locks_after(self, milliseconds: int) -> None:
-        """Do nothing: who writes has the only lock there is."""
+    def set_lock_timeout(self, milliseconds: int) -> None:
+        """Do nothing: a writer holds the only lock."""
 
-    def gave_up(self, error: Exception) -> bool:
-        """Return falsehood: there is nothing to wait for."""
+    def is_lock_timeout(self, error: Exception) -> bool:
+        """Return False: no lock is waited for."""
         return False
 
     def is_transient(self, error: Exception) -> bool:
