@@ -78,7 +78,7 @@ class Schedulers:
                 raise Killed
             return moved
 
-        monkeypatch.setattr(tick, "move_on", advance)
+        monkeypatch.setattr(tick, "advance", advance)
         # Keys would hide a slot that ran twice while its first job lives: they are left out here.
         spec = tick._spec
         monkeypatch.setattr(

@@ -128,7 +128,7 @@ def test_a_tick_that_is_lost_before_its_commit_leaves_the_slot_to_the_next(
         raise Lost
 
     with monkeypatch.context() as patch:
-        patch.setattr(tick_module, "move_on", lose)
+        patch.setattr(tick_module, "advance", lose)
         with pytest.raises(Lost):
             tick_at(START + MINUTE)
     assert jobs() == []
