@@ -1,4 +1,4 @@
-"""The doors an operator acts through; each act returns the code of its refusal, or nothing."""
+"""The doors an operator acts through; each operation returns the code of its refusal, or nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.jobs.lifecycle.subject import Subject
 REASON = "because"
 OF_JOBS = ("retry", "cancel")
 
-# Acts on the subject.
+# Runs an operation on the subject.
 Door = Callable[[str, Subject], str]
 
 
 def engine(firm: Firm) -> Door:
     """Return the door of the service's own code."""
 
-    def act(name: str, subject: Subject) -> str:
+    def operate(name: str, subject: Subject) -> str:
         try:
             if name in OF_JOBS:
                 getattr(jobs, name)(subject.job_id, reason=REASON)
@@ -42,13 +42,13 @@ def engine(firm: Firm) -> Door:
             return refusal.code
         return ""
 
-    return act
+    return operate
 
 
 def cli(firm: Firm) -> Door:
     """Return the command line."""
 
-    def act(name: str, subject: Subject) -> str:
+    def operate(name: str, subject: Subject) -> str:
         command, row_id = _row(name, subject, "jobs", "dlq")
         option = "--note" if name == "reprocess" else "--reason"
         try:
@@ -57,14 +57,14 @@ def cli(firm: Firm) -> Door:
             return refusal.code if refusal.returncode == EXIT_REFUSED else repr(refusal)
         return ""
 
-    return act
+    return operate
 
 
 def api(firm: Firm) -> Door:
     """Return REST, with the key of an operator of the firm."""
     caller = Api(key_for(firm, Role.OPERATOR))
 
-    def act(name: str, subject: Subject) -> str:
+    def operate(name: str, subject: Subject) -> str:
         place, row_id = _row(name, subject, "jobs", "dlq")
         body = {"note" if name == "reprocess" else "reason": REASON}
         answer = caller.post(f"{place}/{row_id}/{name}/", body)
@@ -73,14 +73,14 @@ def api(firm: Firm) -> Door:
         assert answer.status_code == 409, answer.content
         return str(json.loads(answer.content)["code"])
 
-    return act
+    return operate
 
 
 def admin(firm: Firm) -> Door:
     """Return the admin, in the browser of an operator of the firm."""
     browser = browser_of(firm, Role.OPERATOR)
 
-    def act(name: str, subject: Subject) -> str:
+    def operate(name: str, subject: Subject) -> str:
         row = subject.job if name in OF_JOBS else subject.letter
         page = reverse(f"admin:jobs_{row._meta.model_name}_{name}", args=[row.pk])
         if browser.get(page).status_code == 409:
@@ -89,7 +89,7 @@ def admin(firm: Firm) -> Door:
         assert answer.status_code == 302, answer.content
         return ""
 
-    return act
+    return operate
 
 
 def _sent_all_the_same(browser: Client, page: str) -> str:

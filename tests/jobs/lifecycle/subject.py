@@ -1,4 +1,4 @@
-"""A job brought into any state by the engine's own verbs."""
+"""A job brought into any state by the engine and by operations."""
 
 from __future__ import annotations
 

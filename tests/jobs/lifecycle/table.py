@@ -1,4 +1,4 @@
-"""Every transition: what each act makes of a job in each state, and what it may not touch."""
+"""Every transition: what each operation makes of a job in each state, and what it may not touch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 REFUSED = "-"
 
-# `escalated` is a job in dlq whose dead letter was escalated. Acts of workers on a job that they
-# hold no more are those of the worker that held it last.
+# `escalated` is a job in dlq whose dead letter was escalated. Operations of workers on a job
+# that they hold no more are those of the worker that held it last.
 _WORKERS = """
-act                pending  claimed    processing completed failed dlq escalated canceled
+operation          pending  claimed    processing completed failed dlq escalated canceled
 claim              claimed  -          -          -         -      -   -         -
 start              -        processing processing -         -      -   -         -
 complete           -        completed  completed  -         -      -   -         -
@@ -29,7 +29,7 @@ expire             failed   -          -          -         -      -   -        
 
 # Cancel of a running job only asks it to stop.
 _OPERATORS = """
-act        pending  claimed processing completed failed  dlq       escalated canceled
+operation  pending  claimed processing completed failed  dlq       escalated canceled
 retry      -        -       -          -         pending pending   pending   pending
 cancel     canceled claimed processing -         -       -         -         -
 reprocess  -        -       -          -         -       pending   pending   -
@@ -40,21 +40,21 @@ escalate   -        -       -          -         -       escalated -         -
 
 @dataclass(frozen=True)
 class Case:
-    """One cell: `becomes` is the state after the act, None where it is refused."""
+    """One cell: `becomes` is the state after the operation, None where it is refused."""
 
-    act: str
+    operation: str
     state: str
     becomes: str | None
 
     def __str__(self) -> str:
-        return f"{self.act}-{self.state}"
+        return f"{self.operation}-{self.state}"
 
 
 def _read(table: str) -> list[Case]:
     (_, *states), *rows = [line.split() for line in table.strip().splitlines()]
     return [
-        Case(act, state, None if becomes == REFUSED else becomes)
-        for act, *cells in rows
+        Case(operation, state, None if becomes == REFUSED else becomes)
+        for operation, *cells in rows
         for state, becomes in zip(states, cells, strict=True)
     ]
 

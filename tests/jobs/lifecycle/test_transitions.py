@@ -12,7 +12,7 @@ from tenants.scope import all_firms
 from tests.jobs.lifecycle.doors import DOORS, OF_JOBS, REASON
 from tests.jobs.lifecycle.subject import ESCALATED, subject
 from tests.jobs.lifecycle.table import EVERY_CASE, OF_OPERATORS, OF_WORKERS, Case
-from tests.jobs.lifecycle.worker_acts import WORKER_ACTS
+from tests.jobs.lifecycle.worker_operations import WORKER_OPERATIONS
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LIFECYCLE = ROOT / "docs" / "lifecycle.md"
 
 
-def acts_so_far() -> list[AuditEntry]:
+def audited() -> list[AuditEntry]:
     """Return what was done to jobs and dead letters, oldest first."""
     with all_firms("test"):
         of_queue = AuditEntry.objects.filter(target_type__in=("job", "dead_letter"))
@@ -31,14 +31,14 @@ def acts_so_far() -> list[AuditEntry]:
 @pytest.mark.parametrize("case", OF_WORKERS, ids=str)
 def test_what_workers_do(case: Case, firm: Firm) -> None:
     job = subject(firm, case.state)
-    before, entries = job.job, len(acts_so_far())
-    WORKER_ACTS[case.act](job)
+    before, entries = job.job, len(audited())
+    WORKER_OPERATIONS[case.operation](job)
     assert job.state == (case.becomes or case.state)
     if case.becomes is None:
         now = job.job
         kept = ("attempts", "deaths", "series", "lease_token", "scheduled_at", "completed_at")
         assert [getattr(now, name) for name in kept] == [getattr(before, name) for name in kept]
-    assert len(acts_so_far()) == entries, "the log is of what people do"
+    assert len(audited()) == entries, "the log is of what people do"
 
 
 @pytest.mark.req("J-16", "J-17", "D-02", "T-05", "O-01", "O-03", "O-04")
@@ -46,22 +46,22 @@ def test_what_workers_do(case: Case, firm: Firm) -> None:
 @pytest.mark.parametrize("case", OF_OPERATORS, ids=str)
 def test_what_operators_do(case: Case, door: str, firm: Firm) -> None:
     job = subject(firm, case.state)
-    act = DOORS[door](firm)
-    before, entries = job.columns(), len(acts_so_far())
-    refusal = act(case.act, job)
+    operate = DOORS[door](firm)
+    before, entries = job.columns(), len(audited())
+    refusal = operate(case.operation, job)
     assert job.state == (case.becomes or case.state)
-    new = acts_so_far()[entries:]
+    new = audited()[entries:]
     if case.becomes is None:
         assert refusal == "wrong_state"
         assert (job.columns(), new) == (before, [])
     else:
         assert refusal == ""
         assert job.columns() != before
-        told = [f"{'job' if case.act in OF_JOBS else 'dead_letter'}.{case.act}"]
-        if case.act == "retry" and case.state in (Status.DLQ, ESCALATED):
-            told.insert(0, "dead_letter.reprocess")
+        expected = [f"{'job' if case.operation in OF_JOBS else 'dead_letter'}.{case.operation}"]
+        if case.operation == "retry" and case.state in (Status.DLQ, ESCALATED):
+            expected.insert(0, "dead_letter.reprocess")
         assert [(entry.act, entry.door, entry.reason) for entry in new] == [
-            (act_told, door, REASON) for act_told in told
+            (name, door, REASON) for name in expected
         ]
 
 

@@ -56,7 +56,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
         firm=firm, name=f"{number} " * 20, job_type="noop", cron="0 3 * * *", **columns
     ),
 }
-ACTS = {
+OPERATIONS = {
     "jobs": ("cancel",),
     "dlq": ("discard", "--reason", "old"),
     "pauses": ("resume",),
@@ -80,5 +80,5 @@ def test_what_a_list_prints_can_be_acted_on(
     ]
     assert printed == [str(one) for one in reversed(made)]
     for one in printed:
-        verb, *rest = ACTS[command]
-        assert run(command, verb, one, *rest).code == 0
+        name, *rest = OPERATIONS[command]
+        assert run(command, name, one, *rest).code == 0

@@ -1,4 +1,4 @@
-"""What an operator does on the command line: retry, cancel, reprocess, discard, escalate."""
+"""Operations on the command line: retry, cancel, reprocess, discard, escalate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job_now(pk: Any) -> JobQueue:
         return job
 
 
-def acts() -> list[tuple[str, str, str]]:
+def audited() -> list[tuple[str, str, str]]:
     with all_firms("test"):
         return list(AuditEntry.objects.order_by("pk").values_list("act", "door", "reason"))
 
@@ -43,7 +43,7 @@ def test_retry_sends_a_failed_job_round_again(run: Runner, firm: Firm) -> None:
     assert done.code == 0
     assert (done.json["job_id"], done.json["status"]) == (str(job.pk), "pending")
     assert (job_now(job.pk).attempts, job_now(job.pk).series) == (0, 2)
-    assert [(door, reason) for _, door, reason in acts()] == [("cli", "the server is back")]
+    assert [(door, reason) for _, door, reason in audited()] == [("cli", "the server is back")]
 
 
 @pytest.mark.req("J-16")
@@ -55,12 +55,12 @@ def test_cancel_stops_a_pending_job_and_asks_a_running_one(run: Runner, firm: Fi
     assert job_now(running.pk).cancel_requested_at is not None
 
 
-@pytest.mark.parametrize(("verb", "status"), [("retry", "completed"), ("cancel", "completed")])
+@pytest.mark.parametrize(("name", "status"), [("retry", "completed"), ("cancel", "completed")])
 def test_a_wrong_status_is_exit_1_and_changes_nothing(
-    run: Runner, firm: Firm, verb: str, status: str
+    run: Runner, firm: Firm, name: str, status: str
 ) -> None:
     job = make_job(firm, status=status)
-    refused = run("jobs", verb, str(job.pk), "--json")
+    refused = run("jobs", name, str(job.pk), "--json")
     assert (refused.code, refused.json["code"]) == (1, "wrong_state")
     assert job_now(job.pk).status == status
 
@@ -117,13 +117,13 @@ def test_an_escalation_that_tells_nobody_stands_and_says_so(
     assert "Nobody could be told" in done.err
 
 
-def test_acts_on_what_is_not_there_are_exit_3(
+def test_operations_on_unknown_ids_are_exit_3(
     run: Runner, other_firm: Firm, letter: DeadLetterQueue
 ) -> None:
-    for verb in ("retry", "cancel"):
-        assert run("jobs", verb, str(uuid4())).code == 3
-    for verb in ("discard", "escalate"):
-        assert run("dlq", verb, str(uuid4()), "--reason", "x").code == 3
+    for name in ("retry", "cancel"):
+        assert run("jobs", name, str(uuid4())).code == 3
+    for name in ("discard", "escalate"):
+        assert run("dlq", name, str(uuid4()), "--reason", "x").code == 3
     foreign = ("--reason", "x", "--firm", "globex")
     assert run("dlq", "discard", str(letter.pk), *foreign).code == 3
     assert job_now(letter.original_job_id).status == "dlq"

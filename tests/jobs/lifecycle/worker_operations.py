@@ -25,10 +25,10 @@ from jobs.states import DeadReason
 from tests.jobs.lifecycle.subject import Subject
 from tests.queue_kit import FAILURE, change, finish, later, take
 
-WorkerAct = Callable[[Subject], object]
+WorkerOperation = Callable[[Subject], object]
 
 
-def _settle(outcome: Outcome) -> WorkerAct:
+def _settle(outcome: Outcome) -> WorkerOperation:
     return lambda subject: finish(subject.claim, outcome)
 
 
@@ -58,7 +58,7 @@ def _expire(subject: Subject) -> None:
     expire()
 
 
-WORKER_ACTS: dict[str, WorkerAct] = {
+WORKER_OPERATIONS: dict[str, WorkerOperation] = {
     "claim": lambda subject: take(),
     "start": lambda subject: mark_processing([subject.claim]),
     "complete": _settle(Completed({})),

@@ -92,7 +92,7 @@ def test_each_filter_narrows_the_list(
     assert ids(run("jobs", "list", "--json", *arguments).json) == [str(wanted.pk)]
 
 
-def test_json_may_stand_before_the_verb(run: Runner, firm: Firm) -> None:
+def test_json_may_be_given_before_the_subcommand(run: Runner, firm: Firm) -> None:
     assert run("jobs", "--json", "list").json == {"results": [], "next": None}
 
 
@@ -126,10 +126,10 @@ def test_the_beginning_of_an_id_is_enough_when_it_names_one_job(run: Runner, fir
     assert "give more of it" in ambiguous.err
 
 
-@pytest.mark.parametrize("verb", ["show", "why"])
+@pytest.mark.parametrize("subcommand", ["show", "why"])
 @pytest.mark.parametrize("job_id", [NOBODYS_ID, "does-not-exist", "0"])
-def test_a_job_that_does_not_exist_is_exit_3(run: Runner, verb: str, job_id: str) -> None:
-    missing = run("jobs", verb, job_id, "--json")
+def test_a_job_that_does_not_exist_is_exit_3(run: Runner, subcommand: str, job_id: str) -> None:
+    missing = run("jobs", subcommand, job_id, "--json")
     assert missing.code == 3
     assert missing.json["code"] == "not_found"
 
@@ -164,8 +164,8 @@ def test_wrong_usage_is_exit_2(run: Runner, firm: Firm, arguments: tuple[str, ..
 
 
 def test_an_unknown_firm_is_exit_3(run: Runner) -> None:
-    for verb in (("list",), ("stats",), ("enqueue", "noop")):
-        assert run("jobs", *verb, "--firm", "nobody").code == 3
+    for subcommand in (("list",), ("stats",), ("enqueue", "noop")):
+        assert run("jobs", *subcommand, "--firm", "nobody").code == 3
 
 
 @pytest.mark.req("O-01")

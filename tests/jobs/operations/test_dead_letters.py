@@ -1,4 +1,4 @@
-"""A verb that refuses halfway leaves nothing behind, also inside somebody else's transaction."""
+"""An operation that is refused halfway leaves nothing behind, also inside somebody else's transaction."""
 
 from __future__ import annotations
 

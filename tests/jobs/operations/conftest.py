@@ -1,0 +1,7 @@
+"""The job types and jobs of the engine's tests."""
+
+from __future__ import annotations
+
+from tests.jobs.engine.conftest import add, work_types
+
+__all__ = ["add", "work_types"]
