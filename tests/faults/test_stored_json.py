@@ -25,7 +25,7 @@ from jobs.registry import JobPayload, JobType, job
 from jobs.testing.run import drain
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
-from tests.job_rows import envelope, make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
 from tests.jobs.admin.conftest import browser_of
 from tests.jobs.admin.pages import act_url, acts_on, now, submit
 from tests.jobs.api.conftest import Api, key_for
@@ -140,15 +140,19 @@ def stored_in(row: Any, column: str, what: str) -> None:
 
 def dead_letter(firm: Firm, what: str) -> DeadLetterQueue:
     """Return the open letter of a job that carries it."""
-    dead = make_job(
-        firm, status="dlq", job_type="test.label", category="export", completed_at=timezone.now()
+    dead = JobQueueFactory(
+        firm=firm,
+        status="dlq",
+        job_type="test.label",
+        category="export",
+        completed_at=timezone.now(),
     )
     stored_in(dead, "payload", what)
     stored_in(dead, "result", what)
     with all_firms("test"):
         step: Any = JobStep.objects.create(firm=firm, job_id=dead.pk, name="step", result={})
         stored_in(step, "result", what)
-    return make_letter(dead, reason="invalid_payload")
+    return DeadLetterQueueFactory(original_job=dead, reason="invalid_payload")
 
 
 def status_of(letter: DeadLetterQueue) -> str:

@@ -30,7 +30,7 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import envelope, make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def url_name(row: Any) -> str:
 def _fill(firm: Firm, username: str) -> FirmRows:
     now = timezone.now()
     user = get_user_model().objects.create_user(username, email=username, is_staff=True)
-    waiting = make_job(firm, idempotency_key=f"welcome:{firm.slug}")
-    dead = make_job(
-        firm,
+    waiting = JobQueueFactory(firm=firm, idempotency_key=f"welcome:{firm.slug}")
+    dead = JobQueueFactory(
+        firm=firm,
         status="dlq",
         category="export",
         attempts=1,
@@ -108,8 +108,8 @@ def _fill(firm: Firm, username: str) -> FirmRows:
             firm=firm,
             waiting=waiting,
             dead=dead,
-            dead_letter=make_letter(
-                dead,
+            dead_letter=DeadLetterQueueFactory(
+                original_job=dead,
                 error_class="ValueError",
                 error=f"secret of {firm.slug}",
                 fingerprint="abc123",
@@ -231,6 +231,6 @@ def more_jobs() -> Callable[[Firm, int], None]:
 
     def add(firm: Firm, count: int) -> None:
         for _ in range(count):
-            make_job(firm)
+            JobQueueFactory(firm=firm)
 
     return add

@@ -16,7 +16,7 @@ from jobs.operations.dead_letters import discard
 from jobs.states import Status
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
 
@@ -36,7 +36,7 @@ def user_lock(firm: Firm) -> ConcurrencyLock:
 def test_a_job_that_ended_badly_is_retried(
     operator: Client, acme: FirmRows, status: Status
 ) -> None:
-    job = make_job(acme.firm, status=status, attempts=3, completed_at=timezone.now())
+    job = JobQueueFactory(firm=acme.firm, status=status, attempts=3, completed_at=timezone.now())
     response = submit(operator, job, "retry", reason="fixed upstream")
     assert response["Location"] == act_url(job, "change")
     assert (now(job).status, now(job).series, now(job).attempts) == ("pending", 2, 0)
@@ -50,7 +50,7 @@ def test_a_job_that_ended_badly_is_retried(
 def test_a_pending_job_is_canceled_at_once_and_a_running_one_is_asked(
     operator: Client, acme: FirmRows
 ) -> None:
-    running = make_job(acme.firm, status="processing", attempts=1)
+    running = JobQueueFactory(firm=acme.firm, status="processing", attempts=1)
     assert "canceled" in told(submit(operator, acme.waiting, "cancel"))
     assert now(acme.waiting).status == "canceled"
     assert "asked to stop" in told(submit(operator, running, "cancel", reason="too slow"))
@@ -164,7 +164,7 @@ def test_a_lock_whose_time_is_up_does_not_show_as_held(firm_admin: Client, acme:
 def test_what_the_state_does_not_allow_is_neither_offered_nor_done(
     operator: Client, acme: FirmRows, act: str, status: str
 ) -> None:
-    job = make_job(acme.firm, status=status)
+    job = JobQueueFactory(firm=acme.firm, status=status)
     page = operator.get(act_url(job, "change")).content.decode()
     assert act_url(job, act) not in page
     assert operator.get(act_url(job, act)).status_code == 409
@@ -235,11 +235,11 @@ def test_another_firms_rows_cannot_be_acted_on(
 
 
 def test_a_second_click_changes_nothing_and_is_told_so(operator: Client, acme: FirmRows) -> None:
-    running = make_job(acme.firm, status="processing", attempts=1)
+    running = JobQueueFactory(firm=acme.firm, status="processing", attempts=1)
     for row, act in (
         (running, "cancel"),
         (acme.dead_letter, "discard"),
-        (make_job(acme.firm, status="failed"), "retry"),
+        (JobQueueFactory(firm=acme.firm, status="failed"), "retry"),
     ):
         seen = operator.get(act_url(row, act)).context["seen"]
         answers = {"seen": seen, "reason": "once"}
@@ -254,7 +254,7 @@ def test_a_second_click_changes_nothing_and_is_told_so(operator: Client, acme: F
 def test_a_page_older_than_the_last_series_does_nothing_but_keeps_what_was_written(
     operator: Client, acme: FirmRows
 ) -> None:
-    job = make_job(acme.firm, status="failed")
+    job = JobQueueFactory(firm=acme.firm, status="failed")
     seen = operator.get(act_url(job, "retry")).context["seen"]
     with all_firms("test"):
         JobQueue.objects.filter(pk=job.pk).update(series=2)
@@ -268,7 +268,7 @@ def test_a_page_older_than_the_last_series_does_nothing_but_keeps_what_was_writt
 
 
 def test_a_refusal_by_the_engine_leaves_nothing_half_done(operator: Client, acme: FirmRows) -> None:
-    make_job(acme.firm, idempotency_key="import:7", live_key="import:7")
+    JobQueueFactory(firm=acme.firm, idempotency_key="import:7", live_key="import:7")
     with all_firms("test"):
         JobQueue.objects.filter(pk=acme.dead.pk).update(idempotency_key="import:7")
     refused = submit(operator, acme.dead_letter, "reprocess", note="again")

@@ -14,7 +14,7 @@ from jobs.admin import bulk
 from jobs.models import DeadLetterQueue, JobQueue
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import acts_on, now, told
 
@@ -39,7 +39,9 @@ def confirm(client: Client, page: Any, **answers: str) -> Any:
 def dead_letters(firm: Firm, count: int) -> list[DeadLetterQueue]:
     """Return open dead letters with their jobs."""
     return [
-        make_letter(make_job(firm, status="dlq", attempts=1), error_class="Boom")
+        DeadLetterQueueFactory(
+            original_job=JobQueueFactory(firm=firm, status="dlq", attempts=1), error_class="Boom"
+        )
         for _ in range(count)
     ]
 
@@ -47,7 +49,7 @@ def dead_letters(firm: Firm, count: int) -> list[DeadLetterQueue]:
 def test_selected_jobs_are_retried_after_a_page_that_lists_them(
     operator: Client, acme: FirmRows
 ) -> None:
-    jobs = [make_job(acme.firm, status="failed") for _ in range(3)]
+    jobs = [JobQueueFactory(firm=acme.firm, status="failed") for _ in range(3)]
     page = choose(operator, JOBS, "retry", [*jobs, acme.waiting])
     assert page.status_code == 200
     assert (page.context["count"], len(page.context["lines"])) == (4, 4)
@@ -91,7 +93,7 @@ def test_sending_the_page_twice_decides_nothing_twice(operator: Client, acme: Fi
 def test_what_changed_after_the_page_was_opened_is_left_alone(
     operator: Client, acme: FirmRows, seen: str | None
 ) -> None:
-    stale, fresh = (make_job(acme.firm, status="failed") for _ in range(2))
+    stale, fresh = (JobQueueFactory(firm=acme.firm, status="failed") for _ in range(2))
     page = choose(operator, JOBS, "retry", [stale, fresh])
     with all_firms("test"):
         JobQueue.objects.filter(pk=stale.pk).update(series=2)
@@ -105,9 +107,9 @@ def test_what_changed_after_the_page_was_opened_is_left_alone(
 
 
 def test_one_refused_row_spoils_nothing_for_the_others(operator: Client, acme: FirmRows) -> None:
-    make_job(acme.firm, idempotency_key="import:7", live_key="import:7")
-    clash = make_job(acme.firm, status="failed", idempotency_key="import:7")
-    fine = make_job(acme.firm, status="failed")
+    JobQueueFactory(firm=acme.firm, idempotency_key="import:7", live_key="import:7")
+    clash = JobQueueFactory(firm=acme.firm, status="failed", idempotency_key="import:7")
+    fine = JobQueueFactory(firm=acme.firm, status="failed")
     page = choose(operator, JOBS, "retry", [clash, fine])
     answer = confirm(operator, page, reason="")
     assert "1 of 2 retried. 1 refused:" in told(answer)
@@ -116,9 +118,9 @@ def test_one_refused_row_spoils_nothing_for_the_others(operator: Client, acme: F
 
 
 def test_all_that_match_the_filter_can_be_taken(operator: Client, acme: FirmRows) -> None:
-    make_job(acme.firm, status="failed", category="sync")
+    JobQueueFactory(firm=acme.firm, status="failed", category="sync")
     for _ in range(55):
-        make_job(acme.firm, status="canceled", category="sync")
+        JobQueueFactory(firm=acme.firm, status="canceled", category="sync")
     listing = f"{JOBS}?category=sync&status=canceled"
     shown = operator.get(listing).context["cl"].result_list
     page = choose(operator, listing, "retry", [shown[0]], select_across="1")

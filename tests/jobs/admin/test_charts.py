@@ -17,7 +17,7 @@ from jobs.admin.charts import BAR_COUNT, BAR_MINUTES, COLOURS, Chart
 from jobs.models import JobMinute
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
 from tests.queue_kit import table_rows
 
@@ -101,8 +101,8 @@ def test_charts_count_the_own_firm_alone(member: Client, acme: FirmRows, globex:
 def test_those_who_see_several_firms_see_which_needs_a_look_first(
     staff: Client, member: Client, acme: FirmRows, globex: FirmRows
 ) -> None:
-    make_job(globex.firm, scheduled_at=timezone.now() - timedelta(hours=3))
-    make_job(globex.firm, status="processing")
+    JobQueueFactory(firm=globex.firm, scheduled_at=timezone.now() - timedelta(hours=3))
+    JobQueueFactory(firm=globex.firm, status="processing")
     lines = staff.get(reverse("admin:index")).context["firms"]
     assert [(line.name, line.dead, line.pending, line.running) for line in lines] == [
         ("Globex", 1, 2, 1),
@@ -123,7 +123,7 @@ def test_firms_cost_no_query_each(staff: Client, acme: FirmRows) -> None:
     queries()
     few = len(queries())
     for number in range(25):
-        make_job(Firm.objects.create(name=f"Firm {number}", slug=f"firm-{number}"))
+        JobQueueFactory(firm=Firm.objects.create(name=f"Firm {number}", slug=f"firm-{number}"))
     assert len(queries()) == few
 
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from tenants.admin import UserAdmin
 from tenants.models import AuditEntry
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows, url_name
 from tests.jobs.admin.pages import now, told
 
@@ -84,7 +84,7 @@ def test_a_right_and_a_wrong_guess_at_what_is_hidden_are_answered_alike(
     member: Client, operator: Client, acme: FirmRows
 ) -> None:
     secret = {"token": "hunter2", "args": ["hunter2"]}
-    make_job(acme.firm, payload=secret, result=secret)
+    JobQueueFactory(firm=acme.firm, payload=secret, result=secret)
     for client in (member, operator):
         for name, lookup, beginning in HIDDEN:
             guess_in_vain(client, name, lookup, beginning)

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from jobs.models import Worker
 from tenants.models import Firm
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = pytest.mark.req("O-03")
@@ -62,7 +62,7 @@ def test_filters_narrow_the_list(
 
 def test_the_age_filter_leaves_out_older_jobs(member: Client, acme: FirmRows) -> None:
     old = timezone.now() - timedelta(hours=2)
-    make_job(acme.firm, created_at=old)
+    JobQueueFactory(firm=acme.firm, created_at=old)
     assert listed(member, age="1h") == {acme.waiting.pk, acme.dead.pk}
     assert len(listed(member, age="24h")) == 3
 
@@ -77,7 +77,9 @@ def test_the_firm_filter_is_for_those_who_see_several_firms(
 def test_search_finds_by_id_its_beginning_correlation_and_key(
     member: Client, acme: FirmRows
 ) -> None:
-    other = make_job(acme.firm, correlation_id="import 7", idempotency_key="ingest:9:42")
+    other = JobQueueFactory(
+        firm=acme.firm, correlation_id="import 7", idempotency_key="ingest:9:42"
+    )
     assert listed(member, q=str(other.pk)) == {other.pk}
     assert listed(member, q=str(other.pk)[:23].upper()) == {other.pk}
     assert listed(member, q="import 7") == {other.pk}
@@ -97,7 +99,9 @@ def test_the_page_tells_a_dead_jobs_story(member: Client, acme: FirmRows) -> Non
 
 def test_the_page_masks_secrets_and_escapes_html(operator: Client, acme: FirmRows) -> None:
     payload = {"headers": {"Authorization": "hunter2"}, "name": "<script>alert(1)</script>"}
-    text = page(operator, make_job(acme.firm, payload=payload, result={"token": "hunter3"}).pk)
+    text = page(
+        operator, JobQueueFactory(firm=acme.firm, payload=payload, result={"token": "hunter3"}).pk
+    )
     assert "hunter" not in text
     assert "<script>alert(1)</script>" not in text
     assert "&lt;script&gt;alert(1)" in text
@@ -106,7 +110,7 @@ def test_the_page_masks_secrets_and_escapes_html(operator: Client, acme: FirmRow
 def test_the_link_to_what_is_correlated_carries_the_id_whole(
     member: Client, acme: FirmRows
 ) -> None:
-    job = make_job(acme.firm, correlation_id="a&status=b c")
+    job = JobQueueFactory(firm=acme.firm, correlation_id="a&status=b c")
     assert f"{LIST}?q=a%26status%3Db+c" in page(member, job.pk)
 
 
@@ -121,8 +125,8 @@ def test_viewers_see_the_form_of_a_payload_alone(
 
 
 def test_the_page_leads_to_parent_and_children(member: Client, acme: FirmRows) -> None:
-    parent = make_job(acme.firm, status="processing")
-    child = make_job(acme.firm, parent=parent)
+    parent = JobQueueFactory(firm=acme.firm, status="processing")
+    child = JobQueueFactory(firm=acme.firm, parent=parent)
     child_url = reverse("admin:jobs_jobqueue_change", args=[child.pk])
     parent_url = reverse("admin:jobs_jobqueue_change", args=[parent.pk])
     assert child_url in page(member, parent.pk)
@@ -131,9 +135,9 @@ def test_the_page_leads_to_parent_and_children(member: Client, acme: FirmRows) -
 
 @pytest.mark.req("J-25")
 def test_the_page_says_why_a_job_waits(member: Client, acme: FirmRows, live_worker: Worker) -> None:
-    later = make_job(acme.firm, scheduled_at=timezone.now() + timedelta(hours=2))
+    later = JobQueueFactory(firm=acme.firm, scheduled_at=timezone.now() + timedelta(hours=2))
     assert "Scheduled in 1 h" in page(member, later.pk)
-    locked = make_job(acme.firm, waiting=True, lock_key="export:acme")
+    locked = JobQueueFactory(firm=acme.firm, waiting=True, lock_key="export:acme")
     assert f"held by job {acme.waiting.pk}" in page(member, locked.pk)
     assert "hourglass" not in page(member, acme.waiting.pk)
     live_worker.delete()
@@ -174,12 +178,12 @@ def test_the_list_costs_the_same_however_many_rows_and_counts_nothing(
 def test_a_page_of_a_job_with_a_long_history_costs_a_fixed_number_of_queries(
     staff: Client, acme: FirmRows, more_jobs: Callable[[Firm, int], None]
 ) -> None:
-    parent = make_job(acme.firm, status="processing")
+    parent = JobQueueFactory(firm=acme.firm, status="processing")
     page(staff, parent.pk)
     with CaptureQueriesContext(connection) as alone:
         page(staff, parent.pk)
     for _ in range(5):
-        make_job(acme.firm, parent=parent)
+        JobQueueFactory(firm=acme.firm, parent=parent)
     with CaptureQueriesContext(connection) as crowded:
         page(staff, parent.pk)
     assert len(crowded) == len(alone) <= 20

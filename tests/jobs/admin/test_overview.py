@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
 from jobs.models import Worker
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = pytest.mark.req("O-03")
@@ -29,8 +29,8 @@ def test_the_overview_shows_live_figures(
     member: Client, acme: FirmRows, live_worker: Worker
 ) -> None:
     before = timezone.now() - timedelta(hours=3)
-    make_job(acme.firm, status="processing")
-    make_job(acme.firm, scheduled_at=before)
+    JobQueueFactory(firm=acme.firm, status="processing")
+    JobQueueFactory(firm=acme.firm, scheduled_at=before)
     shown = tiles(member)
     assert shown["Runnable now"] == "2"
     assert shown["Running"] == "1"
@@ -51,7 +51,7 @@ def test_the_overview_costs_a_fixed_number_of_queries(staff: Client, acme: FirmR
     with CaptureQueriesContext(connection) as few:
         tiles(staff)
     for _ in range(20):
-        make_job(acme.firm, category="sync")
+        JobQueueFactory(firm=acme.firm, category="sync")
     with CaptureQueriesContext(connection) as many:
         tiles(staff)
     assert len(many) == len(few) <= 24
@@ -107,7 +107,7 @@ def test_a_silent_and_a_dead_worker_look_different(staff: Client, live_worker: W
 def test_a_worker_is_not_shown_with_jobs_that_have_ended(
     staff: Client, live_worker: Worker, acme: FirmRows
 ) -> None:
-    runs = make_job(acme.firm, status="processing", worker_id=live_worker.pk)
+    runs = JobQueueFactory(firm=acme.firm, status="processing", worker_id=live_worker.pk)
     live_worker.running = [str(acme.dead.pk), str(runs.pk)]
     live_worker.save()
     listed = staff.get(reverse("admin:jobs_worker_changelist")).content.decode()

@@ -12,7 +12,7 @@ from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.registry import JobPayload, JobType, job
 from tenants.scope import all_firms
-from tests.job_rows import envelope, make_job, make_letter, task_call
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, task_call
 from tests.jobs.admin.conftest import FirmRows
 from tests.jobs.admin.pages import act_url, acts_on, now, submit
 
@@ -30,15 +30,15 @@ class ExportPayload(JobPayload):
 def letter(acme: FirmRows, job_types: dict[str, JobType]) -> DeadLetterQueue:
     """Return an open dead letter whose payload can be mended."""
     job("test.export", category="export", payload=ExportPayload)(lambda payload, ctx: None)
-    dead = make_job(
-        acme.firm,
+    dead = JobQueueFactory(
+        firm=acme.firm,
         status="dlq",
         job_type="test.export",
         category="export",
         attempts=3,
         payload={**envelope(acme.firm.pk), "report": "Grüße", "copies": 0},
     )
-    return make_letter(dead, reason="exhausted")
+    return DeadLetterQueueFactory(original_job=dead, reason="exhausted")
 
 
 def job_of(letter: DeadLetterQueue) -> JobQueue:

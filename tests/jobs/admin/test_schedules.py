@@ -16,7 +16,7 @@ from jobs.operations import schedules
 from jobs.states import ScheduleTarget
 from tenants.models import Role
 from tenants.scope import all_firms
-from tests.job_rows import task_call
+from tests.factories.jobs import task_call
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
 

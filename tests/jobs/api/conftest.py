@@ -33,7 +33,7 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import envelope, make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
 
 ROOT = "/api/v1/jobs/admin/"
 
@@ -131,9 +131,9 @@ def fill(firm: Firm) -> FirmRows:
     canary = f"canary-{firm.slug}"
     payload = {**envelope(firm.pk), "correlation_id": canary}
     texts = {"correlation_id": canary, "payload": payload}
-    waiting = make_job(firm, idempotency_key=f"{canary}:welcome", **texts)
-    dead = make_job(
-        firm,
+    waiting = JobQueueFactory(firm=firm, idempotency_key=f"{canary}:welcome", **texts)
+    dead = JobQueueFactory(
+        firm=firm,
         status="dlq",
         category="export",
         attempts=1,
@@ -142,7 +142,7 @@ def fill(firm: Firm) -> FirmRows:
         result={"text": canary},
         **texts,
     )
-    make_job(firm, parent_id=dead.pk, status="completed", completed_at=now, **texts)
+    JobQueueFactory(firm=firm, parent_id=dead.pk, status="completed", completed_at=now, **texts)
     with all_firms("test"):
         Attempt.objects.create(
             firm=firm,
@@ -167,8 +167,8 @@ def fill(firm: Firm) -> FirmRows:
             canary=canary,
             waiting=waiting,
             dead=dead,
-            dead_letter=make_letter(
-                dead,
+            dead_letter=DeadLetterQueueFactory(
+                original_job=dead,
                 error_class="ValueError",
                 error=f"{canary}: it broke",
                 fingerprint="abc123",
@@ -221,7 +221,8 @@ def worker(acme: FirmRows, globex: FirmRows) -> Worker:
         lease_expires_at=timezone.now() + timedelta(hours=1),
     )
     in_flight = [
-        make_job(rows.firm, status="processing", worker_id=found.pk) for rows in (acme, globex)
+        JobQueueFactory(firm=rows.firm, status="processing", worker_id=found.pk)
+        for rows in (acme, globex)
     ]
     found.running = [str(job.pk) for job in [*in_flight, acme.dead]]
     found.save()

@@ -12,7 +12,7 @@ from jobs.models import ConcurrencyLock, DeadLetterQueue, Worker
 from jobs.queries.serializers.fields import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.api.conftest import Api, FirmRows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 @pytest.fixture
 def old(acme: FirmRows) -> DeadLetterQueue:
     """Return a dead letter of two days ago, beside the one of now."""
-    return make_letter(
-        make_job(acme.firm, status="dlq"),
+    return DeadLetterQueueFactory(
+        original_job=JobQueueFactory(firm=acme.firm, status="dlq"),
         # Ids of one moment begin alike.
         id=UUID(int=acme.dead_letter.pk.int ^ 1),
         reason="stale",

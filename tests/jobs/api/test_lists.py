@@ -14,7 +14,7 @@ from django.utils import timezone
 from jobs.models import DeadLetterQueue, Worker
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.api.conftest import Api, FirmRows, at, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -155,22 +155,28 @@ def test_filters_of_dead_letters(
 ) -> None:
     with all_firms("test"):
         for job, reason, resolution in (
-            (make_job(acme.firm, status="failed", category="export"), "stale", "discarded"),
-            (make_job(acme.firm, status="dlq"), "poison", "escalated"),
+            (
+                JobQueueFactory(firm=acme.firm, status="failed", category="export"),
+                "stale",
+                "discarded",
+            ),
+            (JobQueueFactory(firm=acme.firm, status="dlq"), "poison", "escalated"),
         ):
-            make_letter(job, reason=reason, resolution=resolution, fingerprint="other")
+            DeadLetterQueueFactory(
+                original_job=job, reason=reason, resolution=resolution, fingerprint="other"
+            )
     assert len(viewer.results("dlq/", query)) == count
 
 
 def test_pages_hold_still_while_jobs_arrive(viewer: Api, acme: FirmRows) -> None:
     for _ in range(4):
-        make_job(acme.firm)
+        JobQueueFactory(firm=acme.firm)
     expected = [row["job_id"] for row in viewer.results("jobs/")]
     seen = []
     for page in pages(viewer, "jobs/", limit=2):
         assert len(page["results"]) <= 2
         seen += [row["job_id"] for row in page["results"]]
-        make_job(acme.firm)
+        JobQueueFactory(firm=acme.firm)
     assert seen == expected
 
 
@@ -181,9 +187,9 @@ def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> No
     with all_firms("test"):
         DeadLetterQueue.objects.update(moved_at=now)
         for number in range(3):
-            job = make_job(acme.firm, status="dlq")
+            job = JobQueueFactory(firm=acme.firm, status="dlq")
             # A batch of dead letters shares its time.
-            make_letter(job, reason="stale", moved_at=now)
+            DeadLetterQueueFactory(original_job=job, reason="stale", moved_at=now)
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
             )
@@ -222,8 +228,8 @@ def test_a_longer_list_costs_no_more_queries(
     few = queries(viewer, path)
     with all_firms("test"):
         for number in range(20):
-            job = make_job(acme.firm, status="dlq")
-            make_letter(job, reason="stale")
+            job = JobQueueFactory(firm=acme.firm, status="dlq")
+            DeadLetterQueueFactory(original_job=job, reason="stale")
             type(acme.lock).objects.create(
                 firm=acme.firm, lock_key=f"lock-{number}", holder_id="me", fencing_token=number
             )

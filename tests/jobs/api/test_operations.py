@@ -15,7 +15,7 @@ from jobs.states import Status
 from jobs.testing.run import run_job
 from tenants.models import AuditEntry, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, key_for, problem
 from tests.queue_kit import row, rows
 
@@ -65,7 +65,7 @@ def test_retry_starts_over_and_is_written_down(operator: Api, acme: FirmRows) ->
 def test_a_job_that_is_not_over_or_succeeded_is_not_retried(
     status: str, operator: Api, acme: FirmRows
 ) -> None:
-    job = make_job(acme.firm, status=status)
+    job = JobQueueFactory(firm=acme.firm, status=status)
     problem(operator.post(f"jobs/{job.pk}/retry/"), 409)
     assert row(job.pk).status == status
 
@@ -82,14 +82,16 @@ def test_cancel_ends_a_pending_job(operator: Api, acme: FirmRows) -> None:
 
 @pytest.mark.req("J-17", "T-05")
 def test_retry_of_what_no_letter_waits_for_is_one_act(operator: Api, acme: FirmRows) -> None:
-    job = make_job(acme.firm, status="canceled")
+    job = JobQueueFactory(firm=acme.firm, status="canceled")
     assert operator.post(f"jobs/{job.pk}/retry/").status_code == 200
     assert only_entry().act == "job.retry"
 
 
 @pytest.mark.req("J-16", "T-05")
 def test_cancel_asks_a_running_job(operator: Api, acme: FirmRows) -> None:
-    job = make_job(acme.firm, status="processing", attempts=1, started_at=timezone.now())
+    job = JobQueueFactory(
+        firm=acme.firm, status="processing", attempts=1, started_at=timezone.now()
+    )
     path = f"jobs/{job.pk}/cancel/"
     answer = operator.post(path)
     assert answer.status_code == 202

@@ -11,7 +11,7 @@ from jobs.engine import unreadable
 from jobs.registry import JobPayload, job
 from jobs.states import LIVE, Status
 from tenants.models import Firm
-from tests.job_rows import make_job
+from tests.factories.jobs import JobQueueFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-04", "O-04")]
 
@@ -33,13 +33,15 @@ def declare(**options: Any) -> None:
 def greeting(firm: Firm, version: str = "1.0", **fields: Any) -> str:
     """Store a job of the tests' type and return its id."""
     payload = {"tenant_id": firm.pk, "version": version, "correlation_id": "c-1", **fields}
-    made = make_job(firm, job_type="test.greet", payload_version=version, payload=payload)
+    made = JobQueueFactory(
+        firm=firm, job_type="test.greet", payload_version=version, payload=payload
+    )
     return str(made.pk)
 
 
 def test_all_can_be_read(run: Runner, firm: Firm) -> None:
     for status in Status:
-        make_job(firm, status=status)
+        JobQueueFactory(firm=firm, status=status)
     checked = len(LIVE) + 1
     assert run("check_jobs", "--json").json == {"checked": checked, "unreadable": []}
     plain = run("check_jobs")
@@ -51,8 +53,8 @@ def test_all_can_be_read(run: Runner, firm: Firm) -> None:
 
 @pytest.mark.parametrize("status", [*sorted(LIVE), Status.DLQ])
 def test_a_type_that_is_gone_is_named(run: Runner, firm: Firm, status: Status) -> None:
-    make_job(firm)
-    lost = make_job(firm, status=status, job_type="test.gone")
+    JobQueueFactory(firm=firm)
+    lost = JobQueueFactory(firm=firm, status=status, job_type="test.gone")
     found = run("check_jobs", "--json")
     assert found.code == 1
     assert found.json == {
@@ -74,7 +76,7 @@ def test_a_type_that_is_gone_is_named(run: Runner, firm: Firm, status: Status) -
 
 def test_what_is_over_need_not_be_read(run: Runner, firm: Firm) -> None:
     for status in (Status.COMPLETED, Status.FAILED, Status.CANCELED):
-        make_job(firm, status=status, job_type="test.gone")
+        JobQueueFactory(firm=firm, status=status, job_type="test.gone")
     found = run("check_jobs", "--json")
     assert (found.code, found.json) == (0, {"checked": 0, "unreadable": []})
 
@@ -106,7 +108,11 @@ def test_every_job_is_looked_at(
     run: Runner, firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unreadable, "CHUNK", 2)
-    lost = [make_job(one, job_type="test.gone") for one in (firm, other_firm) for _ in range(3)]
+    lost = [
+        JobQueueFactory(firm=one, job_type="test.gone")
+        for one in (firm, other_firm)
+        for _ in range(3)
+    ]
     found = run("check_jobs", "--json").json
     assert found["checked"] == len(lost)
     assert [one["job_id"] for one in found["unreadable"]] == [str(one.pk) for one in lost]

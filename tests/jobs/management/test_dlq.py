@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from jobs.models import DeadLetterQueue
 from tenants.models import Firm
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 
 pytestmark = pytest.mark.req("O-04", "D-01")
 
@@ -27,8 +27,8 @@ Runner = Callable[..., Any]
 
 def bury(firm: Firm, *, category: str = "export", **columns: Any) -> DeadLetterQueue:
     """Store a dead job and its dead letter."""
-    job = make_job(firm, status="dlq", category=category)
-    return make_letter(job, **{"reason": "exhausted", **columns})
+    job = JobQueueFactory(firm=firm, status="dlq", category=category)
+    return DeadLetterQueueFactory(original_job=job, **{"reason": "exhausted", **columns})
 
 
 def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:

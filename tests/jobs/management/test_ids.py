@@ -13,7 +13,7 @@ from django.utils import timezone
 from jobs.models import CircuitBreaker, Pause, RateLimit, Schedule
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-04")]
 
@@ -24,8 +24,8 @@ FIRST = UUID("01a2035c-ea59-7110-8abc-0123456789a0")
 
 
 def letter(firm: Firm, number: int, **columns: Any) -> None:
-    job = make_job(firm, status="dlq")
-    make_letter(job, error="it broke" * 20, **columns)
+    job = JobQueueFactory(firm=firm, status="dlq")
+    DeadLetterQueueFactory(original_job=job, error="it broke" * 20, **columns)
 
 
 def breaker(firm: Firm, number: int, **columns: Any) -> None:
@@ -41,8 +41,8 @@ def breaker(firm: Firm, number: int, **columns: Any) -> None:
 
 
 MAKERS: dict[str, Callable[..., Any]] = {
-    "jobs": lambda firm, number, **columns: make_job(
-        firm, job_id=columns["id"], last_error="it broke" * 20
+    "jobs": lambda firm, number, **columns: JobQueueFactory(
+        firm=firm, job_id=columns["id"], last_error="it broke" * 20
     ),
     "dlq": letter,
     "pauses": lambda firm, number, **columns: Pause.objects.create(

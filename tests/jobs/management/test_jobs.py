@@ -13,7 +13,7 @@ from jobs.models import Attempt, JobMinute, JobQueue, JobStep, Worker
 from jobs.states import Category, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -40,7 +40,7 @@ def ids(page: dict[str, Any]) -> list[str]:
 
 
 def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:
-    job = make_job(firm)
+    job = JobQueueFactory(firm=firm)
     page = run("jobs", "list", "--json").json
     assert page.keys() == {"results", "next"}
     assert page["next"] is None
@@ -54,7 +54,7 @@ def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:
 
 
 def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> None:
-    jobs = [str(make_job(firm).pk) for _ in range(7)]
+    jobs = [str(JobQueueFactory(firm=firm).pk) for _ in range(7)]
     seen, cursor = [], None
     while True:
         arguments = ["--cursor", cursor] if cursor else []
@@ -63,7 +63,7 @@ def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> No
         cursor = page["next"]
         if cursor is None:
             break
-        make_job(firm)
+        JobQueueFactory(firm=firm)
     assert seen == jobs[::-1]
 
 
@@ -81,9 +81,9 @@ def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> No
 def test_each_filter_narrows_the_list(
     run: Runner, firm: Firm, other_firm: Firm, arguments: tuple[str, str]
 ) -> None:
-    make_job(firm, created_at=timezone.now() - timedelta(hours=1))
-    wanted = make_job(
-        other_firm,
+    JobQueueFactory(firm=firm, created_at=timezone.now() - timedelta(hours=1))
+    wanted = JobQueueFactory(
+        firm=other_firm,
         status="canceled",
         category="export",
         job_type="firm_export",
@@ -97,10 +97,12 @@ def test_json_may_be_given_before_the_subcommand(run: Runner, firm: Firm) -> Non
 
 
 def test_a_shown_job_has_the_documented_shape(run: Runner, firm: Firm) -> None:
-    job = make_job(firm, status="dlq", payload={"token": "hunter2", "n": 1}, result={"done": 2})
-    child = make_job(firm, parent=job)
+    job = JobQueueFactory(
+        firm=firm, status="dlq", payload={"token": "hunter2", "n": 1}, result={"done": 2}
+    )
+    child = JobQueueFactory(firm=firm, parent=job)
     with all_firms("test"):
-        letter = make_letter(job)
+        letter = DeadLetterQueueFactory(original_job=job)
         Attempt.objects.create(firm=firm, job=job, series=1, number=1, end="retried", message="no")
         JobStep.objects.create(firm=firm, job=job, name="fetch", result={"pages": 3})
     shown = run("jobs", "show", str(job.pk), "--json").json
@@ -117,10 +119,10 @@ def test_a_shown_job_has_the_documented_shape(run: Runner, firm: Firm) -> None:
 
 
 def test_the_beginning_of_an_id_is_enough_when_it_names_one_job(run: Runner, firm: Firm) -> None:
-    job = make_job(firm)
+    job = JobQueueFactory(firm=firm)
     shown = run("jobs", "show", str(job.pk)[:30], "--json")
     assert shown.json["job_id"] == str(job.pk)
-    make_job(firm)
+    JobQueueFactory(firm=firm)
     ambiguous = run("jobs", "show", str(job.pk)[:4])
     assert ambiguous.code == 1
     assert "give more of it" in ambiguous.err
@@ -135,7 +137,7 @@ def test_a_job_that_does_not_exist_is_exit_3(run: Runner, subcommand: str, job_i
 
 
 def test_another_firms_job_is_not_found(run: Runner, firm: Firm, other_firm: Firm) -> None:
-    job = make_job(other_firm)
+    job = JobQueueFactory(firm=other_firm)
     assert run("jobs", "show", str(job.pk), "--firm", "acme").code == 3
     assert run("jobs", "show", str(job.pk), "--firm", "globex").code == 0
 
@@ -173,12 +175,12 @@ def test_stats_have_the_documented_shape_and_count(
     run: Runner, firm: Firm, other_firm: Firm
 ) -> None:
     now = timezone.now()
-    make_job(firm, scheduled_at=now - timedelta(seconds=90))
-    make_job(firm, scheduled_at=now + timedelta(hours=1))
-    make_job(firm, waiting=True, lock_key="k")
-    make_job(firm, status="processing")
-    dead = make_job(firm, status="dlq", category="export")
-    make_job(other_firm, category="sync")
+    JobQueueFactory(firm=firm, scheduled_at=now - timedelta(seconds=90))
+    JobQueueFactory(firm=firm, scheduled_at=now + timedelta(hours=1))
+    JobQueueFactory(firm=firm, waiting=True, lock_key="k")
+    JobQueueFactory(firm=firm, status="processing")
+    dead = JobQueueFactory(firm=firm, status="dlq", category="export")
+    JobQueueFactory(firm=other_firm, category="sync")
     Worker.objects.create(
         host="h", pid=1, version="1", concurrency=1, lease_expires_at=now + timedelta(minutes=1)
     )
@@ -186,7 +188,7 @@ def test_stats_have_the_documented_shape_and_count(
         host="h", pid=2, version="1", concurrency=1, lease_expires_at=now - timedelta(minutes=1)
     )
     with all_firms("test"):
-        make_letter(dead)
+        DeadLetterQueueFactory(original_job=dead)
         for minutes, completed in ((5, 90), (600, 1000)):
             JobMinute.objects.create(
                 firm=firm,
@@ -221,12 +223,12 @@ def test_stats_have_the_documented_shape_and_count(
 
 @pytest.mark.req("J-25")
 def test_why_names_what_stands_in_the_way(run: Runner, firm: Firm) -> None:
-    later = make_job(firm, scheduled_at=timezone.now() + timedelta(hours=3))
+    later = JobQueueFactory(firm=firm, scheduled_at=timezone.now() + timedelta(hours=3))
     told = run("jobs", "why", str(later.pk), "--json").json
     assert told["status"] == "pending"
     assert [reason["code"] for reason in told["why_waiting"]] == ["scheduled", "no_worker"]
     assert told["why_waiting"][0]["until"].endswith("Z")
-    done = make_job(firm, status="completed")
+    done = JobQueueFactory(firm=firm, status="completed")
     assert run("jobs", "why", str(done.pk), "--json").json["why_waiting"] == []
 
 
@@ -264,7 +266,7 @@ def test_people_get_tables_without_terminal_codes(
     run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    job = make_job(firm, last_error="[red]boom[/red] \x1b[31mred\nsecond line")
+    job = JobQueueFactory(firm=firm, last_error="[red]boom[/red] \x1b[31mred\nsecond line")
     listed = run("jobs", "list").out
     assert str(job.pk) in listed
     assert "[red]boom[/red]" in listed

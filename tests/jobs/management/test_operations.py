@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from jobs.models import DeadLetterQueue, JobQueue
 from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -22,7 +22,9 @@ Runner = Callable[..., Any]
 @pytest.fixture
 def letter(firm: Firm) -> DeadLetterQueue:
     """Return an open dead letter."""
-    return make_letter(make_job(firm, status="dlq", attempts=3), reason="exhausted")
+    return DeadLetterQueueFactory(
+        original_job=JobQueueFactory(firm=firm, status="dlq", attempts=3), reason="exhausted"
+    )
 
 
 def job_now(pk: Any) -> JobQueue:
@@ -38,7 +40,7 @@ def audited() -> list[tuple[str, str, str]]:
 
 @pytest.mark.req("J-17", "T-05")
 def test_retry_sends_a_failed_job_round_again(run: Runner, firm: Firm) -> None:
-    job = make_job(firm, status="failed", attempts=3)
+    job = JobQueueFactory(firm=firm, status="failed", attempts=3)
     done = run("jobs", "retry", str(job.pk), "--reason", "the server is back", "--json")
     assert done.code == 0
     assert (done.json["job_id"], done.json["status"]) == (str(job.pk), "pending")
@@ -48,7 +50,7 @@ def test_retry_sends_a_failed_job_round_again(run: Runner, firm: Firm) -> None:
 
 @pytest.mark.req("J-16")
 def test_cancel_stops_a_pending_job_and_asks_a_running_one(run: Runner, firm: Firm) -> None:
-    pending, running = make_job(firm), make_job(firm, status="processing")
+    pending, running = JobQueueFactory(firm=firm), JobQueueFactory(firm=firm, status="processing")
     assert run("jobs", "cancel", str(pending.pk), "--json").json["status"] == "canceled"
     asked = run("jobs", "cancel", str(running.pk))
     assert "was asked to stop" in asked.out
@@ -59,7 +61,7 @@ def test_cancel_stops_a_pending_job_and_asks_a_running_one(run: Runner, firm: Fi
 def test_a_wrong_status_is_exit_1_and_changes_nothing(
     run: Runner, firm: Firm, name: str, status: str
 ) -> None:
-    job = make_job(firm, status=status)
+    job = JobQueueFactory(firm=firm, status=status)
     refused = run("jobs", name, str(job.pk), "--json")
     assert (refused.code, refused.json["code"]) == (1, "wrong_state")
     assert job_now(job.pk).status == status

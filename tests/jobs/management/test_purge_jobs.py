@@ -15,7 +15,7 @@ from jobs.queue import acquire_lock, enqueue
 from jobs.states import LIVE, Resolution, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.queue_kit import later, locks, row, rows, work_off
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-22")]
@@ -28,7 +28,7 @@ WEEK = 7 * DAY
 def ended(firm: Firm, status: str = Status.COMPLETED, *, days: float = 0) -> JobQueue:
     """Store a job with an attempt and a step that ended `days` from now."""
     completed_at = timezone.now() + timedelta(days=days)
-    job = make_job(firm, status=status, completed_at=completed_at)
+    job = JobQueueFactory(firm=firm, status=status, completed_at=completed_at)
     with all_firms("test"):
         Attempt.objects.create(firm=firm, job=job, series=1, number=1, end="retried")
         JobStep.objects.create(firm=firm, job=job, name="fetch", result={})
@@ -38,7 +38,9 @@ def ended(firm: Firm, status: str = Status.COMPLETED, *, days: float = 0) -> Job
 def letter(firm: Firm, resolution: str, status: str = Status.FAILED) -> DeadLetterQueue:
     """Store a dead letter that was decided about just now, if at all."""
     reviewed_at = timezone.now() if resolution else None
-    return make_letter(ended(firm, status), resolution=resolution, reviewed_at=reviewed_at)
+    return DeadLetterQueueFactory(
+        original_job=ended(firm, status), resolution=resolution, reviewed_at=reviewed_at
+    )
 
 
 def minute(firm: Firm, number: int, now: datetime) -> None:
@@ -57,7 +59,7 @@ def test_what_ended_a_week_ago_goes_with_its_history(run: Runner, firm: Firm) ->
     for status in over:
         ended(firm, status)
     young = ended(firm, days=1.1)
-    live = {make_job(firm, status=status).pk for status in sorted(LIVE)}
+    live = {JobQueueFactory(firm=firm, status=status).pk for status in sorted(LIVE)}
     with later(WEEK - 60):
         assert run("purge_jobs", "--json").json["jobs"] == 0
     with later(WEEK + DAY):

@@ -13,7 +13,7 @@ from jobs.registry import job
 from jobs.states import Status
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.engine.conftest import Add, WorkPayload
 from tests.queue_kit import dead_letters, row, work_off
 
@@ -51,7 +51,7 @@ def test_a_reprocess_refused_for_its_key_leaves_the_dead_letter_open(firm: Firm,
 def test_a_reprocess_with_an_impossible_priority_is_refused(
     firm: Firm, priority: Any, code: str
 ) -> None:
-    letter = make_letter(make_job(firm, status=Status.DLQ))
+    letter = DeadLetterQueueFactory(original_job=JobQueueFactory(firm=firm, status=Status.DLQ))
     with pytest.raises(PayloadInvalid) as refused:
         reprocess(letter.pk, priority=priority)
     assert [(fault["field"], fault["code"]) for fault in refused.value.errors] == [

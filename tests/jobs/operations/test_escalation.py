@@ -16,7 +16,7 @@ from jobs.operations import dead_letters
 from jobs.operations.escalation import send_escalation_notice
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
-from tests.job_rows import make_job, make_letter
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 
 pytestmark = [pytest.mark.req("D-02"), pytest.mark.django_db]
 
@@ -33,8 +33,12 @@ def member(firm: Firm, name: str, role: Role = Role.ADMIN, **columns: Any) -> An
 @pytest.fixture
 def letter(firm: Firm) -> DeadLetterQueue:
     """Return an open dead letter whose job carries what no mail may tell."""
-    dead = make_job(firm, status="dlq", payload={"body": "canary of the mail"}, last_error="canary")
-    return make_letter(dead, error_class="ValueError", error="canary of the error")
+    dead = JobQueueFactory(
+        firm=firm, status="dlq", payload={"body": "canary of the mail"}, last_error="canary"
+    )
+    return DeadLetterQueueFactory(
+        original_job=dead, error_class="ValueError", error="canary of the error"
+    )
 
 
 def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(

@@ -18,7 +18,7 @@ from jobs.schedules.groups import GroupRequest, Member
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
-from tests.job_rows import task_call
+from tests.factories.jobs import task_call
 from tests.jobs.schedules.kit import DAY, HOUR, MINUTE, START, jobs, now, schedule, slots, tick_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-01")]

@@ -17,7 +17,7 @@ from jobs.queue import cancel
 from jobs.testing import drain
 from tenants.models import Firm
 from tenants.scope import firm_scope
-from tests.job_rows import envelope, task_call
+from tests.factories.jobs import envelope, task_call
 from tests.jobs.tasks_backend import tasks
 from tests.queue_kit import change
 

@@ -10,7 +10,7 @@ from jobs.errors import LeaseLost
 from jobs.queue import cancel, retry
 from jobs.states import DeadReason
 from jobs.testing import drain, enqueued, frozen_time, run_job
-from tests.job_rows import task_call
+from tests.factories.jobs import task_call
 from tests.jobs.tasks_backend import tasks
 from tests.queue_kit import (
     dead_letters,

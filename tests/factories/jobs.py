@@ -1,0 +1,64 @@
+"""Jobs and dead letters in any state, written as rows: for what reads the tables, not the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import factory
+from django.utils import timezone
+
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.states import LIVE, Status
+from tests.factories.tenants import FirmOwnedFactory
+
+
+def envelope(firm_id: int) -> dict[str, Any]:
+    """Return what every payload of a firm's jobs begins with."""
+    return {"tenant_id": firm_id, "version": "1.0", "correlation_id": "c-1"}
+
+
+def task_call(**changes: Any) -> dict[str, Any]:
+    """Return what a job of `django_task` carries beside the envelope: the call of a task."""
+    return {
+        "module_path": "tests.jobs.tasks_backend.tasks.noop",
+        "args": [],
+        "kwargs": {},
+        "backend": "default",
+        "queue_name": "default",
+        "priority": 0,
+        "run_after": None,
+        **changes,
+    }
+
+
+class JobQueueFactory(FirmOwnedFactory):
+    """A job, pending `noop` unless the columns say otherwise."""
+
+    class Meta:
+        model = JobQueue
+
+    class Params:
+        now = factory.LazyFunction(timezone.now)
+
+    category = "maintenance"
+    job_type = "noop"
+    status = Status.PENDING
+    waiting = False
+    ready = factory.LazyAttribute(lambda job: job.status in LIVE and not job.waiting)
+    payload_version = "1.0"
+    payload = factory.LazyAttribute(lambda job: envelope(job.firm.pk))
+    correlation_id = "c-1"
+    created_at = factory.SelfAttribute("now")
+    scheduled_at = factory.SelfAttribute("now")
+
+
+class DeadLetterQueueFactory(FirmOwnedFactory):
+    """The dead letter of a job, open and of a fatal error unless the columns say otherwise."""
+
+    class Meta:
+        model = DeadLetterQueue
+
+    original_job = factory.SubFactory(JobQueueFactory, status=Status.DLQ)
+    firm = factory.SelfAttribute("original_job.firm")
+    job_series = 1
+    reason = "fatal"

@@ -1,0 +1,70 @@
+"""Firms, and the people in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import factory
+from django.contrib.auth import get_user_model
+from factory.django import DjangoModelFactory
+
+from tenants.models import Firm, Membership, Role
+from tenants.scope import all_firms
+
+
+class FirmFactory(DjangoModelFactory):
+    """A firm, whose name follows from its slug."""
+
+    class Meta:
+        model = Firm
+
+    slug = factory.Sequence(lambda number: f"firm-{number}")
+    name = factory.LazyAttribute(lambda firm: firm.slug.replace("-", " ").capitalize())
+
+
+class FirmOwnedFactory(DjangoModelFactory):
+    """A row that belongs to a firm; it is stored whatever scope the test is in."""
+
+    class Meta:
+        abstract = True
+
+    firm = factory.SubFactory(FirmFactory)
+
+    @classmethod
+    def _create(cls, model_class: type[Any], *args: Any, **columns: Any) -> Any:
+        with all_firms("test"):
+            row = super()._create(model_class, *args, **columns)
+            row.refresh_from_db()
+            return row
+
+
+class UserFactory(DjangoModelFactory):
+    """Somebody who may open the admin; `member_of` is the firm, `member_of__role` the role there."""
+
+    class Meta:
+        model = get_user_model()
+        skip_postgeneration_save = True
+
+    username = factory.Sequence(lambda number: f"user-{number}")
+    is_staff = True
+
+    @classmethod
+    def _create(cls, model_class: type[Any], *args: Any, **columns: Any) -> Any:
+        return model_class.objects.create_user(*args, **columns)
+
+    @factory.post_generation
+    def member_of(
+        self, create: bool, firm: Firm | None, *, role: Role = Role.VIEWER, **_: Any
+    ) -> None:
+        if firm is not None:
+            MembershipFactory(firm=firm, user=self, role=role)
+
+
+class MembershipFactory(FirmOwnedFactory):
+    """Somebody's role in a firm."""
+
+    class Meta:
+        model = Membership
+
+    user = factory.SubFactory(UserFactory)
+    role = Role.VIEWER
