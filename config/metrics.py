@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from jobs.doctor.snapshots import oldest_snapshot
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.queries.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from jobs.states import Status
 from tenants.scope import all_firms

@@ -1,4 +1,4 @@
-"""The public door of the queue."""
+"""The public API of the queue."""
 
 from __future__ import annotations
 

@@ -120,4 +120,4 @@ def settled_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers be rescued, even if the database server was started a moment ago."""
     from jobs.engine import dialects
 
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", lambda *_: "1 = 1")
+    monkeypatch.setattr(type(dialects.current()), "up_longer_than_sql", lambda *_: "1 = 1")

@@ -14,9 +14,8 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from jobs.engine.claim import Claim, claim
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now, stopped_at
 from jobs.engine.fair_share import FairShare
-from jobs.engine.frozen_time import stopped_at
 from jobs.engine.lease import WorkerInfo, note_running, register
 from jobs.engine.outcomes import Failure, Outcome, Settlement, SettleReport
 from jobs.engine.settle import settle

@@ -12,7 +12,7 @@ from django.urls import reverse
 from jobs.admin.charts import HOURS, charts
 from jobs.admin.firm_lines import firm_lines
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.queries.durations import in_words
 from jobs.queries.stats import JobCounts, QueueStats, queue_stats
 from jobs.states import Status

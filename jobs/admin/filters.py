@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from interfaces.admin.filters import SPANS, ChoiceFilter, Options, SpanFilter, field_filter
 from jobs.admin.base import type_choices
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 

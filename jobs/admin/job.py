@@ -28,7 +28,7 @@ from jobs.admin.bulk import BulkOperationsAdmin
 from jobs.admin.filters import CategoryFilter, CreatedFilter, JobTypeFilter, StatusFilter
 from jobs.admin.operations import QueueOperation
 from jobs.admin.timeline import headline, timeline
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.queries.durations import in_words

@@ -13,7 +13,7 @@ from unfold.decorators import display
 
 from jobs.admin.base import age
 from jobs.admin.operations import QueueOperation
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock
 from jobs.models.lock import JOB_HOLDER, held_at
 from jobs.operations import locks

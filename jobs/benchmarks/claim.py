@@ -1,4 +1,4 @@
-"""`bench_queue claim`: what a claim of 100 costs, whatever else lies in the table."""
+"""`bench_queue claim`: what a claim of 100 costs, depending on the other rows of the table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from statistics import median
 from uuid_utils.compat import uuid7
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.claim_states import JOBS_OF_EACH_FIRM, STATES, Look, burdened
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.claim_states import JOBS_OF_EACH_FIRM, STATES, Measurement, burdened
+from jobs.benchmarks.firms import BenchmarkFirms
 from jobs.benchmarks.measures import percentile
 from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
 from jobs.engine.claim import claim
@@ -19,7 +19,7 @@ from jobs.engine.fair_share import FairShare
 from jobs.engine.release import release
 
 BATCH = 100
-# So often a claim is timed, fewer times when it is slow; the first few warm it up.
+# How often a claim is timed, fewer times when it is slow; the first few are not counted.
 MOST_CLAIMS = 60
 LEAST_CLAIMS = 6
 ENOUGH_SECONDS = 3.0
@@ -35,7 +35,7 @@ class Timed:
 
 
 class ClaimGrowth(Scenario):
-    """Claims beside burdens of several kinds, and puts everything back."""
+    """Claims beside burdens of several kinds, and releases what it claimed."""
 
     name = "claim"
     measures = (
@@ -45,26 +45,29 @@ class ClaimGrowth(Scenario):
     )
     default_jobs = 100_000
 
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
-        """Lay out one state after the other, and claim."""
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
+        """Measure one state after the other."""
         begun = time.perf_counter()
-        firms = ground.make_firms(plan.firms)
+        firms = bench_firms.make(plan.firms)
         few = dict.fromkeys(firms, max(JOBS_OF_EACH_FIRM, ceil(3 * BATCH / plan.firms)))
         points: list[Point] = []
-        for burden, looks in STATES:
+        for burden, measurements in STATES:
             rows.fill(few)
-            # Measured each time anew: what slows the machine down slows both down.
-            base = _time_claims(Look("the few jobs alone"))
-            with burdened(burden, plan.jobs, ground, firms):
+            # Measured before each state, since the speed of the machine may change.
+            base = _time_claims(Measurement("the few jobs alone"))
+            with burdened(burden, plan.jobs, bench_firms, firms):
                 rows.tidy()
-                points += [_point(look, _time_claims(look), base) for look in looks]
-            ground.clear()
+                points += [
+                    _point(measurement, _time_claims(measurement), base)
+                    for measurement in measurements
+                ]
+            bench_firms.clear()
         return Figures(seconds=time.perf_counter() - begun, points=points)
 
 
-def _point(look: Look, timed: Timed, base: Timed) -> Point:
+def _point(measurement: Measurement, timed: Timed, base: Timed) -> Point:
     return {
-        "beside": look.state,
+        "beside": measurement.state,
         "claimed": timed.claimed,
         "claim_p50_ms": percentile(timed.milliseconds, 50),
         "claim_p99_ms": percentile(timed.milliseconds, 99),
@@ -73,8 +76,8 @@ def _point(look: Look, timed: Timed, base: Timed) -> Point:
     }
 
 
-def _time_claims(look: Look) -> Timed:
-    """Claim and give back, again and again; the turns of the firms go on."""
+def _time_claims(measurement: Measurement) -> Timed:
+    """Claim and release again and again, with one fair share state."""
     fair_share, worker_id = FairShare(), uuid7()
     timed = Timed()
     until = time.monotonic() + ENOUGH_SECONDS
@@ -83,7 +86,11 @@ def _time_claims(look: Look) -> Timed:
             break
         begun = time.perf_counter()
         claims = claim(
-            worker_id, BATCH, fair_share, categories=look.categories, job_types=look.job_types
+            worker_id,
+            BATCH,
+            fair_share,
+            categories=measurement.categories,
+            job_types=measurement.job_types,
         )
         seconds = time.perf_counter() - begun
         release(claims, "a benchmark claimed it")

@@ -1,4 +1,4 @@
-"""`bench_queue drain`: no-op jobs of many firms, worked off by real workers and by a bare loop."""
+"""`bench_queue drain`: no-op jobs of many firms, run by real workers and by a loop of bare SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.firms import BenchmarkFirms
 from jobs.benchmarks.raw.ceiling import work_off
 from jobs.benchmarks.rows import Span
 from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
@@ -17,7 +17,7 @@ from jobs.states import Category
 
 
 class Drain(Scenario):
-    """Works jobs off as fast as they can be worked off."""
+    """Runs jobs as fast as workers can."""
 
     name = "drain"
     measures = (
@@ -29,17 +29,17 @@ class Drain(Scenario):
     default_jobs = 20_000
     default_concurrency = 100
 
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
-        """Let workers and the bare loop take turns, on equal jobs."""
-        firms = ground.make_firms(plan.firms)
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
+        """Alternate between workers and the bare loop, on equal jobs."""
+        firms = bench_firms.make(plan.firms)
         points: list[Point] = []
         product: list[Span] = []
         raw: list[Span] = []
         for number in range(1, plan.rounds + 1):
             product.append(_time(lambda: _by_workers(plan, firms), plan, firms))
-            ground.clear()
+            bench_firms.clear()
             raw.append(_time(lambda: _by_bare_loop(plan, firms), plan, firms))
-            ground.clear()
+            bench_firms.clear()
             points.append(
                 {
                     "round": number,

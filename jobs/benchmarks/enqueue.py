@@ -8,7 +8,7 @@ from functools import partial
 from statistics import median
 from typing import Any, TypeVar
 
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.firms import BenchmarkFirms
 from jobs.benchmarks.measures import percentile
 from jobs.benchmarks.raw.inserts import Inserts, bare_inserts
 from jobs.benchmarks.scenario import Figures, Plan, Scenario
@@ -16,14 +16,14 @@ from jobs.job_handlers import BENCH_JOB_TYPE
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 
 CHUNK = 1_000
-# One by one takes this many times as long: so many fewer are enough.
+# Single enqueues take about this many times as long, so that many fewer are measured.
 SINGLES_PER_JOBS = 10
 
 T = TypeVar("T")
 
 
 class Enqueue(Scenario):
-    """Stores jobs through the public door."""
+    """Stores jobs by the public API."""
 
     name = "enqueue"
     measures = (
@@ -33,18 +33,18 @@ class Enqueue(Scenario):
     )
     default_jobs = 20_000
 
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
-        """Let the product and the bare inserts take turns, on equal rows."""
-        firms = ground.make_firms(plan.firms)
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
+        """Alternate between enqueues and bare inserts, on equal rows."""
+        firms = bench_firms.make(plan.firms)
         many, one = _Pair("enqueue_many, 1,000 at a time"), _Pair("enqueue, one by one")
-        # The first call of a process pays for much that the others have.
+        # The first call of a process is slower.
         enqueue(BENCH_JOB_TYPE, firm=firms[0])
-        ground.clear()
+        bench_firms.clear()
         singles = max(plan.jobs // SINGLES_PER_JOBS, 1)
         for _ in range(plan.rounds):
             with bare_inserts() as bare:
-                _measure_many(many, plan.jobs, firms, bare, ground)
-                _measure_one(one, singles, firms, bare, ground)
+                _measure_many(many, plan.jobs, firms, bare, bench_firms)
+                _measure_one(one, singles, firms, bare, bench_firms)
         rate, raw_rate = median(many.rates), median(many.raw_rates)
         return Figures(
             seconds=plan.jobs / rate,
@@ -56,7 +56,7 @@ class Enqueue(Scenario):
 
 
 class _Pair:
-    """What was measured of one way to enqueue, and of its bare twin."""
+    """What was measured of one way to enqueue, and of the bare inserts beside it."""
 
     def __init__(self, how: str) -> None:
         self.how = how
@@ -79,7 +79,7 @@ class _Pair:
 
 
 def _measure_many(
-    pair: _Pair, jobs: int, firms: Sequence[int], bare: Inserts, ground: Ground
+    pair: _Pair, jobs: int, firms: Sequence[int], bare: Inserts, bench_firms: BenchmarkFirms
 ) -> None:
     specs = [EnqueueSpec(BENCH_JOB_TYPE)] * jobs
     calls = _time(
@@ -87,22 +87,22 @@ def _measure_many(
         for number, chunk in enumerate(_chunks(specs))
     )
     rows = bare.rows(firms)
-    ground.clear()
+    bench_firms.clear()
     raw_calls = _time(partial(bare.insert_many, chunk) for chunk in _chunks(rows))
-    ground.clear()
+    bench_firms.clear()
     _note(pair, jobs, calls, raw_calls)
 
 
 def _measure_one(
-    pair: _Pair, jobs: int, firms: Sequence[int], bare: Inserts, ground: Ground
+    pair: _Pair, jobs: int, firms: Sequence[int], bare: Inserts, bench_firms: BenchmarkFirms
 ) -> None:
     calls = _time(
         partial(enqueue, BENCH_JOB_TYPE, firm=firms[number % len(firms)]) for number in range(jobs)
     )
     rows = bare.rows(firms)
-    ground.clear()
+    bench_firms.clear()
     raw_calls = _time(partial(bare.insert, row) for row in rows)
-    ground.clear()
+    bench_firms.clear()
     _note(pair, jobs, calls, raw_calls)
 
 

@@ -1,4 +1,4 @@
-"""`bench_queue fairness`: when light firms have their turn behind a heavy one, and what it costs."""
+"""`bench_queue fairness`: how long light firms wait behind a heavy one, and what claims cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.firms import BenchmarkFirms
 from jobs.benchmarks.measures import jain, percentile
 from jobs.benchmarks.rows import Kind
 from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
@@ -15,15 +15,15 @@ from jobs.job_handlers import BENCH_JOB_TYPE
 
 # How much a worker claims at once.
 BATCHES = (1, 10, 100, 500)
-# So often each firm has its turn, where that takes no more claims than this.
-LAPS = 2
+# How often each firm is served, where that takes no more claims than MOST_CLAIMS.
+ROUNDS = 2
 MOST_CLAIMS = 200
 HEAVY_AGE_SECONDS = 7_200
 LIGHT_AGE_SECONDS = 3_600
 
 
 class Fairness(Scenario):
-    """Serves firms in turn, one of which has far more jobs than the others."""
+    """Serves firms of which one has far more jobs than the others."""
 
     name = "fairness"
     measures = (
@@ -35,14 +35,14 @@ class Fairness(Scenario):
     default_jobs = 100_000
     default_firms = 1_000
 
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
-        """Serve with one size of batch after the other."""
-        heavy, *light = ground.make_firms(plan.firms + 1)
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
+        """Measure one size of batch after the other."""
+        heavy, *light = bench_firms.make(plan.firms + 1)
         rows.fill({heavy: plan.jobs}, Kind(age_seconds=HEAVY_AGE_SECONDS))
         begun = time.perf_counter()
         points: list[Point] = []
         for batch in BATCHES:
-            rows.fill(dict.fromkeys(light, LAPS + 1), Kind(age_seconds=LIGHT_AGE_SECONDS))
+            rows.fill(dict.fromkeys(light, ROUNDS + 1), Kind(age_seconds=LIGHT_AGE_SECONDS))
             points.append(_serve(batch, heavy, len(light)))
         return Figures(seconds=time.perf_counter() - begun, points=points)
 
@@ -51,7 +51,7 @@ def _serve(batch: int, heavy: int, lights: int) -> Point:
     server = Server(job_types=(BENCH_JOB_TYPE,))
     times: list[float] = []
     order: list[int] = []
-    services = LAPS * (lights + 1)
+    services = ROUNDS * (lights + 1)
     while len(order) < services and (len(times) < MOST_CLAIMS or batch == max(BATCHES)):
         begun = time.perf_counter()
         claims = server.claim(batch)
@@ -59,7 +59,7 @@ def _serve(batch: int, heavy: int, lights: int) -> Point:
         if not claims:
             break
         order += server.finish(claims)
-    # The end of the last batch goes to whoever has work left.
+    # The rest of the last batch is beyond what is measured.
     order = order[:services]
     first = {firm_id: place for place, firm_id in reversed(list(enumerate(order, 1)))}
     waits = [place for firm_id, place in first.items() if firm_id != heavy]

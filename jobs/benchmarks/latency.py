@@ -11,19 +11,19 @@ from random import SystemRandom
 from django.db import connection
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.firms import BenchmarkFirms
 from jobs.benchmarks.measures import percentile
 from jobs.benchmarks.scenario import Figures, Plan, Scenario
 from jobs.benchmarks.workers import serving
 from jobs.job_handlers import BENCH_JOB_TYPE
 from jobs.queue import enqueue
 
-# Seconds between two jobs: the worker is idle at each, and no rhythm of its own can meet them.
+# Seconds between two jobs: long enough for the worker to be idle, random against its intervals.
 GAPS = (0.03, 0.25)
-# The idle worker is watched for this long, once what its start has cost is counted.
+# The idle worker is watched for this long, once its start is over.
 WATCH_SECONDS = 10.0
 SETTLING_SECONDS = 2.0
-# With fewer jobs than this, for less.
+# With fewer jobs than this, it is watched for less.
 JOBS_FOR_ALL_OF_IT = 100
 
 
@@ -42,9 +42,9 @@ class Latency(Scenario):
     default_firms = 10
     default_concurrency = 10
 
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
         """Watch the idle workers, then enqueue."""
-        firms = ground.make_firms(plan.firms)
+        firms = bench_firms.make(plan.firms)
         rng = SystemRandom()
         with serving(plan) as workers:
             point = _watch(workers.pids, min(plan.jobs / JOBS_FOR_ALL_OF_IT, 1.0))
@@ -81,7 +81,7 @@ def _watch(pids: Sequence[int], effort: float) -> dict[str, object]:
     if processor is not None and processor_after is not None:
         cost["idle_cpu_share"] = (processor_after - processor) / seconds / len(pids)
     if transactions is not None and transactions_after is not None:
-        # One of them was ours.
+        # One of them read the counter.
         count = max(transactions_after - transactions - 1, 0)
         cost["idle_transactions_per_second"] = count / seconds
     return cost

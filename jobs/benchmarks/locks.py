@@ -1,21 +1,21 @@
-"""`bench_queue locks`: how long a freed lock key waits for its next job."""
+"""`bench_queue locks`: how long a released lock key waits for its next job."""
 
 from __future__ import annotations
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.firms import BenchmarkFirms
 from jobs.benchmarks.measures import percentile
 from jobs.benchmarks.rows import Kind
 from jobs.benchmarks.scenario import Figures, Plan, Scenario
 from jobs.benchmarks.workers import serving
 
 KEYS_PER_FIRM = 5
-# A key should be held again within this time.
+# A key should be taken again within this time.
 BOUND_MS = 300
 
 
 class Locks(Scenario):
-    """Works off jobs of which only one per key may run."""
+    """Runs jobs of which only one per key may run at once."""
 
     name = "locks"
     measures = (
@@ -28,9 +28,9 @@ class Locks(Scenario):
     default_concurrency = 14
     default_processes = 4
 
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
-        """Let workers work the keyed jobs off."""
-        firms = ground.make_firms(plan.firms)
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
+        """Let workers run the keyed jobs."""
+        firms = bench_firms.make(plan.firms)
         with serving(plan) as workers:
             rows.fill(rows.spread(plan.jobs, firms), Kind(lock_keys=KEYS_PER_FIRM))
             workers.wait_until_settled(firms, plan.jobs)

@@ -1,6 +1,6 @@
-"""Rows by the table full: fills the queue, reads how far it is worked off, takes all of it away.
+"""Fills the queue's tables by SQL, reads what became of the jobs, and deletes the rows.
 
-By SQL, since a million jobs by way of `enqueue` would take longer than any measurement of them.
+Enqueuing a million jobs would take longer than measuring them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from jobs.states import Category, Priority, Status
 from tenants.models import FirmOwned
 
 DELETED_AT_ONCE = 100_000
-# What SQLite's clock can tell apart.
+# The resolution of SQLite's clock.
 LEAST_SECONDS = 0.001
 
-# Ids as an enqueue makes them: they grow with time, so rows lie in the table as they came.
+# UUIDv7, as an enqueue makes them.
 _NEW_ID = {
     "postgresql": (
         "(lpad(to_hex(%s + {serial} / 1000), 12, '0') || '7'"
@@ -47,7 +47,7 @@ _FIRMS = {"firm_id": Column.BIGINT, "place": Column.BIGINT}
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What the jobs of one filling are like."""
+    """What the jobs to be stored are like."""
 
     job_type: str = BENCH_JOB_TYPE
     category: str = Category.MAINTENANCE.value
@@ -56,7 +56,7 @@ class Kind:
     status: Status = Status.PENDING
     # False: held back, and still to be admitted.
     ready: bool = True
-    # How many lock keys each firm's jobs take turns with; 0: they have none. Keyed jobs wait.
+    # How many lock keys the jobs of each firm share; 0: none. Keyed jobs are stored waiting.
     lock_keys: int = 0
 
 
@@ -74,14 +74,14 @@ class Span:
 
 
 def spread(jobs: int, firms: Sequence[int]) -> dict[int, int]:
-    """Return how many jobs each firm gets when all get alike; the first take the remainder."""
+    """Return equal numbers of jobs by firm; the first firms get the remainder."""
     each, more = divmod(jobs, len(firms))
     shares = {firm_id: each + (place < more) for place, firm_id in enumerate(firms)}
     return {firm_id: share for firm_id, share in shares.items() if share}
 
 
 def fill(jobs: Mapping[int, int], kind: Kind | None = None) -> None:
-    """Give firms, by id, so many jobs; firms take turns, and all appear with one commit."""
+    """Store this many jobs by firm id, interleaved and in one transaction."""
     firms_of: dict[int, list[int]] = defaultdict(list)
     for firm_id, count in jobs.items():
         firms_of[count].append(firm_id)
@@ -90,7 +90,7 @@ def fill(jobs: Mapping[int, int], kind: Kind | None = None) -> None:
         for count, firms in firms_of.items():
             _insert(count, firms, kind or Kind())
         if connection.vendor == "postgresql":
-            # As a table looks that has been filled by and by. (On SQLite nobody else does it.)
+            # As autovacuum does in a table that was filled slowly.
             run("ANALYZE jobs_jobqueue", [])
 
     in_transaction(insert)
@@ -107,7 +107,7 @@ def _insert(count: int, firms: Sequence[int], kind: Kind) -> None:
     is_over = kind.status is Status.COMPLETED
     is_ready = kind.ready and not kind.lock_keys
     happened = due if is_over else "NULL"
-    # As long as the ids that an enqueue makes.
+    # As long as real correlation ids.
     correlation = f"('bench-' || {_THIRTY_DIGITS[vendor].format(serial=serial)})"
     payload = (
         f"{_JSON_OBJECT[vendor]}('tenant_id', f.firm_id, 'version', '1.0',"
@@ -141,7 +141,7 @@ def _insert(count: int, firms: Sequence[int], kind: Kind) -> None:
 def settled(firms: Sequence[int]) -> int:
     """Return how many of the firms' jobs are settled, by the counters.
 
-    The counters are few rows; to ask the jobs themselves would be in the way of the measurement.
+    Counting the jobs themselves would disturb the measurement.
     """
     table, params = _table_of(firms)
     found = reading(
@@ -155,7 +155,7 @@ def settled(firms: Sequence[int]) -> int:
 
 
 def completed_span(firms: Sequence[int]) -> Span:
-    """Return what was completed of the firms' jobs, and in which time."""
+    """Return how many of the firms' jobs were completed, and in which time."""
     table, params = _table_of(firms)
     seconds = dialects.current().seconds_between_sql("min(j.claimed_at)", "max(j.completed_at)")
     found = reading(
@@ -209,7 +209,7 @@ def hand_overs(firms: Sequence[int]) -> list[float]:
 
 
 def complete(job_ids: Sequence[UUID]) -> None:
-    """End these claimed jobs, and nothing of what belongs to a settle."""
+    """Mark these claimed jobs completed, without anything else a settle does."""
     table, params = dialects.current().rows_sql(
         "r", {"job_id": Column.UUID}, [(job_id,) for job_id in job_ids]
     )
@@ -238,7 +238,7 @@ def delete_firms(firms: Sequence[int]) -> None:
 
 
 def tidy() -> None:
-    """Let PostgreSQL forget the deleted rows now: the next measurement starts on a clean table."""
+    """Vacuum on PostgreSQL, so that the next measurement starts without dead rows."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             for table, _ in _tables():
@@ -264,7 +264,7 @@ def _table_of(firms: Sequence[int]) -> tuple[str, list[object]]:
 
 
 def _tables() -> list[tuple[str, str]]:
-    """Return the queue's tables that belong to firms, and the name of each one's key."""
+    """Return the queue's firm-owned tables, each with the name of its primary key."""
     models = apps.get_app_config("jobs").get_models()
     metas = [model._meta for model in models if issubclass(model, FirmOwned)]
     return [(meta.db_table, meta.pk.attname) for meta in metas]

@@ -1,4 +1,4 @@
-"""What a benchmark is told, what it answers, and what all of them have in common."""
+"""The base of the benchmarks, their parameters and their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from django.db import connection
 
-from jobs.benchmarks.ground import Ground
+from jobs.benchmarks.firms import BenchmarkFirms
 
 Point = Mapping[str, object]
 
@@ -27,7 +27,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What was measured; None is what this scenario cannot say.
+    """What was measured; None: the scenario does not measure it.
 
     `points` are the single measurements behind the figures, each with the same keys.
     """
@@ -55,16 +55,16 @@ class Scenario(ABC):
     default_processes: ClassVar[int] = 1
 
     @abstractmethod
-    def measure(self, plan: Plan, ground: Ground) -> Figures:
-        """Measure it on rows of `ground`, which is left as it may be.
+    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
+        """Measure it on rows of `bench_firms`; the caller deletes them.
 
         Raises:
-            BenchmarkFailed: it came to no result.
+            BenchmarkFailed: there is no result.
         """
 
 
 def report(scenario: Scenario, plan: Plan, figures: Figures) -> dict[str, object]:
-    """Return the figures in the shape of the command's JSON."""
+    """Return the figures as the command's JSON."""
     values = {name: _rounded(value) for name, value in asdict(figures).items() if name != "points"}
     return {
         "scenario": scenario.name,

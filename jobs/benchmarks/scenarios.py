@@ -1,4 +1,4 @@
-"""All there is to measure, by name."""
+"""The benchmarks by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker without processes: it claims as workers do and is done with its jobs at once."""
+"""A worker without processes: it claims as workers do, and completes its jobs at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.engine.fair_share import FairShare
 
 
 class Server:
-    """Serves firms in turn; empty `job_types` means all."""
+    """Claims for firms by fair share; empty `job_types` means all."""
 
     def __init__(self, worker_id: UUID | None = None, *, job_types: tuple[str, ...] = ()) -> None:
         self.fair_share = FairShare()
@@ -25,15 +25,15 @@ class Server:
         return claim(self._worker_id, limit, self.fair_share, job_types=self._job_types)
 
     def finish(self, claims: Sequence[Claim]) -> list[int]:
-        """End these jobs; return whose they were, in order."""
+        """Complete these jobs; return their firms, in order."""
         complete([one.job_id for one in claims])
         return [one.firm_id for one in claims]
 
     def serve(self, limit: int) -> list[int]:
-        """Claim and finish one batch; return whose jobs they were, in the order of service."""
+        """Claim and complete one batch; return the firms of its jobs, in order."""
         return self.finish(self.claim(limit))
 
     def services(self, limit: int) -> Iterator[int]:
-        """Serve batch after batch until nothing is left."""
+        """Yield the firms of all jobs, batch after batch, until nothing is left."""
         while served := self.serve(limit):
             yield from served

@@ -22,22 +22,22 @@ from jobs.job_handlers import BENCH_JOB_TYPE
 from jobs.models import Worker
 
 COMMAND = "bench_queue"
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 START_SECONDS = 60.0
 STOP_SECONDS = 45.0
-# So long nothing may happen to the jobs before the benchmark gives up.
+# The benchmark gives up when no job is settled for this long.
 STALL_SECONDS = 60.0
-SAID_LENGTH = 2000
+OUTPUT_LENGTH = 2000
 
 
 @contextmanager
 def serving(plan: Plan) -> Iterator[Workers]:
-    """Give a measurement its workers: registered at the start, gone at the end.
+    """Yield registered workers, and stop them at the end.
 
     Raises:
         BenchmarkFailed: one of them did not start.
     """
-    # The log goes where a service's may: to a file.
+    # To a file, as the log of a service.
     with tempfile.TemporaryFile() as log:
         workers = Workers(plan, log)
         try:
@@ -55,14 +55,14 @@ class Workers:
         command = [
             *_manage("runworker"),
             *("--concurrency", str(plan.concurrency), "--job-type", BENCH_JOB_TYPE),
-            # As `runworker` starts its own, so they end with this process.
+            # As `runworker` starts its children: they end with this process.
             *("--no-scheduler", "--child"),
         ]
         self._processes = [
             subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 - our own command line
             for _ in range(plan.processes)
         ]
-        # Rows under the same ids are of processes long gone.
+        # Rows with these process ids are left from dead processes.
         self._deregister()
 
     @property
@@ -71,7 +71,7 @@ class Workers:
         return [process.pid for process in self._processes]
 
     def wait_until_registered(self) -> None:
-        """Wait until each of them has its row.
+        """Wait until each has its row.
 
         Raises:
             BenchmarkFailed: one ended, or it took too long.
@@ -79,10 +79,10 @@ class Workers:
         until = time.monotonic() + START_SECONDS
         while self._rows().count() < len(self._processes):
             self._check(until, "the start of the workers")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def wait_until_settled(self, firms: Sequence[int], jobs: int) -> None:
-        """Wait until so many jobs of these firms are settled.
+        """Wait until this many jobs of these firms are settled.
 
         Raises:
             BenchmarkFailed: a worker ended, or no job was settled for a while.
@@ -91,13 +91,13 @@ class Workers:
         until = time.monotonic() + STALL_SECONDS
         while settled < jobs:
             self._check(until, "the next settled job; is something paused?")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             before, settled = settled, rows.settled(firms)
             if settled > before:
                 until = time.monotonic() + STALL_SECONDS
 
     def stop(self) -> None:
-        """End them in order; those that will not, at once."""
+        """Stop them in order, and kill those that do not stop."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         until = time.monotonic() + STOP_SECONDS
@@ -107,13 +107,13 @@ class Workers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        # Those that could not do it themselves.
+        # Those that were killed could not.
         self._deregister()
 
     def _check(self, until: float, what: str) -> None:
         if any(process.poll() is not None for process in self._processes):
             self._log.seek(0)
-            said = self._log.read().decode(errors="replace")[-SAID_LENGTH:]
+            said = self._log.read().decode(errors="replace")[-OUTPUT_LENGTH:]
             raise BenchmarkFailed(f"a worker has ended; the workers said:\n{said}")
         if time.monotonic() > until:
             raise BenchmarkFailed(f"waited too long for {what}")
@@ -127,7 +127,7 @@ class Workers:
 
 
 def _manage(command: str) -> list[str]:
-    """Return the command line of another command of this one's program and interpreter."""
+    """Return the command line of another management command, as this one was started."""
     own = sys.orig_argv[1:]
     program = own[: own.index(COMMAND)] if COMMAND in own else ["-m", "django"]
     return [sys.executable, *program, command]

@@ -13,8 +13,8 @@ from django.db.models import Count, Sum
 
 from jobs.conf import listen_database_url
 from jobs.doctor.base import TIME_LIMIT_SECONDS, Finding, Severity, fetch, graded, own_role
-from jobs.engine.database_time import database_now
-from jobs.engine.listen_address import listen_conninfo, main_conninfo
+from jobs.engine.clock import database_now
+from jobs.engine.wakeup import listen_conninfo, main_conninfo
 from jobs.models import Worker
 
 # Besides one for each handler: claim, settle, heartbeat, maintenance and LISTEN.

@@ -27,7 +27,7 @@ from jobs.engine.dialects.claim_types import (
 )
 from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, FairShare, VisitingOrder
 from jobs.engine.limit_sql import blocked_firm_sql, capped_firm_sql, claim_guard_sql
-from jobs.engine.transactions import fetch_in_one_trip, in_transaction, in_trips
+from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
 from jobs.states import Priority
 
 # Other workers may take everything between scan and take: then scan again.
@@ -80,7 +80,7 @@ def claim(
     so the caller must start it now or release it.
     """
     for _ in range(MAX_SCANS):
-        claims = in_trips(
+        claims = pipelined(
             lambda: _claim(
                 worker_id, limit, fair_share, claim_filter(categories, job_types), starts=starts
             )
@@ -186,7 +186,7 @@ def _refresh_weights(fair_share: FairShare) -> None:
     read_at = fair_share.weights_read_at
     if read_at is not None and now - read_at < WEIGHTS_SECONDS:
         return
-    rows = fetch_in_one_trip(WEIGHTS_SQL, [])
+    rows = fetch_pipelined(WEIGHTS_SQL, [])
     fair_share.weights = {firm_id: max(weight, LEAST_WEIGHT) for firm_id, weight in rows}
     fair_share.weights_read_at = now
 

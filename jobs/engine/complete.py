@@ -17,7 +17,7 @@ from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.outcomes import Completed, Settlement
-from jobs.engine.transactions import fetch_in_one_trip
+from jobs.engine.transactions import fetch_pipelined
 from jobs.engine.transition import result_json
 
 COLUMNS = {
@@ -59,8 +59,8 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
     ]
     if not table:
         return set()
-    rows, params = dialect.rows_sql("r", COLUMNS, table, hot=True)
-    return {token for (token,) in fetch_in_one_trip(_sql(rows, dialect.now_sql()), params)}
+    rows, params = dialect.rows_sql("r", COLUMNS, table)
+    return {token for (token,) in fetch_pipelined(_sql(rows, dialect.now_sql()), params)}
 
 
 @lru_cache(maxsize=8)

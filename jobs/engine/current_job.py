@@ -1,4 +1,4 @@
-"""Which job the running code belongs to, so that what it enqueues knows its parent."""
+"""The job whose handler is running; jobs that it enqueues get it as their parent."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import NamedTuple
 from uuid import UUID
 
 
-class RunningJob(NamedTuple):
-    """The job whose handler is running here."""
+class CurrentJob(NamedTuple):
+    """A job whose handler is running."""
 
     job_id: UUID
     firm_id: int
 
 
-_running: ContextVar[RunningJob | None] = ContextVar("running_job", default=None)
+_current: ContextVar[CurrentJob | None] = ContextVar("current_job", default=None)
 
 
-def running_job() -> RunningJob | None:
-    """Return the job whose handler is running here, None outside handlers."""
-    return _running.get()
+def current_job() -> CurrentJob | None:
+    """Return the job whose handler is running in this context, None outside handlers."""
+    return _current.get()
 
 
-class running_as:  # noqa: N801 - a context manager, named as one
+class as_current_job:  # noqa: N801 - a context manager, named as one
     """Mark the code inside as part of `job`'s handler."""
 
     __slots__ = ("_job", "_token")
 
-    def __init__(self, job: RunningJob) -> None:
+    def __init__(self, job: CurrentJob) -> None:
         self._job = job
 
     def __enter__(self) -> None:
-        self._token = _running.set(self._job)
+        self._token = _current.set(self._job)
 
     def __exit__(self, *_: object) -> None:
-        _running.reset(self._token)
+        _current.reset(self._token)
 
 
 def in_event_loop() -> bool:
-    """Say whether this thread runs an event loop, which nothing may block."""
+    """Say whether this thread runs an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -17,7 +17,7 @@ from jobs.engine.locks import free_job_locks
 from jobs.engine.requeue import queue_columns_sql
 from jobs.engine.transactions import fetch
 from jobs.engine.transition import Transition
-from jobs.engine.wakeup import tell_settled
+from jobs.engine.wakeup import notify_settled
 from jobs.states import TERMINAL, Status
 
 COLUMNS = {
@@ -63,7 +63,7 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
     count(_counted(ended))
     count_attempts((one.job, one.outcome) for one in ended if one.outcome is not None)
     free_job_locks([one.job.job_id for one in ended if one.job.lock_key is not None])
-    transaction.on_commit(lambda: tell_settled([job.job_id for job in over]), robust=True)
+    transaction.on_commit(lambda: notify_settled([job.job_id for job in over]), robust=True)
     return ended
 
 
@@ -92,7 +92,7 @@ def end_pending(
     leave_fan_ins(jobs)
     count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
-    transaction.on_commit(lambda: tell_settled([job_id for _, job_id in jobs]), robust=True)
+    transaction.on_commit(lambda: notify_settled([job_id for _, job_id in jobs]), robust=True)
     return len(ended)
 
 
@@ -100,7 +100,7 @@ def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[
     """Write the rows; return the new status of each whose token matched."""
     dialect = dialects.current()
     now = dialect.now_sql()
-    rows, params = dialect.rows_sql("r", COLUMNS, [_row(one) for one in transitions], hot=True)
+    rows, params = dialect.rows_sql("r", COLUMNS, [_row(one) for one in transitions])
     status = (
         "CASE WHEN r.cancelable AND j.cancel_requested_at IS NOT NULL"
         " THEN 'canceled' ELSE r.next END"
@@ -135,7 +135,7 @@ def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[
         RETURNING job_id, status
         """,
         params,
-        hot=True,
+        prepared=True,
     )
     return {dialect.read_uuid(job_id): Status(status) for job_id, status in updated}
 

@@ -1,8 +1,8 @@
-"""Stores new jobs: fills in the envelope, checks everything, hands over to the engine."""
+"""Enqueues jobs: fills in the envelope, validates payload and arguments, stores them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,8 +19,8 @@ from interfaces.correlation import (
     new_correlation_id,
 )
 from jobs import registry
-from jobs.engine.current_job import running_job
-from jobs.engine.insert import insert, insert_alone, insert_as_made, overlaps, set_off
+from jobs.engine.current_job import current_job
+from jobs.engine.insert import dispatch, insert
 from jobs.engine.insert_sql import NewJob
 from jobs.engine.job_wait import wait_until_settled, wait_until_settled_async
 from jobs.engine.lookup import read_job
@@ -33,8 +33,6 @@ from tenants.errors import MissingTenant
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import current_scope
 
-# So many are stored while the next are checked.
-BATCH = 250
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
 PRIORITIES = (min(Priority), max(Priority))
@@ -59,14 +57,14 @@ class EnqueueSpec:
 
 @dataclass(frozen=True)
 class EnqueueResult:
-    """What an enqueue led to: a new job, or the one that already holds the idempotency key."""
+    """The job that was stored, or the one that already has the idempotency key."""
 
     job_id: UUID
     created: bool
 
     @cached_property
     def job(self) -> JobQueue:
-        """The job's row, read at the first look."""
+        """The job's row, read once."""
         return read_job(self.job_id)
 
     def wait(self, timeout: float) -> JobQueue:
@@ -74,13 +72,13 @@ class EnqueueResult:
 
         Raises:
             NotSettled: it was not within `timeout`. It is a TimeoutError, and the job goes on.
-            WrongPlace: in a transaction, where the job could never be seen to be settled; in a
-                handler, which would hold a worker: there, `ctx.enqueue_many(…, then=…)`.
+            WrongPlace: called in a transaction, which cannot see the job change; or in a handler,
+                which would occupy a worker: use `ctx.enqueue_many(…, then=…)` there.
         """
         return wait_until_settled(self.job_id, timeout)
 
     async def wait_async(self, timeout: float) -> JobQueue:
-        """Return the job's row once it is settled: the twin of `wait` (`await` is taken)."""
+        """Return the job's row once it is settled; as `wait`, for coroutines."""
         return await wait_until_settled_async(self.job_id, timeout)
 
 
@@ -142,31 +140,13 @@ def enqueue_many(
 
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
-    if len(specs) > BATCH and overlaps():
-        jobs, stored = insert_as_made(lambda: _batches(specs))
-    else:
-        jobs, stored = _insert(_new_jobs(specs))
-    transaction.on_commit(lambda: set_off(jobs), robust=True)
+    jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
+    stored = insert(jobs)
+    transaction.on_commit(lambda: dispatch(jobs), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == job.job_id)
         for job, job_id in zip(jobs, stored, strict=True)
     ]
-
-
-def _batches(specs: Sequence[tuple[int, EnqueueSpec]]) -> Iterator[list[NewJob]]:
-    for start in range(0, len(specs), BATCH):
-        yield _new_jobs(specs[start : start + BATCH])
-
-
-def _new_jobs(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[NewJob]:
-    return [new_job(spec, firm_id) for firm_id, spec in specs]
-
-
-def _insert(jobs: list[NewJob]) -> tuple[list[NewJob], list[UUID]]:
-    if insert_alone(jobs):
-        return jobs, [job.job_id for job in jobs]
-    with transaction.atomic():
-        return jobs, insert(jobs)
 
 
 aenqueue = sync_to_async(enqueue)
@@ -184,10 +164,10 @@ def firm_in_scope(firm: Firm | int | None) -> int:
     scope = current_scope()
     if scope is not None and scope.only_firm_id is not None:
         return scope.only_firm_id
-    running = running_job()
+    running = current_job()
     if running is not None:
         return running.firm_id
-    # Where nobody made firms, the reserved one is the only one.
+    # Without any firms of the project's own, jobs belong to the reserved one.
     firms = list(Firm.objects.exclude(slug=SYSTEM_SLUG).values_list("pk", flat=True)[:2])
     if not firms:
         return Firm.objects.system().pk
@@ -197,10 +177,10 @@ def firm_in_scope(firm: Firm | int | None) -> int:
 
 
 def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
-    """Check one job and return it as it will be stored.
+    """Validate one job and return it as it will be stored.
 
     Raises:
-        PayloadInvalid: it is refused.
+        PayloadInvalid: the payload or an argument is refused.
     """
     declared = registry.get(spec.job_type)
     payload = _with_envelope(declared, spec, firm_id)
@@ -212,7 +192,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     idempotency_key = spec.idempotency_key
     if idempotency_key is None and declared.idempotency_key is not None:
         idempotency_key = declared.idempotency_key(model)
-    running = running_job()
+    running = current_job()
     job = NewJob(
         job_id=uuid7(),
         firm_id=firm_id,
@@ -242,7 +222,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
 
 
 def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[str, Any]:
-    """Fill in what the caller left out of the envelope; what the payload says itself stands."""
+    """Return the payload with the envelope fields that the caller left out."""
     envelope = {
         "tenant_id": firm_id,
         "version": declared.version,

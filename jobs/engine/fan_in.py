@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.insert import insert, set_off
+from jobs.engine.insert import dispatch, insert
 from jobs.engine.insert_sql import NewJob
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import fetch, in_transaction, reading, run
@@ -121,7 +121,7 @@ def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
     """
     settled = list(jobs)
     # Nearly always there are no fan-ins, and this query is all it costs.
-    if not settled or not fetch(ANY_MEMBER, [], hot=True):
+    if not settled or not fetch(ANY_MEMBER, [], prepared=True):
         return
     dialect = dialects.current()
     rows, params = dialect.rows_sql("r", {"firm_id": Column.BIGINT, "job_id": Column.UUID}, settled)
@@ -209,7 +209,7 @@ def _fire(fan_in_ids: Collection[UUID]) -> None:
             [dialect.value(Column.UUID, job_id), fan_in_id],
         )
     if fired:
-        transaction.on_commit(lambda: set_off(fired), robust=True)
+        transaction.on_commit(lambda: dispatch(fired), robust=True)
 
 
 def _job_to_enqueue(kept: Sequence[object]) -> NewJob:

@@ -1,4 +1,4 @@
-"""Keeps a forked process off its parent's database connections."""
+"""Keeps a forked process from using its parent's database connections."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-# Whoever closed one, or let it be collected, would say goodbye in the parent's name.
+# Kept: closing or collecting one would end the parent's session.
 _inherited: list[BaseDatabaseWrapper] = []
 
 
 def watch_forks() -> None:
-    """From now on, let every forked child connect anew."""
+    """From now on, let every forked child open its own connections."""
     os.register_at_fork(after_in_child=_leave_to_parent)
 
 

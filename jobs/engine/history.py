@@ -143,7 +143,7 @@ def count(counted: Iterable[Counted]) -> None:
     table = [(uuid7(), *key, *counters) for key, counters in sorted(sums.items())]
     columns = {"id": Column.UUID, "firm_id": Column.BIGINT, "category": Column.TEXT}
     columns |= dict.fromkeys(COUNTERS, Column.BIGINT)
-    rows, params = dialect.rows_sql("r", columns, table, hot=True)
+    rows, params = dialect.rows_sql("r", columns, table)
     added = ", ".join(f"{name} = jobs_jobminute.{name} + excluded.{name}" for name in COUNTERS)
     run(
         f"""
@@ -154,7 +154,7 @@ def count(counted: Iterable[Counted]) -> None:
         ON CONFLICT (firm_id, category, minute) DO UPDATE SET {added}
         """,
         params,
-        hot=True,
+        prepared=True,
     )
 
 

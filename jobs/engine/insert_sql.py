@@ -1,4 +1,4 @@
-"""A new job as it will stand in the table, and the statement that stores a list of them."""
+"""The row of a new job, and the statement that stores a list of them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ COLUMNS = {
     "lock_limit": Column.INTEGER,
     "idempotency_key": Column.TEXT,
 }
-# What differs from job to job.
+# Columns that hardly ever have the same value for all jobs.
 OWN = ("job_id", "payload", "correlation_id")
 
 
 class NewJob(NamedTuple):
-    """A checked job, as it will stand in the table. Times are aware, `delay` is seconds.
+    """A validated job, as it will be stored. Times are aware, `delay` is seconds.
 
-    The values of COLUMNS come first, and in their order: a tuple is its row.
+    The values of COLUMNS come first and in their order, so that a tuple is a row.
     """
 
     job_id: UUID
@@ -62,7 +62,7 @@ class NewJob(NamedTuple):
 
 
 def rows_sql(jobs: Sequence[NewJob]) -> tuple[str, list[Any]]:
-    """Return a table `r` of the jobs and its parameters; what they have in common is sent once."""
+    """Return a table `r` of the jobs and its parameters; a value common to all is sent once."""
     dialect = dialects.current()
     if len(jobs) == 1:
         return _one_row_sql(dialect), dialect.values(COLUMNS, jobs[0][: len(COLUMNS)])
@@ -73,9 +73,8 @@ def rows_sql(jobs: Sequence[NewJob]) -> tuple[str, list[Any]]:
         if name not in OWN and values[name].count(values[name][0]) == len(jobs)
     }
     own = {name: kind for name, kind in COLUMNS.items() if name not in common}
-    rows, params = dialect.rows_sql(
-        "own", own, list(zip(*(values[name] for name in own), strict=True)), hot=True
-    )
+    table = list(zip(*(values[name] for name in own), strict=True))
+    rows, params = dialect.rows_sql("own", own, table)
     if common:
         rows = f"{dialect.row_sql('common', common)} CROSS JOIN {rows}"
         params = dialect.values(common, [values[name][0] for name in common]) + params
@@ -89,16 +88,16 @@ def _one_row_sql(dialect: Dialect) -> str:
 
 @lru_cache(maxsize=32)
 def insert_sql(rows: str, now: str, *, keyed: bool) -> str:
-    """Return the statement that stores `rows`; composing it takes as long as running it.
+    """Return the statement that stores `rows`; cached, for composing it takes as long as running it.
 
-    With `keyed` it leaves out those whose idempotency key is held, and returns the ids of the rest.
+    With `keyed` it leaves out those whose idempotency key is taken, and returns the other ids.
     """
     dialect = dialects.current()
     due = f"COALESCE(r.run_at, {dialect.after_sql(now, 'r.delay')})"
     only_free = (
         "ON CONFLICT (firm_id, live_key) WHERE live_key IS NOT NULL DO NOTHING RETURNING job_id"
     )
-    # Apart, or the database would ask twice what holds a job back: for `ready` and for `waiting`.
+    # Without the fence the limit conditions would be evaluated twice: for `ready` and for `waiting`.
     return f"""
         INSERT INTO jobs_jobqueue (
             job_id, firm_id, user_id, parent_id, category, job_type, payload_version, payload,
@@ -113,7 +112,7 @@ def insert_sql(rows: str, now: str, *, keyed: bool) -> str:
             'pending', 0, '', 0, 0, 1, ''
         FROM (
             SELECT r.*, r.lock_key IS NOT NULL OR {held_back_sql("r")} AS waits
-            FROM {rows} {dialect.apart}
+            FROM {rows} {dialect.subquery_fence}
         ) AS r WHERE true
         {only_free if keyed else ""}
         """

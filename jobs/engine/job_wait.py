@@ -12,9 +12,9 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from jobs.engine.current_job import in_event_loop, running_job
+from jobs.engine.current_job import current_job, in_event_loop
 from jobs.engine.lookup import read_job
-from jobs.engine.wakeup import told_of
+from jobs.engine.wakeup import on_settled
 from jobs.errors import NotSettled, WrongPlace
 from jobs.models import JobQueue
 from jobs.states import TERMINAL
@@ -34,34 +34,34 @@ def wait_until_settled(job_id: UUID, timeout: float) -> JobQueue:
     if in_event_loop():
         raise WrongPlace("this would block the event loop: use await result.wait_async(…)")
     _refuse_in_handler()
-    told = Event()
-    with told_of(job_id, told.set):
+    settled_here = Event()
+    with on_settled(job_id, settled_here.set):
         for pause in _pauses(job_id, timeout):
-            told.clear()
-            job = _look(job_id)
+            settled_here.clear()
+            job = _read_if_settled(job_id)
             if job is not None:
                 return job
-            told.wait(pause)
-    raise AssertionError("unreachable: the pauses end with an error")
+            settled_here.wait(pause)
+    raise AssertionError("unreachable: _pauses() ends with an error")
 
 
 async def wait_until_settled_async(job_id: UUID, timeout: float) -> JobQueue:
     """Return the job's row once it is settled; as `wait_until_settled`."""
     _refuse_in_handler()
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
-    with told_of(job_id, lambda: loop.call_soon_threadsafe(told.set)):
+    settled_here, loop = asyncio.Event(), asyncio.get_running_loop()
+    with on_settled(job_id, lambda: loop.call_soon_threadsafe(settled_here.set)):
         for pause in _pauses(job_id, timeout):
-            told.clear()
-            job = await sync_to_async(_look)(job_id)
+            settled_here.clear()
+            job = await sync_to_async(_read_if_settled)(job_id)
             if job is not None:
                 return job
             with suppress(TimeoutError):
-                await asyncio.wait_for(told.wait(), pause)
-    raise AssertionError("unreachable: the pauses end with an error")
+                await asyncio.wait_for(settled_here.wait(), pause)
+    raise AssertionError("unreachable: _pauses() ends with an error")
 
 
 def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:
-    """Yield the seconds to pause after each look.
+    """Yield the seconds to pause after each query.
 
     Raises:
         NotSettled: the time is over.
@@ -77,20 +77,18 @@ def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:
     raise NotSettled(f"job {job_id} was not settled within {timeout:g} s")
 
 
-def _look(job_id: UUID) -> JobQueue | None:
+def _read_if_settled(job_id: UUID) -> JobQueue | None:
     """Return the job if it is settled."""
     job = read_job(job_id)
     if job.status in TERMINAL:
         return job
     if connection.in_atomic_block:
-        raise WrongPlace(
-            "inside a transaction the job could never be seen to be settled: wait after the commit"
-        )
+        raise WrongPlace("a transaction cannot see the job change: wait after the commit")
     return None
 
 
 def _refuse_in_handler() -> None:
-    if running_job() is not None:
+    if current_job() is not None:
         raise WrongPlace(
-            "a handler that waits holds a worker: use ctx.enqueue_many(…, then=…) instead"
+            "a handler that waits occupies a worker: use ctx.enqueue_many(…, then=…) instead"
         )

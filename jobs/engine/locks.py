@@ -35,7 +35,7 @@ def take_slot(
         f"""
         INSERT INTO jobs_concurrencylock
             (id, firm_id, lock_key, slot, holder_id, acquired_at, expires_at, fencing_token)
-        SELECT %s, %s, %s, %s, %s, {now}, {expires_at}, {dialect.draw_token_sql()} WHERE true
+        SELECT %s, %s, %s, %s, %s, {now}, {expires_at}, {dialect.next_token_sql()} WHERE true
         ON CONFLICT (firm_id, lock_key, slot) DO UPDATE
         SET id = excluded.id, holder_id = excluded.holder_id, acquired_at = excluded.acquired_at,
             expires_at = excluded.expires_at, fencing_token = excluded.fencing_token

@@ -1,4 +1,4 @@
-"""What there is to do, asked in one statement: an idle worker costs the database one a second."""
+"""What there is to do, read in one statement: all that an idle worker asks of the database."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from jobs.engine.transactions import fetch, fetch_alone, reading
 from jobs.states import Priority
 
 
-class Outlook(NamedTuple):
-    """Whether there is something to claim, and something for each of the chores.
+class PendingWork(NamedTuple):
+    """Whether there is something to claim, and something for each maintenance task.
 
-    `waiting`: jobs to admit. `expiring`: jobs past their time. `limited`: something holds jobs
-    back. `broken`: a circuit breaker is not closed. `bereaved`: a worker looks dead. `scheduled`:
-    a schedule is due. `joining`: a fan-in is not complete.
+    `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
+    exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
+    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in is not complete.
     """
 
     claimable: bool
     waiting: bool
     expiring: bool
     limited: bool
-    broken: bool
-    bereaved: bool
-    scheduled: bool
-    joining: bool
+    open_breakers: bool
+    dead_workers: bool
+    due_schedules: bool
+    fan_ins: bool
 
 
-def look(
+def read_pending_work(
     categories: Collection[str] = (), job_types: Collection[str] = (), *, claims: bool = True
-) -> Outlook:
-    """Return the outlook of a worker for these categories and types; none means all.
+) -> PendingWork:
+    """Return the pending work for these categories and types; none means all.
 
-    Without `claims`, not whether there is something to claim, which is what takes long beside many
-    dead rows. No transaction may be open.
+    Without `claims`, `claimable` is not read, which takes long beside many dead rows. No
+    transaction may be open.
     """
     dialect = dialects.current()
     wanted = claim_filter(categories, job_types)
@@ -46,18 +46,18 @@ def look(
         ranges += firm_ranges(priority.value, 0, 0)
     alone = dialect.pending_work_sql(ranges, wanted, _conditions())
     if alone is not None:
-        return Outlook(*fetch_alone(*alone)[0])
+        return PendingWork(*fetch_alone(*alone)[0])
 
-    def ask() -> Outlook:
+    def read() -> PendingWork:
         has_work = bool(ranges) and dialect.firms_with_work(ranges, wanted, 1) is not None
         (answers,) = fetch(f"SELECT {', '.join(_conditions())}", [])
-        return Outlook(has_work, *map(bool, answers))
+        return PendingWork(has_work, *map(bool, answers))
 
-    return reading(ask)
+    return reading(read)
 
 
 def _conditions() -> list[str]:
-    """Return the conditions of all but the first, in their order."""
+    """Return the conditions of all fields but `claimable`, in their order."""
     now = dialects.current().now_sql()
     return [
         "EXISTS (SELECT 1 FROM jobs_jobqueue q WHERE q.waiting)",

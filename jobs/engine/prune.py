@@ -9,7 +9,7 @@ from uuid import UUID
 
 from jobs.conf import retention_days
 from jobs.engine import dialects
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.ids import id_at

@@ -110,7 +110,7 @@ def _mark_dead(asked_at: datetime | None = None) -> int:
         WHERE id IN (
             SELECT id FROM jobs_worker
             WHERE dead_at IS NULL AND lease_expires_at < {now} AND {in_time}
-              AND {dialect.database_is_settled_sql(lease_seconds())}
+              AND {dialect.up_longer_than_sql(lease_seconds())}
             {dialect.skip_locked}
         )
         """,

@@ -16,7 +16,7 @@ from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, S
 from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.transition import transition_of
-from jobs.engine.wakeup import tell_settled
+from jobs.engine.wakeup import notify_settled
 from jobs.errors import LeaseLost
 from jobs.states import DeadReason, Status
 
@@ -74,7 +74,7 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
 
 def _report_completed(settlements: Sequence[Settlement]) -> SettleReport:
     claims = [one.claim for one in settlements]
-    tell_settled([claim.job_id for claim in claims])
+    notify_settled([claim.job_id for claim in claims])
     return SettleReport(
         statuses={claim.job_id: Status.COMPLETED for claim in claims},
         released_capacity=ReleasedCapacity.of_jobs(claims),

@@ -1,6 +1,6 @@
-"""Tells workers that there is something to claim, and who waits for a job that it is settled.
+"""Notifies workers that there may be work, and waiting callers that their job is settled.
 
-Hints only: polling is the truth.
+Notifications only save time: what they announce is found by polling too.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from django.db import connection
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from jobs.conf import listen_database_url
 
 CHANNEL = "mailroom_jobs"
-# NOTIFY takes a lock on the whole database at commit, so each process is sparing with it.
+# NOTIFY takes a lock on the whole database at commit, so each process limits its rate.
 NOTIFY_INTERVAL_SECONDS = 0.02
-# A statement that is about to run tells so much earlier: after it, a trip of its own would.
-TELL_AHEAD_SECONDS = 0.005
+# A statement about to run may notify this much earlier, or a second statement would right after it.
+NOTIFY_AHEAD_SECONDS = 0.005
+# What LISTEN_DATABASE_URL does not say about timeouts is taken from the main database.
+TIMEOUTS = ("connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval")
 
 _lock = threading.Lock()
 _in_process: set[threading.Event] = set()
@@ -26,7 +32,7 @@ _awaiting: dict[UUID, list[Callable[[], object]]] = {}
 
 
 def subscribe(event: threading.Event) -> None:
-    """Set `event` whenever this process enqueues something."""
+    """Set `event` whenever this process enqueues a job."""
     with _lock:
         _in_process.add(event)
 
@@ -42,53 +48,70 @@ def wake(categories: Iterable[str]) -> None:
     with _lock:
         for event in _in_process:
             event.set()
-        untold = [category for category in sorted(set(categories)) if is_due(category)]
-        for category in untold:
-            note_told(category, time.monotonic())
-    if untold and connection.vendor == "postgresql":
+        due = [category for category in sorted(set(categories)) if notify_is_due(category)]
+        for category in due:
+            note_notify(category, time.monotonic())
+    if due and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            for category in untold:
+            for category in due:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, category])
 
 
-def tell_sql(alias: str) -> str:
+def notify_sql(alias: str) -> str:
     """Return a table of one row for a FROM clause, with the category as its parameter.
 
-    On PostgreSQL it tells the workers of other processes, once its statement is committed.
+    On PostgreSQL it notifies the workers of other processes once its statement is committed.
     """
     return f"(SELECT pg_notify('{CHANNEL}', %s::text) OFFSET 0) AS {alias}"
 
 
-def is_due(category: str, *, ahead: float = 0.0) -> bool:
-    """Say whether workers elsewhere were told of this category too long ago, or will be `ahead`."""
-    told_at = _last_notified.get(category)
-    return told_at is None or time.monotonic() + ahead - told_at >= NOTIFY_INTERVAL_SECONDS
+def notify_is_due(category: str, *, ahead: float = 0.0) -> bool:
+    """Say whether this process may notify the workers of a category again, or will `ahead`."""
+    notified_at = _last_notified.get(category)
+    return notified_at is None or time.monotonic() + ahead - notified_at >= NOTIFY_INTERVAL_SECONDS
 
 
-def note_told(category: str, moment: float) -> None:
-    """Note that they were told after this moment (of `time.monotonic`)."""
+def note_notify(category: str, moment: float) -> None:
+    """Note that workers were notified at this moment (of `time.monotonic`)."""
     _last_notified[category] = moment
 
 
 @contextmanager
-def told_of(job_id: UUID, tell: Callable[[], object]) -> Iterator[None]:
-    """Call `tell`, inside the block, when this process settles the job; from whatever thread."""
+def on_settled(job_id: UUID, callback: Callable[[], object]) -> Iterator[None]:
+    """Call `callback`, from any thread, if this process settles the job within the block."""
     with _lock:
-        _awaiting.setdefault(job_id, []).append(tell)
+        _awaiting.setdefault(job_id, []).append(callback)
     try:
         yield
     finally:
         with _lock:
-            _awaiting[job_id].remove(tell)
+            _awaiting[job_id].remove(callback)
             if not _awaiting[job_id]:
                 del _awaiting[job_id]
 
 
-def tell_settled(job_ids: Iterable[UUID]) -> None:
-    """Tell who waits for these jobs in this process. Call after the commit."""
+def notify_settled(job_ids: Iterable[UUID]) -> None:
+    """Call the callbacks of this process that wait for these jobs. Call after the commit."""
     with _lock:
         if not _awaiting:
             return
         for job_id in job_ids:
-            for tell in _awaiting.get(job_id, ()):
-                tell()
+            for callback in _awaiting.get(job_id, ()):
+                callback()
+
+
+def listen_conninfo() -> str:
+    """Return the address for LISTEN, past any pooler: LISTEN_DATABASE_URL, or the main database."""
+    url = listen_database_url()
+    if not url:
+        return main_conninfo()
+    params = connection.get_connection_params()
+    timeouts = {name: params[name] for name in TIMEOUTS if name in params}
+    return make_conninfo(**{**timeouts, **conninfo_to_dict(url)})
+
+
+def main_conninfo() -> str:
+    """Return the address of the main database, with every connection option of DATABASE_URL."""
+    names = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    params = connection.get_connection_params()
+    return make_conninfo(**{name: params[name] for name in names & params.keys() if params[name]})

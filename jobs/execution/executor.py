@@ -11,7 +11,7 @@ from interfaces.correlation import correlation
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.current_job import CurrentJob, as_current_job
 from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
 from jobs.engine.outcomes import (
     Canceled,
@@ -56,7 +56,7 @@ def execute(
     declared = registry.find(claim.job_type)
     with (
         correlation(claim.correlation_id),
-        running_as(RunningJob(claim.job_id, claim.firm_id)),
+        as_current_job(CurrentJob(claim.job_id, claim.firm_id)),
     ):
         try:
             if declared is None or not declared.reads(claim.payload_version):

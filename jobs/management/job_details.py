@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.table import Column
 
 from interfaces.commands import JsonCommand, printable
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
 from jobs.management.arguments import find_one, row_id
 from jobs.management.subcommand import Options, Result, subcommand

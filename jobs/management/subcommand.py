@@ -14,7 +14,7 @@ from rest_framework.serializers import BaseSerializer
 from rich.table import Column
 
 from interfaces.commands import JsonCommand, NotFound, Refused
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
 from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
 from jobs.queries.lists import CursorInvalid, get_page

@@ -1,4 +1,4 @@
-"""`Attempt`: what became of each attempt that did not complete its job."""
+"""`Attempt`: the outcome of each attempt that did not complete its job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobs.states import AttemptEnd
 
 
 class Attempt(QueueModel):
-    """A failed, snoozed, released or rescued attempt. Completed ones stand in the job itself."""
+    """A failed, snoozed, released or rescued attempt. A completed one is recorded in the job itself."""
 
     job = models.ForeignKey(
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="attempts_log"

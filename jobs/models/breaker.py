@@ -1,4 +1,4 @@
-"""`CircuitBreaker`: how one firm's attempts at one type went lately, while some of them failed."""
+"""`CircuitBreaker`: recent failures of one firm's jobs of one type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs.states import BreakerState
 
 
 class CircuitBreaker(QueueModel):
-    """Parks a type's jobs of a firm while it is not closed; where all went well there is none."""
+    """Holds back a firm's jobs of one type while it is not closed; no row, no recent failure."""
 
     job_type = models.CharField(max_length=100)
     state = models.CharField(
@@ -48,7 +48,7 @@ class CircuitBreaker(QueueModel):
             ),
         ]
         indexes = [
-            # Every claim asks whether there is one.
+            # Every claim checks whether one is open.
             models.Index(
                 fields=["firm", "job_type"],
                 condition=Q(state__in=["open", "half_open"]),

@@ -1,4 +1,4 @@
-"""`DeadLetterQueue`: the jobs an operator has to decide about."""
+"""`DeadLetterQueue`: the jobs that wait for an operator's decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DeadLetterQueue(QueueModel):
-    """One opening of a dead letter: a job of one series that will not be tried again by itself."""
+    """A job that will not be tried again by itself; at most one row for each of its series."""
 
     # `jobs.operations.dead_letters`, set when the app is ready: models import nothing above them.
     operations: ClassVar[Any]
@@ -102,7 +102,7 @@ class DeadLetterQueue(QueueModel):
         priority: int | None = None,
         note: str = "",
     ) -> None:
-        """Send the job round again: see `jobs.operations.dead_letters.reprocess`."""
+        """Run the job again: see `jobs.operations.dead_letters.reprocess`."""
         self.operations.reprocess(self.pk, by=by, payload=payload, priority=priority, note=note)
         self.refresh_from_db()
 
@@ -118,6 +118,6 @@ class DeadLetterQueue(QueueModel):
         to: AbstractBaseUser | None = None,
         by: Actor | AbstractBaseUser | None = None,
     ) -> None:
-        """Ask somebody to look: see `jobs.operations.dead_letters.escalate`."""
+        """Ask somebody to decide: see `jobs.operations.dead_letters.escalate`."""
         self.operations.escalate(self.pk, reason, to=to, by=by)
         self.refresh_from_db()

@@ -1,4 +1,4 @@
-"""`FanIn` and `FanInMember`: a job that runs once others are settled, and those it waits for."""
+"""`FanIn` and `FanInMember`: a job that is enqueued once others are settled, and those others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs.states import Category
 
 
 class FanIn(QueueModel):
-    """A checked job that is enqueued when the last member is settled; `parent` asked for it."""
+    """A validated job, enqueued when the last member is settled; `parent` requested it."""
 
     parent = models.ForeignKey(
         JobQueue,
@@ -58,7 +58,7 @@ class FanIn(QueueModel):
 
 
 class FanInMember(QueueModel):
-    """A job that a fan-in still waits for; the row goes when the job is settled."""
+    """A job that a fan-in waits for; the row is deleted when the job is settled."""
 
     fan_in = models.ForeignKey(
         FanIn, on_delete=models.CASCADE, db_constraint=False, related_name="members"
@@ -73,7 +73,7 @@ class FanInMember(QueueModel):
 
     class Meta:
         constraints = [
-            # In this order: settle looks up what waits for a job.
+            # In this order for settle, which looks up the fan-ins of a job.
             models.UniqueConstraint(fields=["firm", "job", "fan_in"], name="fan_in_member_once")
         ]
 

@@ -1,8 +1,8 @@
-"""`JobQueue`: one row per job, and the only hot table.
+"""`JobQueue`: one row per job, and the table that workers write all the time.
 
-A claim changes status, attempts, claimed_at, lease_token, worker_id and updated_at. None of them
-stands in an index or in an index's condition, so PostgreSQL writes a claim into the row's own page
-and touches no index. Keep it so: tests/plans guards it.
+A claim changes status, attempts, claimed_at, started_at, lease_token, worker_id and updated_at. No
+index or index condition names any of them, so that a claim is a HOT update: it stays in the page of
+its row and writes no index. tests/plans checks it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds work back: `Pause` stops it, `RateLimit` spreads it out, `RateBucket` keeps count."""
+"""`Pause` stops jobs from starting, `RateLimit` limits their rate, `RateBucket` counts tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERYWHERE = "Holds for every firm; the row itself belongs to the system firm."
 
 
 class Pause(QueueModel):
-    """Nothing that matches starts while it stands: of a firm or everywhere, all or some of it."""
+    """While the row exists no matching job starts: of one firm or every firm, all jobs or some."""
 
     everywhere = models.BooleanField(default=False, help_text=_EVERYWHERE)
     category = models.CharField(
@@ -45,9 +45,9 @@ class Pause(QueueModel):
 
 
 class RateLimit(QueueModel):
-    """At most `amount` starts of a type in `per_seconds`, each firm counted for itself.
+    """At most `amount` starts of a type in `per_seconds`, counted for each firm separately.
 
-    A firm's own row stands before the one for everywhere.
+    A firm's own row takes precedence over the one for every firm.
     """
 
     everywhere = models.BooleanField(default=False, help_text=_EVERYWHERE)
@@ -73,7 +73,7 @@ class RateLimit(QueueModel):
 
 
 class RateBucket(QueueModel):
-    """The tokens one firm has left for one type; a start takes one, time gives them back."""
+    """The token bucket of one firm and type."""
 
     job_type = models.CharField(max_length=100)
     tokens = models.FloatField()

@@ -1,4 +1,4 @@
-"""`ConcurrencyLock`: one row per held lock slot, jobs' and users' alike."""
+"""`ConcurrencyLock`: one row per held lock slot, of jobs and of users."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from django.db.models.functions import Now
 
 from jobs.models.base import QueueModel
 
-# How the holder's name of a job's own lock begins; its id follows.
+# The prefix of `holder_id` for a job's own lock; the job's id follows.
 JOB_HOLDER = "job:"
 
 
 def held_at(moment: datetime) -> Q:
-    """Return the condition that a lock is held then: a user's ends with its time."""
+    """Return the condition that a lock is held at that time: users' locks expire."""
     return Q(expires_at__isnull=True) | Q(expires_at__gte=moment)
 
 
 class ConcurrencyLock(QueueModel):
-    """A held lock. A job's lock lives exactly as long as its job holds it: it never expires."""
+    """A held lock. A job's lock never expires: it is released when its attempt ends."""
 
     lock_key = models.CharField(max_length=200)
     slot = models.SmallIntegerField(default=0, help_text="From 0 to the key's limit minus one.")

@@ -1,4 +1,4 @@
-"""`Schedule`: what is enqueued again and again, for whom, and when next."""
+"""`Schedule`: jobs that are enqueued by a timetable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_CRON_LENGTH = 100
 
 
 class Schedule(QueueModel):
-    """A timetable and the jobs it leads to. The system firm's serve every firm."""
+    """A timetable and its jobs. Schedules of the system firm may serve every firm."""
 
     name = models.CharField(max_length=100)
     target = models.CharField(

@@ -1,4 +1,4 @@
-"""`JobMinute`: what happened in one minute, so that nobody counts history."""
+"""`JobMinute`: counters per minute, so that statistics need not count jobs."""
 
 from __future__ import annotations
 

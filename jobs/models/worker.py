@@ -10,7 +10,7 @@ from jobs.models.ids import IdsField
 
 
 class Worker(models.Model):
-    """A worker process. Belongs to no firm: it serves all of them."""
+    """A worker process. It belongs to no firm, for it serves all of them."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     host = models.CharField(max_length=200)

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from jobs import registry
 from jobs.engine import dialects
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote_type
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, run

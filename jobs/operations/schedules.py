@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
 from jobs import registry
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.enqueue import firm_in_scope
 from jobs.engine.redaction import redact_secrets, redaction_faults
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, WrongState

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.ids import id_at
 from jobs.models.lock import JOB_HOLDER

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.lock import held_at
 from jobs.states import IN_FLIGHT

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from django.db.models import Count, Min, Q, Sum
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import CircuitBreaker, DeadLetterQueue, JobMinute, JobQueue, Schedule, Worker
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
 

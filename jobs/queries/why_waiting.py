@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock, JobQueue, Worker
 from jobs.models.lock import held_at
 from jobs.queries.blocking_limits import (

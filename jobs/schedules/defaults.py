@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jobs import registry
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.schedules.cron import MAX_INTERVAL_SECONDS, timetable_of

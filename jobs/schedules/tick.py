@@ -22,7 +22,7 @@ from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import EnqueueSpec, enqueue_for_firms
 from jobs.engine.redaction import redact
-from jobs.engine.transactions import fetch, goes_on_after, in_transaction, reading, run
+from jobs.engine.transactions import fetch, in_transaction, reading, run, transaction_survives
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
 from jobs.schedules.cron import TimetableInvalid, timetable_of
@@ -224,7 +224,7 @@ def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:
             return enqueue_run(schedule, key, correlation_id=key), ""
     except Exception as error:
         # A group's own code may fail in any way; the other schedules must still run.
-        if isinstance(error, DatabaseError) and not goes_on_after(error):
+        if isinstance(error, DatabaseError) and not transaction_survives(error):
             raise
         return 0, redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
-from jobs.engine.database_time import database_now
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import database_now, stopped_at
 
 
 class Clock:

@@ -8,8 +8,13 @@ import psycopg
 from django.db import connection
 
 from jobs.conf import listen_database_url
-from jobs.engine.listen_address import listen_conninfo
-from jobs.engine.wakeup import CHANNEL, NOTIFY_INTERVAL_SECONDS, subscribe, unsubscribe
+from jobs.engine.wakeup import (
+    CHANNEL,
+    NOTIFY_INTERVAL_SECONDS,
+    listen_conninfo,
+    subscribe,
+    unsubscribe,
+)
 from jobs.worker.database import AWAY
 from jobs.worker.state import SharedState
 

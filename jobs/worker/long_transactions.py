@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.doctor.snapshots import holders, is_pinned
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.execution.events import Event, emit
 from jobs.models import Worker
 from jobs.worker.state import SharedState

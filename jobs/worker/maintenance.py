@@ -15,12 +15,12 @@ from django.db import DatabaseError, connection
 from jobs.conf import lease_seconds
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.breakers import drop_idle_breakers, send_probes
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.demotion import Demotion, demote
 from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
-from jobs.engine.pending_work import Outlook
+from jobs.engine.pending_work import PendingWork
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
@@ -51,10 +51,10 @@ class MaintenanceTask:
     name: str
     every_seconds: float
     run: Callable[[], object]
-    needed: Callable[[Outlook], bool] | None = None
+    needed: Callable[[PendingWork], bool] | None = None
     next_at: float = 0.0
 
-    def is_due(self, pending: Outlook) -> bool:
+    def is_due(self, pending: PendingWork) -> bool:
         """Say whether it is time, and there is something to do."""
         due = time.monotonic() >= self.next_at
         return due and (self.needed is None or self.needed(pending))
@@ -115,12 +115,12 @@ class Maintenance:
             MaintenanceTask("admit", SWEEP_SECONDS, self._admit, attrgetter("waiting")),
             MaintenanceTask("expire", EXPIRE_SECONDS, self._expire, attrgetter("expiring")),
             MaintenanceTask("demote", DEMOTE_SECONDS, self._demote, attrgetter("limited")),
-            MaintenanceTask("send_probes", PROBE_SECONDS, send_probes, attrgetter("broken")),
+            MaintenanceTask("send_probes", PROBE_SECONDS, send_probes, attrgetter("open_breakers")),
             MaintenanceTask("drop_idle_breakers", per_lease, drop_idle_breakers),
-            MaintenanceTask("rescue", rescue_every, self._rescue, attrgetter("bereaved")),
+            MaintenanceTask("rescue", rescue_every, self._rescue, attrgetter("dead_workers")),
             MaintenanceTask("rescue_orphans", per_lease, self._rescue_orphans),
             MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),
-            MaintenanceTask("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("joining")),
+            MaintenanceTask("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("fan_ins")),
             MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]
         if schedules:
@@ -211,6 +211,6 @@ def _schedule_tasks() -> list[MaintenanceTask]:
     scheduler = Scheduler()
     return [
         MaintenanceTask("store_default_schedules", NOTE_SECONDS, scheduler.store_defaults),
-        MaintenanceTask("schedule", TICK_SECONDS, scheduler.tick, attrgetter("scheduled")),
+        MaintenanceTask("schedule", TICK_SECONDS, scheduler.tick, attrgetter("due_schedules")),
         MaintenanceTask("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
     ]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 
 from jobs.conf import lease_seconds
-from jobs.engine.pending_work import Outlook, look
+from jobs.engine.pending_work import PendingWork, read_pending_work
 
 # A little more than the longest pause of an idle claiming loop.
 RECENT_SECONDS = 1.65
@@ -22,21 +22,21 @@ class PendingWorkReader:
         self._categories = categories
         self._job_types = job_types
         self._lock = threading.Lock()
-        self._last: tuple[float, Outlook] | None = None
+        self._last: tuple[float, PendingWork] | None = None
 
-    def read(self, *, claims: bool = True) -> Outlook:
+    def read(self, *, claims: bool = True) -> PendingWork:
         """Ask the database; without `claims`, not whether there is something to claim.
 
         Raises:
             DatabaseError: it could not be asked.
         """
         asked_at = time.monotonic()
-        pending = look(self._categories, self._job_types, claims=claims)
+        pending = read_pending_work(self._categories, self._job_types, claims=claims)
         with self._lock:
             self._last = asked_at, pending
         return pending
 
-    def for_maintenance(self) -> Outlook:
+    def for_maintenance(self) -> PendingWork:
         """Return a recent answer, else read without `claims`.
 
         Raises:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from jobs.conf import lease_seconds
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed
 from jobs.engine.rescue import RescueReport, rescue
 from jobs.models import Worker

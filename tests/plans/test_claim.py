@@ -78,7 +78,7 @@ def explained(statement: Statement) -> dict[str, Any]:
     """Run the statement under EXPLAIN, as the engine does, and return its plan."""
     sql, params = statement
     ((plan,),) = in_transaction(
-        lambda: fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params, hot=True)
+        lambda: fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params, prepared=True)
     )
     parsed = json.loads(plan) if isinstance(plan, str) else plan
     top: dict[str, Any] = parsed[0]["Plan"]

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import OperationalError
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.errors import LimitInvalid, UnknownJob, WrongState
 from jobs.operations.jobs import cancel
 from jobs.operations.limits import pause

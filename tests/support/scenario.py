@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Count
 from django.db.models.functions import Now
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import Attempt, JobQueue, Worker
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.states import LIVE, Status

@@ -1,4 +1,4 @@
-"""The ceiling: the same work in bare SQL on the same table, without a queue around it.
+"""The same work in bare SQL on the same table: the upper bound for the queue.
 
-Its processes know neither Django nor the queue; each gets an address and statements to run.
+Its processes import neither Django nor the queue; each gets an address and statements to run.
 """

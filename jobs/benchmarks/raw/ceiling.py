@@ -1,4 +1,4 @@
-"""Runs the bare loop in processes of its own, on jobs that lie ready."""
+"""Runs the bare loop in processes of its own, on jobs that are ready."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from jobs.benchmarks.raw.address import postgresql_address, sqlite_address
+from jobs.benchmarks.raw.address import sqlite_address
 from jobs.benchmarks.raw.postgresql import PostgresLoop
 from jobs.benchmarks.raw.process import Loop, run
 from jobs.benchmarks.raw.sqlite import SqliteLoop
 from jobs.engine.dialects.base import CLAIM_COLUMNS
+from jobs.engine.wakeup import main_conninfo
 from jobs.errors import BenchmarkFailed
 from jobs.job_handlers import BENCH_JOB_TYPE
 
@@ -20,9 +21,9 @@ def work_off(firms: Sequence[int], processes: int) -> None:
     """Claim and complete every job of these firms; each process begins with firms of its own.
 
     Raises:
-        BenchmarkFailed: a process fell.
+        BenchmarkFailed: a process failed.
     """
-    # New processes, not copies: a fork would share this one's connection.
+    # Spawned: a forked process would share this one's connection.
     fresh = multiprocessing.get_context("spawn")
     ready = fresh.Barrier(processes)
     started = [
@@ -55,5 +56,5 @@ def _loops(firms: Sequence[int], processes: int) -> list[Loop]:
     columns = ", ".join(
         "j.payload::text" if name == "payload" else f"j.{name}" for name in CLAIM_COLUMNS
     )
-    address = postgresql_address()
+    address = main_conninfo()
     return [PostgresLoop(address, BENCH_JOB_TYPE, columns, firms[0], start) for start in starts]

@@ -1,4 +1,4 @@
-"""Bare inserts: the rows that an enqueue stored, stored again with nothing around it."""
+"""Bare inserts: the rows that an enqueue stored, stored again by plain SQL."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any, Protocol
 import psycopg
 from django.db import connection
 
-from jobs.benchmarks.raw.address import postgresql_address, sqlite_address
+from jobs.benchmarks.raw.address import sqlite_address
+from jobs.engine.wakeup import main_conninfo
 from jobs.models import JobQueue
 from tenants.scope import ENGINE_SETTING
 
 Row = tuple[Any, ...]
 COLUMNS = [field.attname for field in JobQueue._meta.concrete_fields]
 NAMES = ", ".join(COLUMNS)
-# PostgreSQL's COPY refuses a table with row level security: it gets a twin without.
+# COPY refuses a table with row level security: it gets a copy of the table without.
 TWIN = "jobs_bench_twin"
 
 
@@ -28,7 +29,7 @@ class Inserts(Protocol):
         """Return the firms' jobs, as they can be stored again."""
 
     def insert_many(self, rows: Sequence[Row]) -> None:
-        """Store them in the fastest way there is, with one commit."""
+        """Store them in the fastest way, with one commit."""
 
     def insert(self, row: Row) -> None:
         """Store one, with a commit of its own."""
@@ -45,8 +46,8 @@ def bare_inserts() -> Iterator[Inserts]:
             sqlite_connection.executescript(address.pragmas)
             yield SqliteInserts(sqlite_connection)
         return
-    with psycopg.connect(postgresql_address(), autocommit=True) as postgresql_connection:
-        # Past row level security, as the engine does it; here for the whole session.
+    with psycopg.connect(main_conninfo(), autocommit=True) as postgresql_connection:
+        # Bypasses row level security as the engine does, for the whole session.
         postgresql_connection.execute("SELECT set_config(%s, 'on', false)", [ENGINE_SETTING])
         with _twin(postgresql_connection):
             yield PostgresInserts(postgresql_connection)
@@ -79,7 +80,7 @@ class PostgresInserts:
         return self._connection.execute(sql, [list(firm_ids)]).fetchall()
 
     def insert_many(self, rows: Sequence[Row]) -> None:
-        """COPY into the twin."""
+        """COPY into the copy of the table."""
         with (
             self._connection.cursor() as cursor,
             cursor.copy(f"COPY {TWIN} ({NAMES}) FROM STDIN") as copy,

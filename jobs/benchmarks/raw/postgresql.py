@@ -13,9 +13,9 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class PostgresLoop:
-    """What one process of the loop is told; it can be sent to that process.
+    """The picklable parameters of one process of the loop.
 
-    `start` is the firm it begins with, `first` the lowest one: it goes round once.
+    It begins with the firm `start` and wraps once to `first`, the lowest one.
     """
 
     address: str
@@ -27,7 +27,7 @@ class PostgresLoop:
     def run(self, begin: Callable[[], object]) -> None:
         """Connect, call `begin` when ready, and work until nothing is left."""
         with psycopg.connect(self.address, autocommit=True) as connection:
-            # Past row level security, as the engine does it; here for the whole session.
+            # Bypasses row level security as the engine does, for the whole session.
             connection.execute("SELECT set_config('mailroom.engine', 'on', false)")
             cursor = connection.cursor(binary=True)
             begin()

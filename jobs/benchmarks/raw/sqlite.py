@@ -12,10 +12,10 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class SqliteLoop:
-    """What one process of the loop is told; it can be sent to that process."""
+    """The picklable parameters of one process of the loop; see `PostgresLoop`."""
 
     path: str
-    # What is run on every new connection of the service.
+    # Run on every new connection.
     pragmas: str
     job_type: str
     columns: str

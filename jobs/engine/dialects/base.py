@@ -1,19 +1,22 @@
-"""What the engine asks of a dialect."""
+"""What the engine needs of a dialect."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
-from jobs.engine.frozen_time import frozen_now
 
-# Some SQL and its parameters.
+# SQL and its parameters.
 Statement = tuple[str, list[Any]]
+
+# The time at which the test kit has stopped the clock (`engine.clock`), None while it runs.
+frozen_at: ContextVar[datetime | None] = ContextVar("frozen_at", default=None)
 
 
 class Column(StrEnum):
@@ -57,22 +60,22 @@ class Dialect(ABC):
 
     # The end of a SELECT that locks its rows.
     for_update: str
-    # The same, without barring rows elsewhere from referring to this one.
+    # The same, but rows of other tables may still refer to them.
     for_no_key_update: str
-    # The end of a SELECT that locks its rows and leaves out what others hold.
+    # The end of a SELECT that locks its rows and skips those that others have locked.
     skip_locked: str
-    # Turns a text expression into the type of a JSON column.
+    # Casts a text expression to the type of a JSON column.
     json_cast: str
     # Keeps the planner from merging a CTE into the query around it.
     materialized: str
-    # The end of a subquery that the planner would merge; it keeps no rows, as a CTE does.
-    apart: str
-    # Whether statements can follow each other without waiting, as one transaction.
+    # The end of a subquery that the planner shall not merge; unlike a CTE it stores no rows.
+    subquery_fence: str
+    # Whether several statements can be one transaction in one round trip.
     has_pipelines: bool
 
     def now_sql(self) -> str:
         """Return the expression for the database's time; the test kit can stop it."""
-        frozen = frozen_now()
+        frozen = frozen_at.get()
         return self.live_now_sql() if frozen is None else self.time_literal(frozen)
 
     @abstractmethod
@@ -101,13 +104,8 @@ class Dialect(ABC):
         alias: str,
         columns: dict[str, Column],
         rows: Sequence[Sequence[Any]],
-        *,
-        hot: bool = False,
-    ) -> tuple[str, list[Any]]:
-        """Return a FROM item of `rows` with these typed columns, and its parameters.
-
-        Those of a `hot` statement, and of no other, travel in the database's own form.
-        """
+    ) -> Statement:
+        """Return a FROM item of `rows` with these typed columns, and its parameters."""
 
     @abstractmethod
     def value(self, column: Column, value: Any) -> Any:
@@ -115,7 +113,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
-        """Return the parameters of `row_sql`."""
+        """Return the parameters for `row_sql`."""
 
     @abstractmethod
     def read_uuid(self, value: Any) -> Any:
@@ -126,11 +124,11 @@ class Dialect(ABC):
         """Return a fetched time as an aware datetime."""
 
     @abstractmethod
-    def draw_token_sql(self) -> str:
-        """Draw a token, where that takes a statement, and return the expression for it.
+    def next_token_sql(self) -> str:
+        """Return the expression for the next token; on SQLite, draw it first.
 
-        Tokens come from one source and grow for ever: leases and locks share it. Valid for one
-        row of one statement, in the running transaction.
+        Leases and locks share one source, whose tokens only ever grow. Valid for one row of one
+        statement, in the running transaction.
         """
 
     @abstractmethod
@@ -169,7 +167,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
-        """Return a FROM item of one row with these typed columns; its parameters are `values`."""
+        """Return a FROM item of one row with these typed columns; `values` makes its parameters."""
 
     @abstractmethod
     def pending_work_sql(
@@ -177,50 +175,44 @@ class Dialect(ABC):
     ) -> Statement | None:
         """Return one statement that says whether a firm has work and which conditions hold.
 
-        It opens the wall itself. None where a statement by itself is no gain.
+        It bypasses row level security by itself. None where the firm scan takes several statements.
         """
 
     @abstractmethod
-    def engine_wall_sql(self, alias: str) -> str | None:
-        """Return a table of one row for a FROM clause: it opens the wall for its statement.
+    def rls_bypass_sql(self, alias: str) -> str:
+        """Return a table of one row for a FROM clause: its statement sees the rows of every firm."""
 
-        None where a statement by itself is no gain.
+    @abstractmethod
+    def fetch_prepared(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        """Return the rows of all statements.
+
+        Outside a transaction, where `has_pipelines`, they are one transaction in one round trip,
+        which bypasses row level security.
         """
 
     @abstractmethod
-    def fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
-        """Return the rows of all.
-
-        Outside a transaction, where `has_pipelines`, they are one, behind the open wall and in one
-        round trip.
-        """
+    def prepared_cursor(self) -> Any:
+        """Return a cursor for statements that are run often: their plans are kept."""
 
     @abstractmethod
-    def hot_cursor(self) -> Any:
-        """Return a cursor for statements that run over and over, in the transaction that is open.
-
-        Its plans are kept, and its values travel as they are stored.
-        """
-
-    @abstractmethod
-    def database_is_settled_sql(self, seconds: float) -> str:
+    def up_longer_than_sql(self, seconds: float) -> str:
         """Return a condition: the database has been up for longer than `seconds`."""
 
     @abstractmethod
     def job_by_id_sql(self, join: str, alias: str, job_id: str) -> str:
-        """Return a join ("JOIN", "LEFT JOIN") with the job of this id (SQL on what stands before).
+        """Return a join ("JOIN", "LEFT JOIN") with the job of this id (SQL on the tables before it).
 
-        One look by the primary key for each row, whatever the planner thinks of their number.
+        It reads the primary key once for each row, however many rows the planner expects.
         """
 
     @abstractmethod
     def set_lock_timeout(self, milliseconds: int) -> None:
-        """Set how long the open transaction waits for others' row locks."""
+        """Limit how long the open transaction waits for each row lock."""
 
     @abstractmethod
     def is_lock_timeout(self, error: Exception) -> bool:
-        """Say whether this database error is that timeout."""
+        """Say whether this database error is that time limit."""
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:
-        """Say whether repeating the transaction can cure this database error."""
+        """Say whether a repeat of the transaction can cure this database error."""

@@ -1,4 +1,4 @@
-"""PostgreSQL: row locks that skip, unnest, one sequence of tokens."""
+"""PostgreSQL: SKIP LOCKED, arrays, pipelines, a sequence of tokens."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import Column, Dialect, Statement
 from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
-from jobs.engine.dialects.packed import packed
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
 # Deadlock, serialization failure, lock not available: a repeat can cure them.
 TRANSIENT_STATES = frozenset({"40P01", "40001", LOCK_NOT_AVAILABLE})
 
+# psycopg refuses an array of mixed types, as of an int and an IntEnum.
+NUMBERS: dict[Column, type[int] | type[float]] = {
+    Column.BIGINT: int,
+    Column.INTEGER: int,
+    Column.FLOAT: float,
+}
 
 HAS_TRANSACTION_TIMEOUT = 170_000
 
-# Or the server plans a hot statement anew each time, for a few rows less.
-PLAN_ONCE = {"plan_cache_mode": "force_generic_plan"}
+# Otherwise the server would plan a prepared statement again each time, for a small gain.
+GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan"}
 
 
-class _TellingCursor(ServerBindingCursor):
-    """Prepares nothing: of a prepared statement, who listens to what is run hears no text."""
+class _LoggedCursor(ServerBindingCursor):
+    """Prepares nothing: a prepared statement would be logged without its text."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
         """Send the whole statement."""
@@ -41,13 +46,13 @@ class _TellingCursor(ServerBindingCursor):
 
 
 @lru_cache(maxsize=4)
-def _opening_sql(server_version: int, patience_seconds: float) -> str:
-    """Return what opens the wall in a pipeline, and sets what else holds for its transaction."""
-    settings = {ENGINE_SETTING: "on", **PLAN_ONCE}
+def _opening_sql(server_version: int, timeout_seconds: float) -> str:
+    """Return the first statement of a pipeline: the settings of its transaction."""
+    settings = {ENGINE_SETTING: "on", **GENERIC_PLANS}
     if server_version >= HAS_TRANSACTION_TIMEOUT:
-        # Who is frozen in the midst of it shall not keep the rows locked. The server's patience
-        # with idle transactions begins at the end of a pipeline only.
-        settings["transaction_timeout"] = f"{patience_seconds * 1000:.0f}ms"
+        # A frozen process would keep its row locks: inside a pipeline a transaction is not idle, so
+        # idle_in_transaction_session_timeout does not end it.
+        settings["transaction_timeout"] = f"{timeout_seconds * 1000:.0f}ms"
     calls = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
     return f"SELECT {', '.join(calls)}"
 
@@ -60,11 +65,11 @@ class PostgresDialect(Dialect):
     skip_locked = "FOR UPDATE SKIP LOCKED"
     json_cast = "::jsonb"
     materialized = "MATERIALIZED"
-    apart = "OFFSET 0"
+    subquery_fence = "OFFSET 0"
     has_pipelines = True
 
     def live_now_sql(self) -> str:
-        """Return the statement's start: stable within it, unlike the transaction's."""
+        """Return the statement's start, which is the same throughout the statement."""
         return "statement_timestamp()"
 
     def time_literal(self, moment: datetime) -> str:
@@ -88,41 +93,38 @@ class PostgresDialect(Dialect):
         alias: str,
         columns: dict[str, Column],
         rows: Sequence[Sequence[Any]],
-        *,
-        hot: bool = False,
-    ) -> tuple[str, list[Any]]:
-        """Return an unnest of one array per column."""
-        params: list[Any] = [[row[index] for row in rows] for index in range(len(columns))]
-        if hot:
-            params = [
-                packed(column, values)
-                for column, values in zip(columns.values(), params, strict=True)
-            ]
-        arrays = ", ".join(f"%s::{column}[]" for column in columns.values())
+    ) -> Statement:
+        """Return an unnest of one array per column; in binary, which psycopg makes faster."""
+        params: list[list[Any]] = [[row[index] for row in rows] for index in range(len(columns))]
+        for index, column in enumerate(columns.values()):
+            number = NUMBERS.get(column)
+            if number is not None:
+                params[index] = [None if one is None else number(one) for one in params[index]]
+        arrays = ", ".join(f"%b::{column}[]" for column in columns.values())
         return f"unnest({arrays}) AS {alias} ({', '.join(columns)})", params
 
     def value(self, column: Column, value: Any) -> Any:
-        """Return the value as it is: psycopg adapts it."""
+        """Return the value: psycopg adapts it."""
         return value
 
     def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
-        """Return them as they are: psycopg adapts them."""
+        """Return the values: psycopg adapts them."""
         return list(row)
 
     def read_uuid(self, value: Any) -> Any:
-        """Return the id as it is: psycopg makes it."""
+        """Return the id: psycopg parses it."""
         return value
 
     def read_time(self, value: Any) -> datetime | None:
-        """Return the time as it is: psycopg makes it, in the connection's zone (UTC)."""
+        """Return the time: psycopg parses it, in the connection's zone (UTC)."""
         return value  # type: ignore[no-any-return]  # psycopg's rows are untyped
 
-    def draw_token_sql(self) -> str:
-        """Return a call of the sequence: it needs no statement of its own."""
+    def next_token_sql(self) -> str:
+        """Return a call of the sequence."""
         return "nextval('jobs_lease_token')"
 
     def json_text_sql(self, column: str) -> str:
-        """Cast: psycopg would parse jsonb."""
+        """Cast: psycopg would parse jsonb itself."""
         return f"{column}::text"
 
     def job_of_holder_sql(self, holder: str) -> str:
@@ -133,7 +135,7 @@ class PostgresDialect(Dialect):
         self, ranges: Sequence[Range], wanted: ClaimFilter, most: int
     ) -> FirmsWithWork | None:
         """Scan in one statement."""
-        found = self.fetch_hot([postgresql_claim.scan(ranges, wanted, most)])
+        found = self.fetch_prepared([postgresql_claim.scan(ranges, wanted, most)])
         if not found:
             return None
         capped = frozenset(firm_id for _, firm_id, is_capped in found if is_capped)
@@ -156,36 +158,36 @@ class PostgresDialect(Dialect):
             same = [quota for quota in quotas if quota.capped is capped]
             if same:
                 values = [(quota.firm_id, quota.jobs) for quota in same]
-                table = self.rows_sql("firm", postgresql_claim.QUOTA_COLUMNS, values, hot=True)
+                table = self.rows_sql("firm", postgresql_claim.QUOTA_COLUMNS, values)
                 statements.append(
                     postgresql_claim.take(
                         worker_id, priority, same, table, wanted, self.now_sql(), starts
                     )
                 )
-        return self.fetch_hot(statements)
+        return self.fetch_prepared(statements)
 
-    def fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
-        """Send all before any is answered."""
+    def fetch_prepared(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        """Send all statements before reading any result."""
         cursors = []
-        # Rows are fetched behind the pipeline: inside, that would cost a round trip more.
-        with nullcontext() if connection.in_atomic_block else self._trip():
+        # Rows are fetched after the pipeline: inside, that would cost another round trip.
+        with nullcontext() if connection.in_atomic_block else self._pipeline():
             for sql, params in statements:
-                cursors.append(self.hot_cursor())
+                cursors.append(self.prepared_cursor())
                 cursors[-1].execute(sql, params)
         return [row for cursor in cursors for row in cursor.fetchall()]
 
     @contextmanager
-    def _trip(self) -> Iterator[None]:
-        """Open a pipeline, which is a transaction, and set for it what a transaction needs."""
+    def _pipeline(self) -> Iterator[None]:
+        """Open a pipeline, which is one transaction, with the engine's settings."""
         connection.close_if_health_check_failed()
         connection.ensure_connection()
         opening = _opening_sql(connection.connection.info.server_version, lease_seconds())
         with connection.wrap_database_errors, connection.connection.pipeline():
-            self.hot_cursor().execute(opening, [])
+            self.prepared_cursor().execute(opening, [])
             yield
 
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
-        """Return it as VALUES: an array for each column takes longer to make."""
+        """Return VALUES: an array for each column would take longer to make."""
         values = ", ".join(f"%s::{column}" for column in columns.values())
         return f"(VALUES ({values})) AS {alias} ({', '.join(columns)})"
 
@@ -195,36 +197,36 @@ class PostgresDialect(Dialect):
         """Return one SELECT."""
         firms, params = postgresql_claim.scan(ranges, wanted, 1)
         answers = ", ".join([f"EXISTS ({firms})", *conditions])
-        return f"SELECT {answers} FROM {self.engine_wall_sql('wall')}", params
+        return f"SELECT {answers} FROM {self.rls_bypass_sql('bypass')}", params
 
-    def engine_wall_sql(self, alias: str) -> str:
-        """Set it for the statement. What reads it is asked later: it needs a row to look at."""
+    def rls_bypass_sql(self, alias: str) -> str:
+        """Set it for the statement. OFFSET 0 keeps a condition from being evaluated before it."""
         return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS {alias}"
 
-    def hot_cursor(self) -> Any:
-        """Return one that binds on the server, and prepares what DATABASES allows it to."""
-        # `connection` would look for it at each attribute.
+    def prepared_cursor(self) -> Any:
+        """Return a cursor that binds on the server, and prepares where DATABASES allows it."""
+        # The proxy `connection` would search for it at each attribute.
         database: Any = connections[DEFAULT_DB_ALIAS]
         database.close_if_health_check_failed()
         if database.connection is None:
             database.ensure_connection()
-        # As its cursor() does it, whose class is the same for every statement.
-        kind = _TellingCursor if database.queries_logged else ServerBindingCursor
+        # As DatabaseWrapper.cursor() does, which has one cursor class for all statements.
+        kind = _LoggedCursor if database.queries_logged else ServerBindingCursor
         cursor: Any = cast("Any", kind)(database.connection)
         cursor.format = Format.BINARY
         if database.queries_logged:
             return database.make_debug_cursor(cursor)
         return database.make_cursor(cursor)
 
-    def database_is_settled_sql(self, seconds: float) -> str:
+    def up_longer_than_sql(self, seconds: float) -> str:
         """Compare with the server's start."""
         return f"(now() - pg_postmaster_start_time()) > {float(seconds)} * interval '1 second'"
 
     def job_by_id_sql(self, join: str, alias: str, job_id: str) -> str:
-        """Keep the look apart, or it becomes a join by hash with a scan of all jobs.
+        """Return a lateral join, which cannot become a hash join over a scan of all jobs.
 
-        The id has to be there before: row level security lets no index be asked for the result of
-        a subquery.
+        The id is computed before it: under row level security an index condition cannot contain a
+        subquery.
         """
         job = "SELECT * FROM jobs_jobqueue j WHERE j.job_id = wanted.id LIMIT 1"
         return (
@@ -238,11 +240,11 @@ class PostgresDialect(Dialect):
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{milliseconds}ms"])
 
     def is_lock_timeout(self, error: Exception) -> bool:
-        """Look at the SQLSTATE."""
+        """Compare the SQLSTATE."""
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
     def is_transient(self, error: Exception) -> bool:
-        """Look at the SQLSTATE."""
+        """Compare the SQLSTATE."""
         if not isinstance(error, OperationalError | InterfaceError):
             return False
         return getattr(error.__cause__, "sqlstate", None) in TRANSIENT_STATES

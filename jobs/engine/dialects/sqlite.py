@@ -31,8 +31,8 @@ RETURNING {columns}, {waited}
 """
 
 
-# Columns whose values JSON does not know, or knows otherwise.
-SPELLED = frozenset({Column.UUID, Column.TIME, Column.BOOLEAN})
+# Columns whose values JSON has no type for, or another than SQLite.
+CONVERTED = frozenset({Column.UUID, Column.TIME, Column.BOOLEAN})
 
 
 class SqliteDialect(Dialect):
@@ -44,10 +44,10 @@ class SqliteDialect(Dialect):
     json_cast = ""
     has_pipelines = False
     materialized = ""
-    apart = ""
+    subquery_fence = ""
 
     def live_now_sql(self) -> str:
-        """Return the statement's time, to the millisecond SQLite knows."""
+        """Return the statement's time; SQLite's has milliseconds."""
         return "(strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now') || '000')"
 
     def time_literal(self, moment: datetime) -> str:
@@ -55,14 +55,14 @@ class SqliteDialect(Dialect):
         return f"'{moment.astimezone(UTC).strftime(TIME_FORMAT)}'"
 
     def after_sql(self, start: str, seconds: str) -> str:
-        """Shift by a modifier; it keeps milliseconds."""
+        """Add by a modifier, to the millisecond."""
         return (
             f"(strftime('%%Y-%%m-%%d %%H:%%M:%%f', {start},"
             f" printf('%%+.3f seconds', {seconds})) || '000')"
         )
 
     def seconds_between_sql(self, start: str, end: str) -> str:
-        """Subtract Julian days, which hold about 0.1 ms."""
+        """Subtract Julian days, precise to about 0.1 ms."""
         return f"((julianday({end}) - julianday({start})) * 86400.0)"
 
     def minute_sql(self, moment: str) -> str:
@@ -74,22 +74,20 @@ class SqliteDialect(Dialect):
         alias: str,
         columns: dict[str, Column],
         rows: Sequence[Sequence[Any]],
-        *,
-        hot: bool = False,
-    ) -> tuple[str, list[Any]]:
-        """Return json_each over one text of all rows."""
+    ) -> Statement:
+        """Return json_each over all rows as one text."""
         picks = ", ".join(
             f"json_extract(value, '$[{index}]') AS {name}" for index, name in enumerate(columns)
         )
         table = [list(row) for row in rows]
         for index, kind in enumerate(columns.values()):
-            if kind in SPELLED:
+            if kind in CONVERTED:
                 for row in table:
                     row[index] = self.value(kind, row[index])
         return f"(SELECT {picks} FROM json_each(%s)) AS {alias}", [json.dumps(table)]
 
     def value(self, column: Column, value: Any) -> Any:
-        """Spell ids, times and truth the way Django stores them."""
+        """Convert ids, times and booleans to what Django stores."""
         if value is None:
             return None
         if column is Column.UUID:
@@ -99,7 +97,7 @@ class SqliteDialect(Dialect):
         return int(value) if column is Column.BOOLEAN else value
 
     def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
-        """Spell each."""
+        """Convert each value."""
         return [self.value(kind, cell) for kind, cell in zip(columns.values(), row, strict=True)]
 
     def read_uuid(self, value: Any) -> Any:
@@ -107,14 +105,14 @@ class SqliteDialect(Dialect):
         return None if value is None else UUID(hex=value)
 
     def read_time(self, value: Any) -> datetime | None:
-        """Parse the stored text; it is UTC. Plain columns come parsed already, without a zone."""
+        """Parse the stored text, which is UTC; plain columns come parsed, without a zone."""
         if value is None:
             return None
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC)
 
-    def draw_token_sql(self) -> str:
-        """Raise the counter by one and return a look at it."""
+    def next_token_sql(self) -> str:
+        """Increment the counter and return a subquery that reads it."""
         self._raise_counter(1)
         return "(SELECT value FROM jobs_lease_token)"
 
@@ -130,7 +128,7 @@ class SqliteDialect(Dialect):
         return column
 
     def job_of_holder_sql(self, holder: str) -> str:
-        """Cut to the hex digits Django stores."""
+        """Reduce it to the hex digits that Django stores."""
         return f"replace(substr({holder}, 5), '-', '')"
 
     def firms_with_work(
@@ -180,7 +178,7 @@ class SqliteDialect(Dialect):
             {"job_id": Column.TEXT, "token": Column.BIGINT},
             [(job_id, first_token + index) for index, job_id in enumerate(job_ids)],
         )
-        # SQLite's RETURNING knows only the updated table, and not its alias.
+        # SQLite's RETURNING does not accept the table's alias.
         cursor.execute(
             CLAIM_SQL.format(
                 now=now,
@@ -200,43 +198,43 @@ class SqliteDialect(Dialect):
     def pending_work_sql(
         self, ranges: Sequence[Range], wanted: ClaimFilter, conditions: Sequence[str]
     ) -> Statement | None:
-        """Return nothing: no round trips."""
+        """Return nothing: lanes are scanned one statement at a time."""
         return None
 
-    def engine_wall_sql(self, alias: str) -> str | None:
-        """Return nothing: no wall, no round trips."""
-        return None
+    def rls_bypass_sql(self, alias: str) -> str:
+        """Return any row: SQLite has no row level security."""
+        return f"(SELECT 1) AS {alias}"
 
-    def fetch_hot(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+    def fetch_prepared(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
         """Run one after the other."""
         rows: list[tuple[Any, ...]] = []
-        with self.hot_cursor() as cursor:
+        with self.prepared_cursor() as cursor:
             for sql, params in statements:
                 cursor.execute(sql, params)
                 rows += cursor.fetchall()
         return rows
 
-    def hot_cursor(self) -> Any:
-        """Return one like any other: the module keeps the last statements compiled."""
+    def prepared_cursor(self) -> Any:
+        """Return Django's cursor: the sqlite3 module keeps compiled statements."""
         return connection.cursor()
 
-    def database_is_settled_sql(self, seconds: float) -> str:
-        """Return truth: a file has no restart to wait out."""
+    def up_longer_than_sql(self, seconds: float) -> str:
+        """Return true: a file has no server that restarts."""
         return "1"
 
     def job_by_id_sql(self, join: str, alias: str, job_id: str) -> str:
-        """Return the join: SQLite only nests loops."""
+        """Return a plain join: SQLite has nested loops only."""
         return f"{join} jobs_jobqueue {alias} ON {alias}.job_id = {job_id}"
 
     def set_lock_timeout(self, milliseconds: int) -> None:
-        """Do nothing: a writer holds the only lock."""
+        """Do nothing: a writer has the only lock there is."""
 
     def is_lock_timeout(self, error: Exception) -> bool:
-        """Return False: no lock is waited for."""
+        """Return false: there are no row locks."""
         return False
 
     def is_transient(self, error: Exception) -> bool:
-        """Look for the two words SQLite has for somebody else writing."""
+        """Find SQLite's words for another writer."""
         return isinstance(error, OperationalError) and any(
             word in str(error) for word in ("locked", "busy")
         )

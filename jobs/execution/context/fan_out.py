@@ -11,7 +11,7 @@ from django.db import transaction
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
 from jobs.engine.enqueue import EnqueueResult, EnqueueSpec, new_job
-from jobs.engine.insert import set_off
+from jobs.engine.insert import dispatch
 from jobs.engine.steps import find_step
 
 # A job type and its payload.
@@ -38,7 +38,7 @@ def _store(
     job = new_job(last, claim.firm_id)._replace(parent_id=claim.job_id)
     children = [new_job(spec, claim.firm_id) for spec in specs]
     stored = fan_in.fan_out(claim, name, children, job)
-    transaction.on_commit(lambda: set_off(children), robust=True)
+    transaction.on_commit(lambda: dispatch(children), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == child.job_id)
         for child, job_id in zip(children, stored, strict=True)

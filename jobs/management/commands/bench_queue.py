@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
-from jobs.benchmarks.ground import own_ground, refuse_company
+from jobs.benchmarks.firms import own_firms, refuse_shared_database
 from jobs.benchmarks.scenario import Plan, Scenario, report
 from jobs.benchmarks.scenarios import SCENARIOS
 from jobs.management.arguments import count
@@ -69,9 +69,9 @@ class Command(JsonCommand):
         )
         with refusals(), _interruptible():
             if not yes:
-                refuse_company()
-            with own_ground() as ground:
-                figures = chosen.measure(plan, ground)
+                refuse_shared_database()
+            with own_firms() as bench_firms:
+                figures = chosen.measure(plan, bench_firms)
         measured = report(chosen, plan, figures)
         if json:
             self.emit(measured)

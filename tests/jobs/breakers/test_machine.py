@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from jobs.engine.claim import Claim
-from jobs.engine.database_time import database_now
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import database_now, stopped_at
 from jobs.engine.outcomes import DeadLettered
 from jobs.engine.release import release
 from jobs.engine.transactions import in_transaction, run

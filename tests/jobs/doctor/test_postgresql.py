@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from jobs.doctor import Severity, base, clocks, connections, examination, snapshots, vacuum
-from jobs.engine.listen_address import main_conninfo
+from jobs.engine.wakeup import main_conninfo
 from jobs.models import JobQueue, Worker
 from tenants.models import Firm
 from tenants.scope import all_firms

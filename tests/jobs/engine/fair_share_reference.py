@@ -1,4 +1,4 @@
-"""What weighted turns mean, in the fewest words: job by job, in exact fractions, without batches."""
+"""Deficit round robin in its simplest form: job by job, in exact fractions, without batches."""
 
 from __future__ import annotations
 

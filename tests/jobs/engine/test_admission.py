@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from jobs.engine.admission import admit, sweep
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.expire import expire
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.outcomes import Completed

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from jobs.engine.admission import sweep
 from jobs.engine.claim import claim
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.fair_share import FairShare
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
@@ -26,7 +26,7 @@ def past():
 
 
 @pytest.mark.req("J-08", "J-09")
-def test_a_claim_is_written_to_the_row_and_tells_all_that_is_needed(firm, add):
+def test_a_claim_is_written_to_the_row_and_has_all_that_is_needed(firm, add):
     job_id = add(name="Ada", correlation_id="abc", priority=1)
     worker_id = new_worker()
     with later(10) as now:
@@ -80,7 +80,7 @@ def test_one_batch_has_one_priority(add):
 
 
 @pytest.mark.req("J-08", "J-23")
-def test_firms_take_turns_within_a_priority(firm, other_firm, add, past):
+def test_firms_share_a_priority(firm, other_firm, add, past):
     third = Firm.objects.create(name="Initech", slug="initech")
     firms = sorted([firm, other_firm, third], key=lambda one: one.pk)
     jobs = {
@@ -92,7 +92,7 @@ def test_firms_take_turns_within_a_priority(firm, other_firm, add, past):
 
 
 @pytest.mark.req("J-08", "J-23")
-def test_the_turn_goes_on_where_the_last_batch_ended(firm, other_firm, add, past):
+def test_the_cursor_stays_where_the_last_batch_ended(firm, other_firm, add, past):
     third = Firm.objects.create(name="Initech", slug="initech")
     firms = sorted([firm, other_firm, third], key=lambda one: one.pk)
     for one in firms:
@@ -105,7 +105,7 @@ def test_the_turn_goes_on_where_the_last_batch_ended(firm, other_firm, add, past
 
 @pytest.mark.req("J-23")
 @pytest.mark.parametrize("batch", [1, 2, 5, 7])
-def test_a_long_line_of_one_firm_delays_another_by_one_turn(firm, other_firm, add, past, batch):
+def test_a_backlog_of_one_firm_delays_another_by_one_visit(firm, other_firm, add, past, batch):
     enqueue_many([EnqueueSpec("test.work", at=past(number)) for number in range(60)], firm=firm)
     fair_share, worker_id = FairShare(), new_worker()
     claim(worker_id, batch, fair_share)
@@ -125,7 +125,7 @@ def test_a_batch_is_shared_equally(firm, other_firm, add):
 
 
 @pytest.mark.req("J-23")
-def test_each_priority_keeps_its_own_turn(firm, other_firm, add):
+def test_each_priority_has_its_own_cursor(firm, other_firm, add):
     first, second = sorted([firm, other_firm], key=lambda one: one.pk)
     for one in (first, second):
         add(firm=one, priority=1)
@@ -181,7 +181,7 @@ def test_a_worker_may_serve_some_categories_or_types_only(add):
 
 
 @pytest.mark.req("J-08", "W-01")
-def test_a_filter_looks_behind_other_priorities_and_firms(firm, other_firm, add):
+def test_a_filter_passes_other_priorities_and_firms(firm, other_firm, add):
     add("test.other", priority=0)
     wanted = add(firm=other_firm, priority=3)
     assert [held.job_id for held in take(categories=("sync",))] == [wanted]

@@ -190,7 +190,7 @@ def test_inside_a_transaction_it_stays_in_it(add: Any) -> None:
 def test_whoever_waits_for_it_is_told(add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     for module in (settle_module, end_attempts):
-        monkeypatch.setattr(module, "tell_settled", told.extend)
+        monkeypatch.setattr(module, "notify_settled", told.extend)
     job_id = add()
     settled(*take(1))
     assert told == [job_id]

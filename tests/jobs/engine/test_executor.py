@@ -11,8 +11,8 @@ import pytest
 from interfaces.correlation import current_correlation_id
 from jobs.conf import unknown_type_grace_seconds
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import running_job
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import stopped_at
+from jobs.engine.current_job import current_job
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Released, Retry, Snoozed
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, Retryable, Snooze
 from jobs.models import JobQueue
@@ -100,13 +100,13 @@ def test_the_handler_gets_its_payload_and_context(run):
     seen: dict[str, Any] = {}
 
     def handle(payload: NamePayload, ctx: Any) -> None:
-        seen.update(payload=payload, ctx=ctx, job=running_job(), corr=current_correlation_id())
+        seen.update(payload=payload, ctx=ctx, job=current_job(), corr=current_correlation_id())
 
     run(handle)
     assert seen["payload"].name == "Ada"
     assert seen["ctx"].job_id == seen["job"].job_id
     assert seen["payload"].correlation_id == seen["ctx"].correlation_id == seen["corr"]
-    assert running_job() is current_correlation_id() is None
+    assert current_job() is current_correlation_id() is None
 
 
 @pytest.mark.req("J-10", "J-11")

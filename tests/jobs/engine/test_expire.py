@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from jobs.engine import expire as module
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.expire import expire
 from tests.queue_kit import counted, dead_letters, later, locks, row, take_one
 

@@ -71,7 +71,7 @@ def test_firms_are_served_by_weight(weights, batch):
     served = Counter(islice(Server().services(batch), services))
     for firm_id, weight in zip(firms, weights, strict=True):
         fair = services * weight / sum(weights)
-        # A turn is whole jobs: at the end of a run a firm may be one turn ahead of its share.
+        # A visit serves whole jobs: at the end a firm may be one visit ahead of its share.
         assert abs(served[firm_id] - fair) <= max(0.1 * fair, weight, 1)
 
 
@@ -133,7 +133,7 @@ def test_a_weight_below_the_least_counts_as_the_least():
     assert served.count(one) == 3
 
 
-def test_firms_that_pass_most_turns_leave_no_batch_empty():
+def test_firms_of_small_weight_leave_no_batch_empty():
     firms = make_firms(200, [0.01] * 199 + [1])
     fill(dict.fromkeys(firms, 4))
     server = Server()

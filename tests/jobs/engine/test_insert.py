@@ -15,7 +15,7 @@ from django.db import connection, transaction
 
 from interfaces.correlation import correlation
 from jobs.engine import insert
-from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.current_job import CurrentJob, as_current_job
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
@@ -158,7 +158,7 @@ def test_payload_and_row_agree_on_the_correlation_id(firm):
 @pytest.mark.req("J-01")
 def test_a_child_knows_its_parent_unless_it_is_another_firms(firm, other_firm):
     parent = enqueue("test.work", firm=firm).job_id
-    with running_as(RunningJob(parent, firm.pk)):
+    with as_current_job(CurrentJob(parent, firm.pk)):
         assert enqueue("test.work").job.parent_id == parent
         assert enqueue("test.work", firm=other_firm).job.parent_id is None
 

@@ -1,4 +1,4 @@
-"""How jobs get into the table: in how many statements, what each carries, and who is told."""
+"""How jobs get into the table: in how many statements, what each carries, and who is notified."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db import IntegrityError, connection, transaction
 
 from jobs.engine import enqueue as door
 from jobs.engine import insert, wakeup
-from jobs.engine.listen_address import listen_conninfo
+from jobs.engine.wakeup import listen_conninfo
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
@@ -24,14 +24,14 @@ from tests.queue_kit import later, rows, table_rows
 pytestmark = pytest.mark.django_db(transaction=True)
 
 on_postgresql = pytest.mark.skipif(
-    connection.vendor != "postgresql", reason="a matter of round trips and of the wall"
+    connection.vendor != "postgresql", reason="a matter of round trips and row level security"
 )
 
 OWN = ("job_id", "payload", "correlation_id", "firm", "user", "lease_token")
 
 
 @pytest.fixture(autouse=True)
-def nobody_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def nobody_notified(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next enqueue be the first of this process."""
     monkeypatch.setattr(wakeup, "_last_notified", {})
 
@@ -95,7 +95,7 @@ def comparable(job: JobQueue) -> dict[str, Any]:
 @on_postgresql
 @pytest.mark.req("J-01", "T-02")
 @pytest.mark.parametrize("count", [1, 3])
-def test_an_enqueue_is_one_statement_and_leaves_the_wall_closed(
+def test_an_enqueue_is_one_statement_and_ends_the_rls_bypass(
     firm, statements, count, monkeypatch
 ):
     # However slow the machine is: the second enqueue is within the interval.
@@ -104,7 +104,7 @@ def test_an_enqueue_is_one_statement_and_leaves_the_wall_closed(
         specs = [EnqueueSpec("test.work", {"name": "x"})] * count
         assert all(result.created for result in enqueue_many(specs, firm=firm))
     assert ["INSERT INTO jobs_jobqueue" in sql for sql in statements] == [True, True]
-    # The first tells the other processes on its way, the second comes too soon after it.
+    # The first notifies other processes, the second comes too soon after it.
     assert ["pg_notify" in sql for sql in statements] == [True, False]
     assert table_rows("SELECT current_setting('mailroom.engine', true)")[0][0] in ("", None, "off")
     assert table_rows("SELECT count(*) FROM jobs_jobqueue") == [(0,)]
@@ -112,7 +112,7 @@ def test_an_enqueue_is_one_statement_and_leaves_the_wall_closed(
 
 @on_postgresql
 @pytest.mark.req("W-02", "J-06")
-def test_others_are_told_once_there_is_something_to_claim(firm):
+def test_others_are_notified_once_there_is_something_to_claim(firm):
     with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
         enqueue("test.work", firm=firm)
@@ -121,7 +121,7 @@ def test_others_are_told_once_there_is_something_to_claim(firm):
 
 @on_postgresql
 @pytest.mark.req("W-02", "J-06")
-def test_of_a_keyed_job_others_are_told_when_it_has_its_slot(firm, statements):
+def test_of_a_keyed_job_others_are_notified_when_it_has_its_slot(firm, statements):
     enqueue("test.locked", {"name": "x"}, firm=firm)
     assert "INSERT INTO jobs_jobqueue" in statements[0]
     assert [number for number, sql in enumerate(statements) if "pg_notify" in sql] == [
@@ -131,7 +131,7 @@ def test_of_a_keyed_job_others_are_told_when_it_has_its_slot(firm, statements):
 
 @on_postgresql
 @pytest.mark.req("W-02", "J-06")
-def test_nobody_is_told_of_what_was_rolled_back(firm, statements):
+def test_nobody_is_notified_of_what_was_rolled_back(firm, statements):
     with transaction.atomic():
         enqueue_many([EnqueueSpec("test.work")] * 2, firm=firm)
         transaction.set_rollback(True)
@@ -141,13 +141,12 @@ def test_nobody_is_told_of_what_was_rolled_back(firm, statements):
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let three jobs be more than are stored at once."""
-    monkeypatch.setattr(door, "BATCH", 2)
-    monkeypatch.setattr(insert, "CHUNK", 2)
+    """Store two jobs with one statement."""
+    monkeypatch.setattr(insert, "BATCH", 2)
 
 
 @pytest.mark.req("J-06")
-def test_of_many_some_are_stored_while_others_are_checked_and_all_in_order(firm, small_batches):
+def test_many_are_stored_in_batches_and_in_order(firm, small_batches):
     results = enqueue_many(
         [EnqueueSpec("test.work", {"name": str(n)}) for n in range(7)], firm=firm
     )
@@ -169,7 +168,7 @@ def test_a_key_of_a_batch_before_is_known_in_the_next(firm, small_batches, job_t
 
 @pytest.mark.req("T-02", "J-06")
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="row level security is PostgreSQL's")
-def test_a_types_own_functions_never_see_behind_the_wall(firm, small_batches):
+def test_a_types_own_functions_never_bypass_row_level_security(firm, small_batches):
     seen = []
 
     def key(payload):
@@ -186,7 +185,7 @@ def test_a_types_own_functions_never_see_behind_the_wall(firm, small_batches):
 
 
 @pytest.mark.req("J-03", "J-06")
-def test_what_is_refused_undoes_what_was_stored_before_it(firm, small_batches, statements):
+def test_what_is_refused_lets_none_of_the_others_be_stored(firm, small_batches, statements):
     specs = [*[EnqueueSpec("test.work")] * 4, EnqueueSpec("test.work", {"nmae": "x"})]
     with pytest.raises(PayloadInvalid):
         enqueue_many(specs, firm=firm)
@@ -218,7 +217,7 @@ def test_many_join_the_callers_transaction_whatever_their_number(firm, small_bat
 @on_postgresql
 @pytest.mark.req("J-01")
 def test_a_statement_used_over_and_over_is_prepared_where_that_is_allowed(firm):
-    wakeup.note_told("sync", float("inf"))
+    wakeup.note_notify("sync", float("inf"))
     for _ in range(10):
         enqueue("test.work", {"name": "x"}, firm=firm)
     prepared = (

@@ -9,7 +9,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.lease import WorkerInfo, register
 from jobs.engine.rescue import rescue
 from jobs.models import Worker

@@ -44,7 +44,7 @@ pytestmark = [
 ]
 
 
-SETTLED = type(dialects.current()).database_is_settled_sql
+SETTLED = type(dialects.current()).up_longer_than_sql
 
 
 def after_the_lease() -> RescueReport:
@@ -273,7 +273,7 @@ def test_a_database_that_was_just_started_declares_nobody_dead(
 ):
     add()
     take_started(new_worker())
-    monkeypatch.setattr(type(dialects.current()), "database_is_settled_sql", SETTLED)
+    monkeypatch.setattr(type(dialects.current()), "up_longer_than_sql", SETTLED)
     monkeypatch.setattr(module, "lease_seconds", lambda: since_seconds)
     assert after_the_lease().workers == dead
 

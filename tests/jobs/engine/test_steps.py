@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.current_job import CurrentJob, as_current_job
 from jobs.engine.outcomes import Released
 from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.execution.context import JobContext, Signals
@@ -151,7 +151,7 @@ def test_children_belong_to_the_jobs_firm_and_know_their_parent(firm, other_firm
     add(firm=other_firm)
     held = take_one()
     ctx = context(held)
-    with running_as(RunningJob(held.job_id, held.firm_id)):
+    with as_current_job(CurrentJob(held.job_id, held.firm_id)):
         child = ctx.enqueue("test.work", {"name": "child"}, priority=1).job
         (other,) = ctx.enqueue_many([EnqueueSpec("test.work")])
     assert (child.firm_id, child.parent_id, child.priority) == (other_firm.pk, held.job_id, 1)

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from jobs.engine.admission import sweep
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.engine.prune import prune
 from jobs.engine.user_locks import MAX_TTL_SECONDS
 from jobs.errors import LockInvalid

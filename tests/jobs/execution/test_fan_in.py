@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 
 from jobs.engine.claim import Claim
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.outcomes import (

@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 
 from jobs.engine import job_wait
-from jobs.engine.current_job import RunningJob, running_as
+from jobs.engine.current_job import CurrentJob, as_current_job
 from jobs.engine.outcomes import Completed
 from jobs.errors import NotSettled, WrongPlace
 from jobs.execution.context import JobContext, Signals
@@ -30,7 +30,7 @@ def complete_the_only_job() -> None:
 
 
 @pytest.fixture
-def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def hours_between_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave waking to whoever settles the job."""
     monkeypatch.setattr(job_wait, "FIRST_PAUSE_SECONDS", 3600)
     monkeypatch.setattr(job_wait, "LONGEST_PAUSE_SECONDS", 3600)
@@ -51,7 +51,7 @@ def test_any_settled_status_ends_the_wait(firm: Firm) -> None:
 
 
 def test_a_job_settled_in_this_process_wakes_who_waits(
-    firm: Firm, hours_between_looks: None
+    firm: Firm, hours_between_queries: None
 ) -> None:
     result = enqueue("test.child", firm=firm)
     worker = threading.Timer(0.1, complete_the_only_job)
@@ -62,7 +62,7 @@ def test_a_job_settled_in_this_process_wakes_who_waits(
 
 @pytest.mark.req("J-19")
 def test_so_does_one_that_its_own_transaction_completed(
-    firm: Firm, hours_between_looks: None
+    firm: Firm, hours_between_queries: None
 ) -> None:
     def complete() -> None:
         try:
@@ -78,7 +78,7 @@ def test_so_does_one_that_its_own_transaction_completed(
     worker.join()
 
 
-def test_a_coroutine_is_woken_too(firm: Firm, hours_between_looks: None) -> None:
+def test_a_coroutine_is_woken_too(firm: Firm, hours_between_queries: None) -> None:
     result = enqueue("test.child", firm=firm)
     worker = threading.Timer(0.1, complete_the_only_job)
     worker.start()
@@ -86,9 +86,11 @@ def test_a_coroutine_is_woken_too(firm: Firm, hours_between_looks: None) -> None
     worker.join()
 
 
-def test_without_a_hint_the_looks_find_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_notification_polling_finds_it(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in ("settle", "end_attempts"):
-        monkeypatch.setattr(f"jobs.engine.{module}.tell_settled", lambda job_ids: None)
+        monkeypatch.setattr(f"jobs.engine.{module}.notify_settled", lambda job_ids: None)
     result = enqueue("test.child", firm=firm)
     worker = threading.Timer(0.1, complete_the_only_job)
     worker.start()
@@ -117,7 +119,7 @@ def test_in_an_open_transaction_it_could_never_be_seen(firm: Firm) -> None:
 
 def test_a_handler_must_not_wait(firm: Firm) -> None:
     result = enqueue("test.child", firm=firm)
-    with running_as(RunningJob(result.job_id, firm.pk)):
+    with as_current_job(CurrentJob(result.job_id, firm.pk)):
         with pytest.raises(WrongPlace, match="then="):
             result.wait(5)
         with pytest.raises(WrongPlace, match="then="):

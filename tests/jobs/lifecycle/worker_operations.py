@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 
 from jobs.conf import lease_seconds
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.expire import expire
 from jobs.engine.lease import mark_processing, note_running
 from jobs.engine.outcomes import (

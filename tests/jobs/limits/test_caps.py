@@ -10,7 +10,7 @@ import pytest
 
 from jobs.engine import candidates
 from jobs.engine.admission import admit, sweep
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote
 from jobs.engine.outcomes import Completed, Retry
 from jobs.engine.release import release

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.claim import Claim
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now, stopped_at
 from jobs.engine.demotion import Demotion, demote
-from jobs.engine.frozen_time import stopped_at
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Released, Retry
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import WrongState

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from jobs.engine.admission import sweep
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote
 from jobs.engine.outcomes import Released, Retry, Snoozed
 from jobs.errors import LimitInvalid, ReasonMissing, UnknownJob, WrongState

@@ -7,9 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs.engine.admission import admit, sweep
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now, stopped_at
 from jobs.engine.demotion import demote
-from jobs.engine.frozen_time import stopped_at
 from jobs.engine.lease import mark_processing
 from jobs.engine.outcomes import Completed
 from jobs.errors import LimitInvalid, UnknownJob

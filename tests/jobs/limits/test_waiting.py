@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from jobs.engine.admission import sweep
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, WaitReason
 from jobs.queue import acquire_lock, pause, set_rate_limit, why_waiting

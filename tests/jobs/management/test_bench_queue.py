@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from jobs.benchmarks import claim
 from jobs.benchmarks.fairness import Fairness
-from jobs.benchmarks.ground import FIRM_NAME, own_ground
+from jobs.benchmarks.firms import FIRM_NAME, own_firms
 from jobs.models import JobMinute, JobQueue, Worker
 from jobs.queue import enqueue, pause, resume
 from jobs.states import Status
@@ -277,8 +277,8 @@ def test_an_interrupt_in_the_midst_of_a_statement_leaves_nothing_behind() -> Non
 
 
 def _interrupted_mid_statement() -> None:
-    with own_ground() as ground:
-        ground.make_firms(2)
+    with own_firms() as bench_firms:
+        bench_firms.make(2)
         # Django has not heard of it: the interrupt came before it could.
         begin = "BEGIN IMMEDIATE" if connection.vendor == "sqlite" else "BEGIN"
         connection.connection.execute(begin)

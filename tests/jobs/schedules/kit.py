@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.models import JobQueue, Schedule
 from jobs.operations.schedules import create_schedule
 from jobs.schedules.tick import SlotResult, tick

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.errors import ScheduleInvalid, UnknownJob, WrongState
 from jobs.models import Schedule
 from jobs.operations.schedules import change_schedule, create_schedule, pause, resume, run_now

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from jobs import registry
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.schedules import tick as tick_module

@@ -12,7 +12,7 @@ from django.test import override_settings
 from django_tasks import TaskResultStatus, default_task_backend, task, task_backends
 from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.errors import PayloadInvalid
 from jobs.payload_validator import SECRET_KEYS
 from jobs.queue import enqueue

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.queue import acquire_lock, enqueue
 from jobs.testing import drain, frozen_time
 

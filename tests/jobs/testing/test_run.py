@@ -10,7 +10,7 @@ from django.core import mail
 from django.db import connection
 from django.test import TestCase, TransactionTestCase
 
-from jobs.engine.database_time import database_now
+from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed, Retry
 from jobs.models import DeadLetterQueue
 from jobs.queue import acquire_lock, cancel, enqueue

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from interfaces.correlation import current_correlation_id
-from jobs.engine.current_job import running_job
+from jobs.engine.current_job import current_job
 from jobs.engine.outcomes import Completed
 from jobs.execution.context import JobContext
 from jobs.models import Worker
@@ -88,7 +88,7 @@ def test_each_has_its_own_context_also_in_the_tasks_it_creates(firm: Firm) -> No
     both = asyncio.Event()
 
     def context(ctx: JobContext) -> tuple[Any, ...]:
-        mine = running_job()
+        mine = current_job()
         return (mine and mine.job_id, current_correlation_id(), current_scope())
 
     async def later(ctx: JobContext) -> tuple[Any, ...]:

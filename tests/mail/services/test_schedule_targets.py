@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.engine.frozen_time import stopped_at
+from jobs.engine.clock import stopped_at
 from jobs.models import JobQueue, Schedule
 from jobs.schedules import defaults
 from jobs.schedules.defaults import store_default_schedules

@@ -10,8 +10,8 @@ from jobs.engine import release as releasing
 from jobs.engine import rescue as rescuing
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
+from jobs.engine.clock import stopped_at
 from jobs.engine.fair_share import FairShare
-from jobs.engine.frozen_time import stopped_at
 from jobs.engine.in_flight import lock_in_flight
 from jobs.engine.insert import insert
 from jobs.engine.insert_sql import NewJob

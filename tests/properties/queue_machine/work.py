@@ -46,11 +46,11 @@ def register(state: State, worker_id: UUID) -> None:
 def claim(
     state: State, limit: int, served: dict[int, int], categories: Collection[str]
 ) -> list[Job]:
-    """Return who is next, in order, and move the turn on; nothing is taken yet.
+    """Return the jobs that are next, in order, and move the cursor on; nothing is taken yet.
 
-    The lowest priority with anybody in it is served alone. Its firms come in turn, behind the one
-    served last; one lap after the other takes one job of each. Turns are dealt out before it is
-    known who has how many jobs, so a turn of a firm without any left is lost.
+    Only the lowest priority number with jobs is served. Its firms are visited in the order of their
+    ids, after the one served last; each round takes one job of each. Visits are allotted before it
+    is known how many jobs a firm has, so a visit to a firm without any left is lost.
     """
     due = [job for job in state.jobs.values() if _claimable(state, job, categories)]
     if not due:

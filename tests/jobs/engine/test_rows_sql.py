@@ -1,4 +1,4 @@
-"""Arrays in the server's own form arrive as what they are."""
+"""Values passed as a table of rows arrive in PostgreSQL as what they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.dialects.packed import packed
+from jobs.states import Priority
 from tests.support.databases import postgresql_only
 
 pytestmark = [
@@ -33,10 +33,10 @@ VALUES: dict[Column, st.SearchStrategy[Any]] = {
 
 
 def arrived(column: Column, values: list[Any]) -> list[Any]:
-    with dialects.current().hot_cursor() as cursor:
-        cursor.execute(
-            f"SELECT one FROM unnest(%s::{column.value}[]) AS one", [packed(column, values)]
-        )
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"one": column}, [(value,) for value in values])
+    with dialect.prepared_cursor() as cursor:
+        cursor.execute(f"SELECT r.one FROM {rows}", params)
         return [one for (one,) in cursor.fetchall()]
 
 
@@ -59,9 +59,14 @@ def test_a_time_of_another_zone_is_the_same_moment() -> None:
     assert moment.utcoffset() == timedelta(0)
 
 
-def test_a_text_that_is_none_is_refused_here() -> None:
+def test_numbers_of_mixed_types_are_one_column() -> None:
+    assert arrived(Column.INTEGER, [Priority.NORMAL, 70_000]) == [Priority.NORMAL, 70_000]
+    assert arrived(Column.FLOAT, [0, 1.5]) == [0.0, 1.5]
+
+
+def test_a_text_with_a_lone_surrogate_is_refused_here() -> None:
     with pytest.raises(UnicodeEncodeError):
-        packed(Column.TEXT, ["\ud800"])
+        arrived(Column.TEXT, ["\ud800"])
 
 
 def test_a_thousand_of_them() -> None:

@@ -1,4 +1,4 @@
-"""The outlook says of each chore whether there is anything to do, and what it costs to ask."""
+"""Pending work says for each maintenance task whether there is anything to do, and is cheap to read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from jobs.engine.database_time import database_now
-from jobs.engine.pending_work import Outlook, look
+from jobs.engine.clock import database_now
+from jobs.engine.pending_work import PendingWork, read_pending_work
 from jobs.models import CircuitBreaker, Schedule
 from jobs.queue import pause, set_rate_limit
 from jobs.states import BreakerState
@@ -22,52 +22,52 @@ from tests.support.backlog import fill, make_firms
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08", "W-02")]
 
-NOTHING = Outlook(*[False] * len(Outlook._fields))
+NOTHING = PendingWork(*[False] * len(PendingWork._fields))
 
 Add = Callable[..., Any]
 
 
 def test_an_empty_queue_asks_for_nothing(firm: Firm) -> None:
-    assert look() == NOTHING
+    assert read_pending_work() == NOTHING
 
 
 def test_a_job_that_may_run_now_is_seen_by_those_who_serve_it(add: Add) -> None:
     add()
-    assert look() == NOTHING._replace(claimable=True)
-    assert look(job_types=["test.locked"]) == NOTHING
-    assert look(categories=["export"]) == NOTHING
+    assert read_pending_work() == NOTHING._replace(claimable=True)
+    assert read_pending_work(job_types=["test.locked"]) == NOTHING
+    assert read_pending_work(categories=["export"]) == NOTHING
     take_one()
-    assert look() == NOTHING
+    assert read_pending_work() == NOTHING
 
 
-def test_chores_do_not_ask_what_there_is_to_claim(add: Add) -> None:
+def test_maintenance_does_not_read_what_there_is_to_claim(add: Add) -> None:
     add(expires_at=database_now() + timedelta(seconds=30))
     add("test.locked", "key")
     add("test.locked", "key")
     with later(31):
-        assert look().claimable
-        assert look(claims=False) == NOTHING._replace(expiring=True, waiting=True)
-        assert PendingWorkReader().for_maintenance() == look(claims=False)
+        assert read_pending_work().claimable
+        assert read_pending_work(claims=False) == NOTHING._replace(expiring=True, waiting=True)
+        assert PendingWorkReader().for_maintenance() == read_pending_work(claims=False)
 
 
 def test_a_job_for_later_is_seen_when_its_time_comes(add: Add) -> None:
     add(delay=60)
-    assert look() == NOTHING
+    assert read_pending_work() == NOTHING
     with later(61):
-        assert look().claimable
+        assert read_pending_work().claimable
 
 
 def test_a_job_that_waits_for_a_lock(add: Add) -> None:
     add("test.locked", "key")
     add("test.locked", "key")
-    assert look() == NOTHING._replace(claimable=True, waiting=True)
+    assert read_pending_work() == NOTHING._replace(claimable=True, waiting=True)
 
 
 def test_a_job_whose_time_is_over(add: Add) -> None:
     add(expires_at=database_now() + timedelta(seconds=30))
-    assert not look().expiring
+    assert not read_pending_work().expiring
     with later(31):
-        assert look() == NOTHING._replace(expiring=True)
+        assert read_pending_work() == NOTHING._replace(expiring=True)
 
 
 def limit_running(firm: Firm) -> None:
@@ -85,7 +85,7 @@ def limit_running(firm: Firm) -> None:
 )
 def test_whatever_holds_jobs_back(firm: Firm, hold_back: Callable[[Firm], object]) -> None:
     hold_back(firm)
-    assert look() == NOTHING._replace(limited=True)
+    assert read_pending_work() == NOTHING._replace(limited=True)
 
 
 def test_a_breaker_that_is_not_closed(firm: Firm) -> None:
@@ -93,23 +93,23 @@ def test_a_breaker_that_is_not_closed(firm: Firm) -> None:
         CircuitBreaker.objects.create(
             firm=firm, job_type="test.work", state=BreakerState.OPEN, window_ends_at=database_now()
         )
-    assert look() == NOTHING._replace(broken=True, limited=True)
+    assert read_pending_work() == NOTHING._replace(open_breakers=True, limited=True)
 
 
 def test_a_worker_whose_lease_is_over(firm: Firm) -> None:
     new_worker()
-    assert look() == NOTHING
+    assert read_pending_work() == NOTHING
     with later(3600):
-        assert look() == NOTHING._replace(bereaved=True)
+        assert read_pending_work() == NOTHING._replace(dead_workers=True)
 
 
 def test_a_schedule_that_is_due(firm: Firm) -> None:
     with all_firms("test"):
         row = Schedule.objects.create(firm=firm, name="x", job_type="noop", interval_seconds=60)
         Schedule.objects.filter(pk=row.pk).update(next_run_at=database_now() + timedelta(hours=1))
-    assert look() == NOTHING
+    assert read_pending_work() == NOTHING
     with later(3601):
-        assert look() == NOTHING._replace(scheduled=True)
+        assert read_pending_work() == NOTHING._replace(due_schedules=True)
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="counts round trips to a server")
@@ -123,5 +123,5 @@ def test_it_is_one_statement_however_much_there_is(firm: Firm) -> None:
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        assert look().claimable
+        assert read_pending_work().claimable
     assert len(asked) == 1

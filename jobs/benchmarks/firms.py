@@ -1,4 +1,4 @@
-"""The firms a benchmark works with: its own, made for it and gone after it."""
+"""The firms of a benchmark: made for it, and deleted after it with all their rows."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tenants.models import Firm
 from tenants.scope import all_firms
 
 SLUG_PREFIX = "bench-"
-# Beside the slug: no firm of a person's making is taken for one of these.
+# Checked beside the slug, so that no other firm is ever taken for one of these.
 FIRM_NAME = "Firm of bench_queue"
 _OURS = Q(name=FIRM_NAME, slug__startswith=SLUG_PREFIX)
 NAMED_FIRMS = 3
 
 
-class Ground:
-    """Makes firms, and takes away what was made for them."""
+class BenchmarkFirms:
+    """Makes firms, and deletes them with their rows."""
 
     def __init__(self) -> None:
         self._slug = f"{SLUG_PREFIX}{uuid7().hex[-12:]}"
         self._made = 0
 
-    def make_firms(self, count: int) -> list[int]:
+    def make(self, count: int) -> list[int]:
         """Make firms; return their ids, lowest first."""
         firms = Firm.objects.bulk_create(
             Firm(name=FIRM_NAME, slug=f"{self._slug}-{self._made + number}")
@@ -40,40 +40,39 @@ class Ground:
         return sorted(firm.pk for firm in firms)
 
     def clear(self) -> None:
-        """Delete every row of the firms but not the firms, and leave no dead rows behind."""
-        # The database knows them even where an interrupt came before their ids did.
+        """Delete every row of the firms but not the firms, and vacuum."""
+        # By slug: after an interrupt the ids may not be known here.
         rows.delete_of_firms(_ids(Q(slug__startswith=self._slug)))
         rows.tidy()
 
-    def leave(self) -> None:
+    def delete(self) -> None:
         """Delete the firms too."""
         self.clear()
         rows.delete_firms(_ids(Q(slug__startswith=self._slug)))
 
 
 @contextmanager
-def own_ground() -> Iterator[Ground]:
-    """Give a benchmark its firms; whatever happens inside, nothing of it stays."""
-    _take_away_leftovers()
-    ground = Ground()
+def own_firms() -> Iterator[BenchmarkFirms]:
+    """Yield a benchmark its firms, and delete them whatever happens."""
+    _delete_leftovers()
+    bench_firms = BenchmarkFirms()
     try:
-        yield ground
+        yield bench_firms
     except BaseException:
-        # An interrupt comes in the midst of a statement too: nobody knows in what state that left
-        # the connection.
+        # An interrupt may come within a statement: the state of the connection is unknown.
         connection.close()
         raise
     finally:
-        ground.leave()
+        bench_firms.delete()
 
 
-def refuse_company() -> None:
-    """Check that nobody else uses this queue.
+def refuse_shared_database() -> None:
+    """Refuse a database in use.
 
     Raises:
         DatabaseInUse: other firms have jobs here, or workers serve it.
     """
-    with all_firms("a benchmark looks whether it is alone"):
+    with all_firms("a benchmark checks for other users"):
         job = JobQueue.objects.filter(firm_id=OuterRef("pk"))
         others = Firm.objects.filter(~_OURS, Exists(job)).order_by("pk")
         slugs = list(others.values_list("slug", flat=True)[: NAMED_FIRMS + 1])
@@ -91,8 +90,8 @@ def refuse_company() -> None:
         )
 
 
-def _take_away_leftovers() -> None:
-    """Delete what a benchmark that was killed left behind."""
+def _delete_leftovers() -> None:
+    """Delete the rows of benchmarks that were killed."""
     left = _ids(Q())
     if left:
         rows.delete_of_firms(left)
@@ -101,5 +100,5 @@ def _take_away_leftovers() -> None:
 
 
 def _ids(which: Q) -> list[int]:
-    """Return the benchmarks' firms of which this is true."""
+    """Return the ids of the benchmarks' firms that match."""
     return list(Firm.objects.filter(_OURS, which).values_list("pk", flat=True))

@@ -1,0 +1,36 @@
+"""The database's time, which decides what is due; the test kit can stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from django.db import connection
+
+from jobs.engine import dialects
+from jobs.engine.dialects.base import frozen_at
+
+
+def database_now() -> datetime:
+    """Return the database's time, aware."""
+    dialect = dialects.current()
+    with connection.cursor() as cursor:
+        # Django leaves doubled percent signs alone unless there are parameters.
+        cursor.execute(f"SELECT {dialect.now_sql()}", [])
+        moment = dialect.read_time(cursor.fetchone()[0])
+    if moment is None:
+        raise RuntimeError("the database returned no time")
+    return moment
+
+
+@contextmanager
+def stopped_at(moment: datetime) -> Iterator[None]:
+    """Let every engine statement of this thread see `moment` (aware) as now."""
+    if moment.tzinfo is None:
+        raise ValueError("stopped_at() takes an aware datetime")
+    token = frozen_at.set(moment)
+    try:
+        yield
+    finally:
+        frozen_at.reset(token)
