@@ -95,9 +95,7 @@ def comparable(job: JobQueue) -> dict[str, Any]:
 @on_postgresql
 @pytest.mark.req("J-01", "T-02")
 @pytest.mark.parametrize("count", [1, 3])
-def test_an_enqueue_is_one_statement_and_ends_the_rls_bypass(
-    firm, statements, count, monkeypatch
-):
+def test_an_enqueue_is_one_statement_and_ends_the_rls_bypass(firm, statements, count, monkeypatch):
     # However slow the machine is: the second enqueue is within the interval.
     monkeypatch.setattr(wakeup, "NOTIFY_INTERVAL_SECONDS", 600.0)
     for _ in range(2):
