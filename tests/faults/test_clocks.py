@@ -99,20 +99,20 @@ def test_when_the_clock_jumps_back_nobody_dies_and_what_was_held_is_finished(
 
 @pytest.mark.req("J-14")
 @pytest.mark.parametrize(
-    ("seconds", "patient"), [(0.1, False), (0.4, False), (0.6, True), (20.0, True), (-20.0, False)]
+    ("seconds", "active"), [(0.1, False), (0.4, False), (0.6, True), (20.0, True), (-20.0, False)]
 )
-def test_a_rescuer_is_patient_after_time_went_by_in_which_the_database_did_not_answer(
-    seconds: float, patient: bool
+def test_the_rescue_guard_is_active_after_the_database_did_not_answer(
+    seconds: float, active: bool
 ) -> None:
-    said = datetime(2026, 1, 1, tzinfo=UTC)
+    before = datetime(2026, 1, 1, tzinfo=UTC)
     guard = RescueGuard()
-    guard.observe(said)
-    guard.observe(said + timedelta(seconds=seconds * lease_seconds()))
-    assert guard.active == patient
+    guard.observe(before)
+    guard.observe(before + timedelta(seconds=seconds * lease_seconds()))
+    assert guard.active == active
 
 
 @pytest.mark.req("J-14")
-def test_a_question_that_was_long_on_its_way_marks_nobody_dead(
+def test_a_query_that_took_long_to_arrive_marks_nobody_dead(
     queue: Scenario, settled_database: None
 ) -> None:
     queue.add()

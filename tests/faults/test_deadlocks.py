@@ -28,7 +28,7 @@ WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted"
 
 
 @pytest.mark.req("J-08", "J-09")
-def test_batches_in_opposite_orders_do_not_stand_in_each_others_way(
+def test_batches_in_opposite_orders_do_not_deadlock(
     queue: Scenario, other_firm: Firm, chaos: bool
 ) -> None:
     rounds, jobs = CHAOS if chaos else SUITE

@@ -21,7 +21,7 @@ BEHIND = 20
 
 
 @pytest.mark.req("T-04", "J-23")
-def test_of_a_firm_that_is_switched_off_what_runs_is_finished_and_nothing_new_starts(
+def test_running_jobs_of_a_deactivated_firm_finish_and_nothing_new_starts(
     queue: Scenario, fleet: Fleet
 ) -> None:
     gate = queue.gate()
@@ -45,7 +45,7 @@ def test_of_a_firm_that_is_switched_off_what_runs_is_finished_and_nothing_new_st
 
 
 @pytest.mark.req("J-09", "T-04")
-def test_of_a_firm_that_is_deleted_nothing_comes_back_and_its_worker_goes_on(
+def test_jobs_of_a_deleted_firm_do_not_come_back_and_its_worker_goes_on(
     queue: Scenario, other_firm: Firm, fleet: Fleet
 ) -> None:
     gate = queue.gate()

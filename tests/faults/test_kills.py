@@ -62,9 +62,7 @@ def test_killing_workers_again_and_again_loses_nothing(
 
 
 @pytest.mark.req("J-14")
-def test_a_kill_costs_an_attempt_only_to_jobs_whose_turn_had_begun(
-    queue: Scenario, fleet: Fleet
-) -> None:
+def test_a_kill_costs_an_attempt_only_to_started_jobs(queue: Scenario, fleet: Fleet) -> None:
     ahead = claim_ahead(queue, fleet, lease_seconds=SHORT_LEASE_SECONDS)
     ahead.worker.kill()
     claimed = [job for job in map(queue.row, ahead.jobs) if job.status in IN_FLIGHT]

@@ -13,7 +13,7 @@ from tests.support.scenario import Scenario
 
 
 @pytest.mark.req("J-08", "J-11", "J-13")
-def test_a_worker_gives_back_what_it_holds_without_knowing(queue: Scenario) -> None:
+def test_a_worker_releases_claims_of_which_the_answer_was_lost(queue: Scenario) -> None:
     queue.add(4)
     keyed = queue.add(lock_key="key")[0]
     worker_id = new_worker()

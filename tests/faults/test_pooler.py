@@ -26,7 +26,7 @@ CHAOS = 20
 
 
 @pytest.mark.req("W-04", "J-08", "J-14", "J-20")
-def test_a_worker_outlives_pauses_and_falls_of_the_pooler(
+def test_a_worker_outlives_pauses_and_crashes_of_the_pooler(
     queue: Scenario, proxy: Proxy, fleet: Fleet, chaos: bool
 ) -> None:
     with pgbouncer(proxy) as (pooler, url):
