@@ -1,1 +1,1 @@
-"""What `manage.py` gains from jobs."""
+"""The management commands of the queue."""

@@ -135,7 +135,7 @@ class CommandGroup(JsonCommand):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn the queue's errors into exit 1, or 3 for what is not found, or 2 for a wrong cursor."""
+    """Turn the queue's errors into exit 1, an unknown row into 3, a wrong cursor into 2."""
     try:
         yield
     except PayloadInvalid as error:

@@ -1,1 +1,1 @@
-"""What operators do, one file a noun; admin, REST and CLI call these and write nothing themselves."""
+"""The operations of operators, one file a noun; admin, REST and CLI only call these."""

@@ -38,7 +38,7 @@ class Command(JsonCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take what to measure, and how much."""
+        """Add the scenario and its extent."""
         parser.add_argument("scenario", choices=list(SCENARIOS))
         parser.add_argument("--jobs", type=count, metavar="N", help="jobs to measure with")
         parser.add_argument("--firms", type=count, metavar="N", help="firms that share them")
@@ -58,7 +58,7 @@ class Command(JsonCommand):
         )
 
     def handle(self, *_: Any, scenario: str, json: bool, yes: bool, **options: Any) -> None:
-        """Measure, clean up, print."""
+        """Run the scenario, clean up, and print the figures."""
         chosen = SCENARIOS[scenario]
         plan = Plan(
             jobs=options["jobs"] or chosen.default_jobs,
@@ -81,7 +81,7 @@ class Command(JsonCommand):
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does: clean up, and end."""
+    """Handle SIGTERM as Ctrl-C: clean up and exit."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -93,7 +93,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def print_report(command: JsonCommand, scenario: Scenario, measured: dict[str, Any]) -> None:
-    """Print what was measured in words, the single measurements, and the figures."""
+    """Print what was measured, each measurement, and the figures."""
     command.stdout.write(f"{_extent(scenario, measured)}\n{scenario.measures}\n\n")
     points = measured["points"]
     if len(points) == 1:

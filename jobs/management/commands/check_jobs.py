@@ -1,4 +1,4 @@
-"""`manage.py check_jobs`: can this code still read every job that waits? Run it before a deploy."""
+"""`manage.py check_jobs`: can this code read every waiting job? Run it before a deploy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Command(JsonCommand):
     help = "Check that this code can read every live and dead-lettered payload."
 
     def handle(self, *_: Any, json: bool, **__: Any) -> None:
-        """Look at every such job and name those that cannot be read."""
+        """Check every such job and list those that cannot be read."""
         checked, found = unreadable_jobs()
         if json:
             self.emit({"checked": checked, "unreadable": [_row(one) for one in found]})

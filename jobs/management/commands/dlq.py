@@ -133,8 +133,8 @@ def _escalate(options: Options) -> Result:
     if options["to"] and to is None:
         raise NotFound(f"{letter.firm.slug} has no member named {options['to']!r}")
     operations.escalate(letter, options["reason"], to=to, by=operator())
-    told = escalation_recipients(letter.firm_id, to)
-    return _result(letter.pk, warning="" if told else NO_RECIPIENTS)
+    recipients = escalation_recipients(letter.firm_id, to)
+    return _result(letter.pk, warning="" if recipients else NO_RECIPIENTS)
 
 
 def _find(options: Options) -> DeadLetterQueue:

@@ -14,16 +14,16 @@ from tenants.models import Firm
 
 
 class Command(JsonCommand):
-    """Deletes finished jobs past their retention; what nobody reviewed stays."""
+    """Deletes finished jobs past their retention; those with an open dead letter stay."""
 
     help = "Delete finished jobs older than their firm's retention."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take one firm, or serve all."""
+        """Add `--firm`."""
         parser.add_argument("--firm", help="slug of one firm (default: all)")
 
     def handle(self, *_: Any, firm: str | None, json: bool, **__: Any) -> None:
-        """Delete in chunks and say how many."""
+        """Delete in batches and print the totals."""
         try:
             firms = [Firm.objects.get_by_slug(firm)] if firm else list(Firm.objects.all())
         except UnknownFirm as error:

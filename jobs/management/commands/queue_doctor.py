@@ -1,4 +1,4 @@
-"""`manage.py queue_doctor`: is the database well, and what would mend it?"""
+"""`manage.py queue_doctor`: what is wrong with the database, and what would mend it?"""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Command(JsonCommand):
     help = "Look at the database the queue lives in, and say what would mend it."
 
     def handle(self, *_: Any, json: bool, **__: Any) -> None:
-        """Look, and print what was found."""
-        with all_firms("the doctor looks at the database, not at rows"):
+        """Examine the database and print the findings."""
+        with all_firms("the doctor examines the database, not rows"):
             examination = examine()
         if json:
             self.emit(_as_json(examination))
@@ -45,7 +45,7 @@ class Command(JsonCommand):
         console = self.console()
         console.print(grid)
         if finding.mend:
-            # Whole, to be copied: the terminal may break the line, a line break of ours would stay.
+            # On one line, so that it can be copied: only the terminal may wrap it.
             console.print(" " * INDENT + printable(finding.mend), soft_wrap=True)
 
 
