@@ -109,4 +109,4 @@ class DeadLetterSerializer(serializers.Serializer[Any]):
     resolution_note = NullableTextField()
     reviewed_by = NullableTextField("Who decided.", source="reviewed_by.get_username")
     reviewed_at = TimestampField()
-    assigned_to = NullableTextField("Who was asked to look.", source="assigned_to.get_username")
+    assigned_to = NullableTextField("Who was asked to decide.", source="assigned_to.get_username")

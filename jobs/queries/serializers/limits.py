@@ -28,7 +28,7 @@ class _LimitSerializer(serializers.Serializer[Any]):
 
 
 class PauseSerializer(_LimitSerializer):
-    """What holds work back until somebody resumes it, or until its time is over."""
+    """A pause: matching jobs do not start until somebody resumes them, or until its end."""
 
     category = EnumField(Category, allow_null=True, help_text="Null means every category.")
     job_type = NullableTextField("Null means every type.")
@@ -39,7 +39,7 @@ class PauseSerializer(_LimitSerializer):
 
 
 class RateLimitSerializer(_LimitSerializer):
-    """How often a type may start, each firm counted for itself."""
+    """How often jobs of a type may start in each firm."""
 
     job_type = serializers.CharField()
     amount = serializers.IntegerField(help_text="Most starts in `per_seconds` seconds.")
@@ -57,7 +57,7 @@ class _MostFrequentField(serializers.IntegerField):
 
 
 class BreakerSerializer(serializers.Serializer[Any]):
-    """Whether a type's jobs of a firm are tried, and when again."""
+    """The circuit breaker of a job type in a firm."""
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")

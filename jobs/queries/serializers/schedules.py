@@ -66,18 +66,16 @@ class ScheduleRowSerializer(serializers.Serializer[Any]):
     )
     interval_seconds = serializers.IntegerField(allow_null=True)
     time_zone = serializers.CharField(help_text="The zone whose clock `cron` names.")
-    timetable = _TimetableField(
-        "When it runs, in words; null where that cannot be read.", source="*"
-    )
+    timetable = _TimetableField("The timetable in words; null where it is not valid.", source="*")
     job_type = serializers.CharField()
     priority = serializers.IntegerField(min_value=min(Priority), max_value=max(Priority))
     missed_runs = EnumField(
-        MissedRuns, help_text="What becomes of runs that no worker was there for."
+        MissedRuns, help_text="What happens to runs that were due while no worker ran."
     )
     enabled = serializers.BooleanField(help_text="False while it is paused.")
     last_run_at = TimestampField()
     next_run_at = TimestampField("Null while it is paused.")
-    last_error = NullableTextField("Why the last run came to nothing. Redacted.")
+    last_error = NullableTextField("Why the last run failed. Redacted.")
     created_at = TimestampField()
     updated_at = TimestampField()
 

@@ -1,4 +1,4 @@
-"""The queue's figures, and the workers."""
+"""The figures of the queue, and workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class CategoryStatsSerializer(StatusCountsSerializer):
     """One category's figures."""
 
     category = EnumField(Category, source="group")
-    runnable = serializers.IntegerField(help_text="Due, and nothing in their way.")
+    runnable = serializers.IntegerField(
+        help_text="Due and ready: no lock or limit holds them back."
+    )
     scheduled = serializers.IntegerField(help_text="Not due yet.")
     waiting_lock = serializers.IntegerField(help_text="Due, and waiting for a lock.")
     oldest_wait_seconds = serializers.FloatField(
@@ -40,11 +42,11 @@ class CategoryStatsSerializer(StatusCountsSerializer):
 
 
 class QueueStatsSerializer(serializers.Serializer[Any]):
-    """What waits, what runs, what came of the rest, in the caller's firms."""
+    """The figures of the queue in the caller's firms."""
 
     generated_at = TimestampField(allow_null=False)
     window_minutes = serializers.IntegerField(
-        help_text=f"What the rates look back on: always {WINDOW_MINUTES}."
+        help_text=f"The minutes that the rates cover: always {WINDOW_MINUTES}."
     )
     totals = StatusCountsSerializer()
     categories = CategoryStatsSerializer(many=True)
