@@ -92,17 +92,17 @@ def system_firm(db: None) -> Firm:
 @pytest.fixture
 def firm(system_firm: Firm) -> Firm:
     """Return a firm."""
-    from tenants.models import Firm
+    from tests.factories.tenants import FirmFactory
 
-    return Firm.objects.create(name="Acme", slug="acme")
+    return FirmFactory(name="Acme", slug="acme")
 
 
 @pytest.fixture
 def other_firm(system_firm: Firm) -> Firm:
     """Return another firm, whose rows nobody of the first may see."""
-    from tenants.models import Firm
+    from tests.factories.tenants import FirmFactory
 
-    return Firm.objects.create(name="Globex", slug="globex")
+    return FirmFactory(name="Globex", slug="globex")
 
 
 @pytest.fixture

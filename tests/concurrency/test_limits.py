@@ -11,6 +11,7 @@ from jobs.models import JobQueue
 from jobs.queue import pause, resume, set_rate_limit
 from jobs.states import IN_FLIGHT, LIVE, Status
 from tenants.models import Firm
+from tests.factories.tenants import FirmFactory
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import Fleet
@@ -102,7 +103,7 @@ def test_a_paused_firm_starts_nothing_more_until_it_is_resumed(
     # What may run does, long after anything of the firm would have.
     folder = tmp_path / "others"
     folder.mkdir()
-    others = Scenario(Firm.objects.create(name="Globex", slug="globex"), folder)
+    others = Scenario(FirmFactory(name="Globex", slug="globex"), folder)
     done = others.add(5, seconds=JOB_SECONDS)
     others.wait_until_settled(done)
     assert len(queue.journal.starts()) == started

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
 from jobs.errors import Fatal
 from jobs.models import JobQueue
 from jobs.queue import enqueue
 from jobs.registry import JobPayload, JobType, job
-from tenants.models import Firm, Membership, Role
-from tenants.scope import firm_scope
+from tenants.models import Firm, Role
+from tests.factories.tenants import UserFactory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -107,9 +106,14 @@ def open_admin(live_server: Any, browser: Browser) -> Iterator[Open]:
 def operator(live_server: Any, firm: Firm) -> str:
     """Return the name of an operator who can sign in."""
     name = "olga@acme.example"
-    user = get_user_model().objects.create_user(name, name, PASSWORD, is_staff=True)
-    with firm_scope(firm):
-        Membership.objects.create(firm=firm, user=user, role=Role.OPERATOR)
+    UserFactory(
+        username=name,
+        email=name,
+        password=PASSWORD,
+        is_staff=True,
+        member_of=firm,
+        member_of__role=Role.OPERATOR,
+    )
     return name
 
 

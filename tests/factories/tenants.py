@@ -39,14 +39,16 @@ class FirmOwnedFactory(DjangoModelFactory):
 
 
 class UserFactory(DjangoModelFactory):
-    """Somebody who may open the admin; `member_of` is the firm, `member_of__role` the role there."""
+    """Somebody; `member_of` is a firm they belong to, `member_of__role` their role there."""
 
     class Meta:
         model = get_user_model()
         skip_postgeneration_save = True
 
+    class Params:
+        platform_staff = factory.Trait(is_staff=True, is_superuser=True)
+
     username = factory.Sequence(lambda number: f"user-{number}")
-    is_staff = True
 
     @classmethod
     def _create(cls, model_class: type[Any], *args: Any, **columns: Any) -> Any:

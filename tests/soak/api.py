@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.factories.tenants import FirmFactory
+
 if TYPE_CHECKING:
     from schemathesis import Case
     from schemathesis.core.result import Ok
@@ -79,14 +81,13 @@ def _ask_as(role: Role, wanted: int) -> int:
     """Make the requests, all in one transaction that leaves nothing; print, and return 0 or 1."""
     from django.db import transaction
 
-    from tenants.models import Firm
     from tests.jobs.api.conftest import fill, key_for
     from tests.support.fuzzing import schema
 
     report, begun = Report(role), time.monotonic()
     with transaction.atomic():
-        rows = fill(Firm.objects.create(name="Acme", slug="acme"))
-        fill(Firm.objects.create(name="Globex", slug="globex"))
+        rows = fill(FirmFactory(name="Acme", slug="acme"))
+        fill(FirmFactory(name="Globex", slug="globex"))
         key = key_for(rows.firm, role)
         # Err where the schema itself cannot be read: it has no ok().
         operations = [cast("Ok[Any]", result).ok() for result in schema.get_all_operations()]

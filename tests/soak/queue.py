@@ -22,6 +22,7 @@ from statistics import median
 import psutil
 
 from tests.benchmarks.harness import empty_database, keep
+from tests.factories.tenants import FirmFactory
 
 MINUTES = 30
 PROCESSES = 3
@@ -64,9 +65,8 @@ def main() -> int:
 
 
 def _soak(minutes: int) -> tuple[list[Sample], int, int]:
-    from tenants.models import Firm
 
-    firms = [Firm.objects.create(name=f"Firm {n}", slug=f"firm-{n}").pk for n in range(FIRMS)]
+    firms = [FirmFactory(name=f"Firm {n}", slug=f"firm-{n}").pk for n in range(FIRMS)]
     rng = Random(5)
     samples: list[Sample] = []
     added = 0

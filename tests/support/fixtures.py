@@ -11,6 +11,7 @@ from django.core.management import call_command
 from pytest_django import DjangoDbBlocker
 
 from tenants.models import Firm
+from tests.factories.tenants import FirmFactory
 from tests.postgres import Server, postgres_server
 from tests.support.databases import default_database
 from tests.support.history import recorded_history
@@ -64,4 +65,4 @@ def queue_at(url: str, folder: Path) -> Iterator[Scenario]:
     with default_database(url):
         call_command("migrate", verbosity=0)
         with recorded_history():
-            yield Scenario(Firm.objects.create(name="Acme", slug="acme"), folder)
+            yield Scenario(FirmFactory(name="Acme", slug="acme"), folder)

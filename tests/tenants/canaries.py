@@ -20,6 +20,7 @@ from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
 from mail.models import Message
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
+from tests.factories.tenants import UserFactory
 
 Columns = dict[str, Any]
 
@@ -73,8 +74,8 @@ class Canaries:
 def fill(firm: Firm, *, completed: int = 0) -> Canaries:
     """Give the firm a row in every table, and `completed` jobs in its counters."""
     found = Canaries(firm)
-    member = get_user_model().objects.create_user(
-        f"{firm.slug}-member", email=f"member@{firm.slug}.example", first_name=firm.slug
+    member = UserFactory(
+        username=f"{firm.slug}-member", email=f"member@{firm.slug}.example", first_name=firm.slug
     )
     special = _special(firm.slug, completed)
     with all_firms("test"):

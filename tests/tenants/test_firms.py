@@ -17,6 +17,7 @@ from tenants.cli import operator
 from tenants.errors import UnknownFirm
 from tenants.models import SYSTEM_SLUG, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import UserFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("T-01")]
 
@@ -68,7 +69,7 @@ def test_a_firms_defaults(firm):
 
 
 def test_a_user_has_one_known_role_in_a_firm(firm, other_firm):
-    user = get_user_model().objects.create_user("ada")
+    user = UserFactory(username="ada")
     with firm_scope(firm):
         Membership.objects.create(user=user, role=Role.VIEWER)
         with pytest.raises(IntegrityError), transaction.atomic():

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client
 from django.utils import timezone
 
@@ -31,6 +30,7 @@ from tenants.audit import SERVICE
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
+from tests.factories.tenants import MembershipFactory, UserFactory
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def url_name(row: Any) -> str:
 
 def _fill(firm: Firm, username: str) -> FirmRows:
     now = timezone.now()
-    user = get_user_model().objects.create_user(username, email=username, is_staff=True)
+    user = UserFactory(username=username, email=username, is_staff=True)
     waiting = JobQueueFactory(firm=firm, idempotency_key=f"welcome:{firm.slug}")
     dead = JobQueueFactory(
         firm=firm,
@@ -102,7 +102,7 @@ def _fill(firm: Firm, username: str) -> FirmRows:
         RateBucket.objects.create(
             firm=firm, job_type="noop", tokens=2.5, granted=0, refilled_at=now
         )
-        membership = Membership.objects.create(firm=firm, user=user, role=Role.VIEWER)
+        membership = MembershipFactory(firm=firm, user=user, role=Role.VIEWER)
         _, api_key = keys.issue(user, firm, Role.VIEWER, lifetime=None, by=SERVICE)
         return FirmRows(
             firm=firm,
@@ -193,9 +193,9 @@ def member(acme: FirmRows) -> Client:
 def browser_of(firm: Firm, role: Role, *, strict: bool = False) -> Client:
     """Return the browser of a new member; a strict one is not spared the CSRF check."""
     name = f"{role.value}@{firm.slug}.example"
-    user = get_user_model().objects.create_user(name, email=name, is_staff=True)
-    with all_firms("test"):
-        Membership.objects.create(firm=firm, user=user, role=role)
+    user = UserFactory(
+        username=name, email=name, is_staff=True, member_of=firm, member_of__role=role
+    )
     client = Client(enforce_csrf_checks=strict)
     client.force_login(user)
     return client
@@ -216,13 +216,13 @@ def firm_admin(acme: FirmRows) -> Client:
 @pytest.fixture
 def staff(db: None) -> Client:
     """Return the browser of platform staff, who see every firm."""
-    return _signed_in(get_user_model().objects.create_superuser("root"))
+    return _signed_in(UserFactory(username="root", platform_staff=True))
 
 
 @pytest.fixture
 def stranger(db: None) -> Client:
     """Return the browser of somebody who may use the admin and belongs to no firm."""
-    return _signed_in(get_user_model().objects.create_user("nobody", is_staff=True))
+    return _signed_in(UserFactory(username="nobody", is_staff=True))
 
 
 @pytest.fixture

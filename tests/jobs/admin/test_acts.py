@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +16,7 @@ from jobs.states import Status
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
+from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
 
@@ -282,7 +282,7 @@ def test_a_refusal_by_the_engine_leaves_nothing_half_done(operator: Client, acme
 def test_a_decision_made_elsewhere_is_named_with_who_made_it(
     operator: Client, acme: FirmRows
 ) -> None:
-    colleague = get_user_model().objects.create_user("carla")
+    colleague = UserFactory(username="carla")
     with all_firms("test"):
         discard(acme.dead_letter, "no use", by=colleague)
     page = operator.get(act_url(acme.dead_letter, "reprocess"))

@@ -10,8 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tenants.models import ApiKey, Membership, Role
+from tenants.models import ApiKey, Role
 from tenants.scope import all_firms
+from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows
 from tests.jobs.admin.pages import act_url, acts_on, now, submit
 
@@ -62,8 +63,7 @@ def test_an_admin_of_one_firm_reads_no_log_of_a_firm_in_which_they_only_look(
     firm_admin: Client, acme: FirmRows, globex: FirmRows
 ) -> None:
     admin = get_user_model().objects.get(username="admin@acme.example")
-    with all_firms("test"):
-        Membership.objects.create(firm=globex.firm, user=admin, role=Role.VIEWER)
+    MembershipFactory(firm=globex.firm, user=admin, role=Role.VIEWER)
     shown = firm_admin.get(reverse("admin:tenants_auditentry_changelist")).context["cl"]
     assert {entry.firm_id for entry in shown.result_list} == {acme.firm.pk}
     assert firm_admin.get(act_url(globex.audit_entry, "change")).status_code == 404

@@ -12,9 +12,10 @@ from django.urls import reverse
 
 from jobs.admin import bulk
 from jobs.models import DeadLetterQueue, JobQueue
-from tenants.models import Firm, Membership, Role
+from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import acts_on, now, told
 
@@ -182,8 +183,7 @@ def test_rows_of_another_firm_are_not_found(
 def test_each_rows_own_firm_decides_about_the_role(acme: FirmRows, globex: FirmRows) -> None:
     client = browser_of(acme.firm, Role.OPERATOR)
     user = get_user_model().objects.get(username="operator@acme.example")
-    with all_firms("test"):
-        Membership.objects.create(firm=globex.firm, user=user, role=Role.VIEWER)
+    MembershipFactory(firm=globex.firm, user=user, role=Role.VIEWER)
     page = choose(client, LETTERS, "discard", [acme.dead_letter, globex.dead_letter])
     assert "Globex: noop" in page.content.decode()
     answer = told(confirm(client, page, reason="because"))

@@ -18,6 +18,7 @@ from jobs.models import JobMinute
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
+from tests.factories.tenants import FirmFactory
 from tests.jobs.admin.conftest import FirmRows
 from tests.queue_kit import table_rows
 
@@ -123,7 +124,7 @@ def test_firms_cost_no_query_each(staff: Client, acme: FirmRows) -> None:
     queries()
     few = len(queries())
     for number in range(25):
-        JobQueueFactory(firm=Firm.objects.create(name=f"Firm {number}", slug=f"firm-{number}"))
+        JobQueueFactory(firm=FirmFactory(name=f"Firm {number}", slug=f"firm-{number}"))
     assert len(queries()) == few
 
 

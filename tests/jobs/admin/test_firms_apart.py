@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import reverse
 
 from jobs.models import Worker
-from tenants.models import Firm, FirmOwned, Membership, Role
-from tenants.scope import all_firms
+from tenants.models import Firm, FirmOwned, Role
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = pytest.mark.req("T-03")
@@ -96,8 +95,7 @@ def test_platform_staff_sees_both_firms(staff: Client, acme: FirmRows, globex: F
 
 
 def test_a_member_of_two_firms_sees_both(member: Client, acme: FirmRows, globex: FirmRows) -> None:
-    with all_firms("test"):
-        Membership.objects.create(firm=globex.firm, user=acme.membership.user, role=Role.VIEWER)
+    MembershipFactory(firm=globex.firm, user=acme.membership.user, role=Role.VIEWER)
     response = member.get(reverse("admin:jobs_jobqueue_changelist"))
     assert {job.firm_id for job in response.context["cl"].result_list} == {
         acme.firm.pk,
@@ -125,7 +123,7 @@ def test_staff_without_a_firm_may_look_at_nothing(stranger: Client, acme: FirmRo
 
 
 def test_users_who_are_not_staff_are_asked_to_sign_in(acme: FirmRows) -> None:
-    user = get_user_model().objects.create_user("eve")
+    user = UserFactory(username="eve")
     client = Client()
     client.force_login(user)
     for name in LISTS:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from jobs.models import Pause, RateBucket, RateLimit
 from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
+from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
 from tests.queue_kit import rows
@@ -31,8 +32,7 @@ def browser_of_both(firm: Firm, other: Firm, role: Role) -> Client:
     """Return the browser of a viewer of the first firm, with a role in the other."""
     client = browser_of(firm, Role.VIEWER)
     user = get_user_model().objects.get(username=f"viewer@{firm.slug}.example")
-    with all_firms("test"):
-        Membership.objects.create(firm=other, user=user, role=role)
+    MembershipFactory(firm=other, user=user, role=role)
     return client
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms
+from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows
 from tests.jobs.admin.pages import act_url
 
@@ -24,7 +25,7 @@ LISTING = "admin:auth_user_changelist"
 @pytest.fixture
 def bob(system_firm: Firm) -> User:
     """Return a user who is a member of no firm."""
-    return get_user_model().objects.create_user("bob", email="bob@example.org")
+    return UserFactory(username="bob", email="bob@example.org")
 
 
 def log() -> list[tuple[Any, ...]]:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
@@ -31,9 +30,10 @@ from jobs.models import (
 from tenants import throttles
 from tenants.api import keys
 from tenants.audit import SERVICE
-from tenants.models import AuditEntry, Firm, Membership, Role
+from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
+from tests.factories.tenants import UserFactory
 
 ROOT = "/api/v1/jobs/admin/"
 
@@ -95,9 +95,9 @@ def audit_log() -> list[AuditEntry]:
 def key_for(firm: Firm, role: Role, username: str = "") -> str:
     """Return the API key of a new member of the firm."""
     name = username or f"{role.value}@{firm.slug}.example"
-    user = get_user_model().objects.create_user(name, email=name, is_staff=True)
-    with all_firms("test"):
-        Membership.objects.create(firm=firm, user=user, role=role)
+    user = UserFactory(
+        username=name, email=name, is_staff=True, member_of=firm, member_of__role=role
+    )
     return keys.issue(user, firm, role, lifetime=None, by=SERVICE)[0]
 
 
@@ -248,7 +248,7 @@ def admin(acme: FirmRows) -> Api:
 def staff(db: None) -> Api:
     """Return platform staff in a browser; CSRF is not what their tests are about."""
     client = Client(raise_request_exception=False)
-    client.force_login(get_user_model().objects.create_superuser("root"))
+    client.force_login(UserFactory(username="root", platform_staff=True))
     return Api(client=client)
 
 

@@ -19,6 +19,7 @@ from tenants.audit import SERVICE
 from tenants.cli import operator
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, key_for, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -149,9 +150,8 @@ def test_somebody_demoted_does_not_keep_the_old_role(acme: FirmRows) -> None:
 
 @pytest.mark.req("T-03")
 def test_a_key_opens_one_firm_even_for_staff(acme: FirmRows, globex: FirmRows) -> None:
-    root = get_user_model().objects.create_superuser("root")
-    with all_firms("test"):
-        Membership.objects.create(firm=acme.firm, user=root, role=Role.VIEWER)
+    root = UserFactory(username="root", platform_staff=True)
+    MembershipFactory(firm=acme.firm, user=root, role=Role.VIEWER)
     key, _ = keys.issue(root, acme.firm, Role.VIEWER, lifetime=None, by=SERVICE)
     assert {job["firm"] for job in Api(key).results("jobs/")} == {"acme"}
     problem(Api(key).post(f"jobs/{acme.waiting.pk}/cancel/"), 403)

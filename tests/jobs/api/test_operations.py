@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core import mail
 from django.utils import timezone
 
@@ -13,9 +12,10 @@ from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
 from jobs.states import Status
 from jobs.testing.run import run_job
-from tenants.models import AuditEntry, Membership, Role
+from tenants.models import AuditEntry, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, key_for, problem
 from tests.queue_kit import row, rows
 
@@ -225,8 +225,8 @@ def test_escalate_knows_active_members_of_the_firm_alone(
 ) -> None:
     key_for(globex.firm, Role.ADMIN, "bob@globex.example")
     with all_firms("test"):
-        inactive = get_user_model().objects.create_user("off@acme.example", is_active=False)
-        Membership.objects.create(firm=acme.firm, user=inactive, role=Role.ADMIN)
+        inactive = UserFactory(username="off@acme.example", is_active=False)
+        MembershipFactory(firm=acme.firm, user=inactive, role=Role.ADMIN)
     body = {"reason": "look", "assigned_to": address}
     answer = operator.post(f"dlq/{acme.dead_letter.pk}/escalate/", body)
     assert fields(answer) == {"assigned_to": "not_a_member"}

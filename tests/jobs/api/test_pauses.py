@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client
 from django.utils import timezone
 
 from jobs.models import Pause
 from jobs.queries.serializers.fields import iso
-from tenants.models import Firm, Membership, Role
+from tenants.models import Firm, Role
 from tenants.scope import all_firms
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, key_for, problem
 from tests.queue_kit import rows
 
@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "J-23")]
 
 def member_of(*roles: tuple[Firm, Role]) -> Api:
     """Return somebody in a browser with a role in each of some firms."""
-    user = get_user_model().objects.create_user("both", is_staff=True)
+    user = UserFactory(username="both", is_staff=True)
     with all_firms("test"):
         for firm, role in roles:
-            Membership.objects.create(firm=firm, user=user, role=role)
+            MembershipFactory(firm=firm, user=user, role=role)
     client = Client()
     client.force_login(user)
     return Api(client=client)

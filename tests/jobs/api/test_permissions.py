@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client
 
 from jobs.api.urls import urlpatterns
@@ -21,8 +20,9 @@ from jobs.models import (
     Schedule,
     Worker,
 )
-from tenants.models import Membership, Role
+from tenants.models import Role
 from tenants.scope import all_firms
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, key_for, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "T-01", "T-03")]
@@ -213,7 +213,7 @@ def test_platform_staff_may_do_everything(
 @EACH
 def test_somebody_without_a_firm_is_refused(operation: Operation, acme: FirmRows) -> None:
     client = Client()
-    client.force_login(get_user_model().objects.create_user("nobody", is_staff=True))
+    client.force_login(UserFactory(username="nobody", is_staff=True))
     answer = operation.call(Api(client=client), acme)
     assert "not a member" in problem(answer, 403)["detail"]
 
@@ -238,10 +238,10 @@ def test_of_a_workers_jobs_only_ones_own_are_named(
 def test_a_member_of_two_firms_sees_both_and_acts_by_the_role_in_each(
     acme: FirmRows, globex: FirmRows
 ) -> None:
-    user = get_user_model().objects.create_user("both", is_staff=True)
+    user = UserFactory(username="both", is_staff=True)
     with all_firms("test"):
-        Membership.objects.create(firm=acme.firm, user=user, role=Role.VIEWER)
-        Membership.objects.create(firm=globex.firm, user=user, role=Role.OPERATOR)
+        MembershipFactory(firm=acme.firm, user=user, role=Role.VIEWER)
+        MembershipFactory(firm=globex.firm, user=user, role=Role.OPERATOR)
     client = Client()
     client.force_login(user)
     api = Api(client=client)
@@ -283,10 +283,10 @@ def test_a_viewer_sees_the_form_of_a_payload_and_not_its_values(
 
 
 def test_an_inactive_firm_is_out_of_sight(acme: FirmRows, globex: FirmRows) -> None:
-    user = get_user_model().objects.create_user("both", is_staff=True)
+    user = UserFactory(username="both", is_staff=True)
     with all_firms("test"):
-        Membership.objects.create(firm=acme.firm, user=user, role=Role.ADMIN)
-        Membership.objects.create(firm=globex.firm, user=user, role=Role.ADMIN)
+        MembershipFactory(firm=acme.firm, user=user, role=Role.ADMIN)
+        MembershipFactory(firm=globex.firm, user=user, role=Role.ADMIN)
     type(globex.firm).objects.filter(pk=globex.firm.pk).update(active=False)
     client = Client()
     client.force_login(user)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client, RequestFactory
 
 from interfaces.client_address import address_of
@@ -14,6 +13,7 @@ from tenants import throttles
 from tenants.admin import login
 from tenants.models import RequestCount, Role
 from tenants.throttles import CallerThrottle, FirmThrottle, count_request
+from tests.factories.tenants import UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, at, key_for, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -110,7 +110,7 @@ def sign_in(password: str, address: str = "192.0.2.1") -> Any:
 
 
 def test_an_address_may_try_to_sign_in_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    get_user_model().objects.create_superuser("ann", password="right")
+    UserFactory(username="ann", password="right", platform_staff=True)
     monkeypatch.setattr(login, "TRIES_PER_MINUTE", 2)
     # Who gets in uses nothing up.
     assert [sign_in("right").status_code for _ in range(3)] == [302] * 3

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -17,6 +16,7 @@ from jobs.engine.lease import deregister
 from jobs.execution.events import Event
 from jobs.worker.long_transactions import LongTransactionWatch
 from jobs.worker.state import SharedState
+from tests.factories.tenants import UserFactory
 from tests.queue_kit import new_worker
 from tests.support.databases import postgresql_only
 
@@ -84,8 +84,8 @@ def test_readiness_warns_and_stays_ready(held: list[SnapshotHolder]) -> None:
 def test_the_dashboard_shows_it_to_platform_staff_alone(held: list[SnapshotHolder]) -> None:
     held.append(holder(7, 420.0))
     staff, member = Client(), Client()
-    staff.force_login(get_user_model().objects.create_superuser("root"))
-    member.force_login(get_user_model().objects.create_user("ada", is_staff=True))
+    staff.force_login(UserFactory(username="root", platform_staff=True))
+    member.force_login(UserFactory(username="ada", is_staff=True))
     shown = staff.get(reverse("admin:index")).content.decode()
     assert "Session 7 of role bob, idle in transaction, has held a snapshot for 7 min." in shown
     assert "role bob" not in member.get(reverse("admin:index")).content.decode()

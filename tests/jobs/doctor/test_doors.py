@@ -6,14 +6,13 @@ import json
 from io import StringIO
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
 from jobs.doctor import Finding, Severity, examination
-from tenants.models import Firm, Membership, Role
-from tenants.scope import all_firms
+from tenants.models import Firm, Role
+from tests.factories.tenants import UserFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-06")]
 
@@ -35,7 +34,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
 def staff(db: None) -> Client:
     """Return the browser of platform staff."""
     client = Client()
-    client.force_login(get_user_model().objects.create_superuser("root"))
+    client.force_login(UserFactory(username="root", platform_staff=True))
     return client
 
 
@@ -108,9 +107,7 @@ def test_members_of_firms_neither_see_the_page_nor_a_link_to_it(
     role: Role, firm: Firm, found: list[Finding]
 ) -> None:
     found.append(ILL)
-    user = get_user_model().objects.create_user("ada", is_staff=True)
-    with all_firms("test"):
-        Membership.objects.create(firm=firm, user=user, role=role)
+    user = UserFactory(username="ada", is_staff=True, member_of=firm, member_of__role=role)
     client = Client()
     client.force_login(user)
     refused = client.get(reverse("queue-doctor"))

@@ -13,6 +13,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.fair_share import FairShare
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
+from tests.factories.tenants import FirmFactory
 from tests.queue_kit import change, later, new_worker, row, take, take_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,7 +82,7 @@ def test_one_batch_has_one_priority(add):
 
 @pytest.mark.req("J-08", "J-23")
 def test_firms_share_a_priority(firm, other_firm, add, past):
-    third = Firm.objects.create(name="Initech", slug="initech")
+    third = FirmFactory(name="Initech", slug="initech")
     firms = sorted([firm, other_firm, third], key=lambda one: one.pk)
     jobs = {
         one.pk: [add(firm=one, at=past(10 * place + number)) for number in range(3)]
@@ -93,7 +94,7 @@ def test_firms_share_a_priority(firm, other_firm, add, past):
 
 @pytest.mark.req("J-08", "J-23")
 def test_the_cursor_stays_where_the_last_batch_ended(firm, other_firm, add, past):
-    third = Firm.objects.create(name="Initech", slug="initech")
+    third = FirmFactory(name="Initech", slug="initech")
     firms = sorted([firm, other_firm, third], key=lambda one: one.pk)
     for one in firms:
         for number in range(4):
@@ -230,7 +231,7 @@ def test_no_other_claim_counts_as_started(add, others, deaths, starts):
 
 @pytest.mark.req("J-14")
 def test_two_jobs_of_a_capped_firm_and_of_another_do_not_count_as_started(firm, add):
-    other = Firm.objects.create(name="Capped", slug="capped")
+    other = FirmFactory(name="Capped", slug="capped")
     Firm.objects.filter(pk=other.pk).update(running_cap=5)
     ids = [add(), enqueue("test.work", {"name": "A"}, firm=other).job_id]
     sweep()

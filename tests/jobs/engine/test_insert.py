@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 
 from interfaces.correlation import correlation
@@ -22,8 +21,8 @@ from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_many
 from jobs.states import DeadReason, Priority
 from tenants.errors import MissingTenant
-from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import FirmFactory, UserFactory
 from tests.queue_kit import FAILURE, change, finish, later, row, rows, take_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.mark.req("J-01", "J-03", "J-06")
 def test_a_new_job_holds_what_was_asked_for_and_the_rest_by_default(firm):
-    user = get_user_model().objects.create_user("ada")
+    user = UserFactory(username="ada")
     expires = datetime(2999, 1, 1, tzinfo=UTC)
     result = enqueue(
         "test.work",
@@ -124,7 +123,7 @@ def test_async_code_can_enqueue_too(firm):
 @pytest.mark.req("J-03")
 def test_the_firm_comes_from_the_scope_or_is_the_only_one(firm, system_firm):
     assert enqueue("test.work").job.firm_id == firm.pk
-    other = Firm.objects.create(name="Globex", slug="globex")
+    other = FirmFactory(name="Globex", slug="globex")
     with pytest.raises(MissingTenant):
         enqueue("test.work")
     with firm_scope(other):

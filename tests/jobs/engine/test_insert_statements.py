@@ -8,7 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import IntegrityError, connection, transaction
 
 from jobs.engine import enqueue as door
@@ -18,6 +17,7 @@ from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import job
+from tests.factories.tenants import UserFactory
 from tests.jobs.engine.conftest import WorkPayload
 from tests.queue_kit import later, rows, table_rows
 
@@ -64,7 +64,7 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.req("J-01", "J-06")
 @pytest.mark.parametrize("times", [1, 2], ids=["all different", "each twice"])
 def test_a_job_of_many_is_stored_as_it_would_be_alone(firm, other_firm, times):
-    user = get_user_model().objects.create_user("ada")
+    user = UserFactory(username="ada")
     options = [*OPTIONS, {"user": user}, {"correlation_id": "abc"}] * times
     with later(1000):
         alone = [enqueue("test.work", firm=firm, **each).job for each in options]

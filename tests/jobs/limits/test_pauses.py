@@ -16,6 +16,7 @@ from jobs.queue import pause, resume, retry
 from tenants.errors import TenantMismatch
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import UserFactory
 from tests.queue_kit import FAILURE, change, finish, later, locks, row, rows, take, take_one
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-23")]
@@ -141,7 +142,7 @@ def test_a_pause_that_would_be_over_at_once_is_refused(firm):
 
 
 def test_who_paused_and_resumed_what_is_in_the_log(firm, system_firm, django_user_model):
-    ada = django_user_model.objects.create_user("ada")
+    ada = UserFactory(username="ada")
     resume(pause(firm=firm, category="sync", reason="why", by=ada), reason="done", by=ada)
     pause(reason="all stop")
     entries = [(one.firm_id, one.actor_name, one.act, one.reason) for one in rows(AuditEntry)]

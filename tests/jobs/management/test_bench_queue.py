@@ -25,6 +25,7 @@ from jobs.queue import enqueue, pause, resume
 from jobs.states import Status
 from tenants.models import Firm
 from tenants.scope import all_firms
+from tests.factories.tenants import FirmFactory
 from tests.queue_kit import new_worker, row
 from tests.support.databases import database_url
 from tests.support.waiting import wait_until
@@ -236,9 +237,9 @@ def test_a_database_that_workers_serve_is_refused(run: Runner, system_firm: Firm
 def test_what_a_killed_run_left_is_taken_away_and_nothing_else(
     run: Runner, system_firm: Firm
 ) -> None:
-    left = Firm.objects.create(name=FIRM_NAME, slug="bench-left-0")
+    left = FirmFactory(name=FIRM_NAME, slug="bench-left-0")
     enqueue("bench_noop", firm=left)
-    gym = Firm.objects.create(name="Bench Press", slug="bench-press")
+    gym = FirmFactory(name="Bench Press", slug="bench-press")
     assert run("bench_queue", "fairness", *SIZE).code == 0
     assert set(Firm.objects.values_list("slug", flat=True)) == {"system", gym.slug}
     with all_firms("test"):

@@ -10,9 +10,10 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from jobs.models import DeadLetterQueue, JobQueue
-from tenants.models import AuditEntry, Firm, Membership, Role
+from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import MembershipFactory
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -103,7 +104,7 @@ def test_escalate_assigns_a_member_of_the_firm_alone(
     with all_firms("test"):
         for name, owner in (("ann", firm), ("bob", other_firm)):
             user = users.create_user(name, email=f"{name}@example.org")
-            Membership.objects.create(firm=owner, user=user, role=Role.OPERATOR)
+            MembershipFactory(firm=owner, user=user, role=Role.OPERATOR)
     stranger = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "bob")
     assert stranger.code == 3
     done = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "ann", "--json")

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core import mail
 from django.urls import reverse
 
@@ -14,9 +13,10 @@ from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import send_escalation_notice
-from tenants.models import Firm, Membership, Role
-from tenants.scope import all_firms, firm_scope
+from tenants.models import Firm, Role
+from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import UserFactory
 
 pytestmark = [pytest.mark.req("D-02"), pytest.mark.django_db]
 
@@ -24,10 +24,7 @@ pytestmark = [pytest.mark.req("D-02"), pytest.mark.django_db]
 def member(firm: Firm, name: str, role: Role = Role.ADMIN, **columns: Any) -> Any:
     """Return a new member, who has an address unless `columns` say otherwise."""
     columns = {"email": f"{name}@example.org", **columns}
-    user = get_user_model().objects.create_user(name, **columns)
-    with firm_scope(firm):
-        Membership.objects.create(firm=firm, user=user, role=role)
-    return user
+    return UserFactory(username=name, **columns, member_of=firm, member_of__role=role)
 
 
 @pytest.fixture
@@ -73,7 +70,7 @@ def test_platform_staff_is_told_where_nobody_of_the_firm_has_an_address(
     member(other_firm, "eve")
     member(firm, "off", is_active=False)
     mute = member(firm, "mute", email="")
-    get_user_model().objects.create_superuser("root", email="root@example.org")
+    UserFactory(username="root", email="root@example.org", platform_staff=True)
     dead_letters.escalate(letter, "look", to=mute if assigned else None)
     assert send_escalation_notice(firm, letter.pk) == 1
     assert [sent.to for sent in mail.outbox] == [["root@example.org"]]

@@ -18,6 +18,7 @@ from jobs.schedules.tick import GRACE_SECONDS, PAGE, tick
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import Firm
 from tenants.scope import all_firms
+from tests.factories.tenants import FirmFactory
 from tests.jobs.schedules.kit import (
     DAY,
     HOUR,
@@ -162,7 +163,7 @@ def test_schedules_of_inactive_firms_rest_until_they_are_back(firm: Firm) -> Non
 def test_a_schedule_of_every_firm_reaches_the_active_ones(
     firm: Firm, other_firm: Firm, system_firm: Firm
 ) -> None:
-    Firm.objects.create(name="Gone", slug="gone", active=False)
+    FirmFactory(name="Gone", slug="gone", active=False)
     row = schedule(system_firm, target=ScheduleTarget.EVERY_FIRM)
     tick_at(START + MINUTE)
     assert {job.firm_id for job in jobs()} == {firm.pk, other_firm.pk}
@@ -178,7 +179,7 @@ def test_a_group_is_reached_member_by_member(
     mail_type: None,
     groups: Callable[[list[Member]], list[GroupRequest]],
 ) -> None:
-    gone = Firm.objects.create(name="Gone", slug="gone", active=False)
+    gone = FirmFactory(name="Gone", slug="gone", active=False)
     members = [
         Member(owner.pk, key=f"{owner.slug}-{number}", payload={"box": f"{number}"})
         for owner in (firm, other_firm, gone)

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -17,8 +16,8 @@ from mail.llm.offline import OfflineClassifier
 from mail.models import Action, Decision, MailAccount, MailEvent, MailThread, Message
 from mail.services.classify import classify_thread
 from mail.services.perform import perform_action
-from tenants.models import Firm, Membership, Role
-from tenants.scope import firm_scope
+from tenants.models import Firm, Role
+from tests.factories.tenants import UserFactory
 from tests.mail.mail_kit import Mailbox, letter, stored
 
 pytestmark = pytest.mark.django_db
@@ -33,9 +32,12 @@ def name_of(model: type[Any]) -> str:
 
 def member_of(firm: Firm) -> Client:
     """Return a browser in which a viewer of the firm is signed in."""
-    user = get_user_model().objects.create_user(f"viewer-of-{firm.slug}", is_staff=True)
-    with firm_scope(firm):
-        Membership.objects.create(user=user, role=Role.VIEWER)
+    user = UserFactory(
+        username=f"viewer-of-{firm.slug}",
+        is_staff=True,
+        member_of=firm,
+        member_of__role=Role.VIEWER,
+    )
     client = Client()
     client.force_login(user)
     return client

@@ -14,6 +14,7 @@ from mail.services.accounts import open_account
 from mail.services.queueing import request_sync
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import FirmFactory
 from tests.jobs.schedules.kit import MINUTE, START, jobs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-02", "M-04")]
@@ -51,9 +52,7 @@ def test_every_active_mailbox_of_an_active_firm_is_synced(
     mine = open_account(firm, "ann@acme.example")
     theirs = open_account(other_firm, "bob@globex.example")
     off = open_account(firm, "old@acme.example")
-    gone = open_account(
-        Firm.objects.create(name="Gone", slug="gone", active=False), "x@gone.example"
-    )
+    gone = open_account(FirmFactory(name="Gone", slug="gone", active=False), "x@gone.example")
     with all_firms("test"):
         MailAccount.objects.filter(pk=off.pk).update(active=False)
 

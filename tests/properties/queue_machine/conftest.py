@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tenants.models import Firm
+from tests.factories.tenants import FirmFactory
 from tests.properties.queue_machine.kinds import declare_kinds
 from tests.properties.queue_machine.machine import QueueMachine
 
@@ -21,6 +22,6 @@ def machine_firms(
 ) -> list[Firm]:
     """Return the firms of the machine."""
     declare_kinds()
-    firms = [firm, other_firm, Firm.objects.create(name="Initech", slug="initech")]
+    firms = [firm, other_firm, FirmFactory(name="Initech", slug="initech")]
     monkeypatch.setattr(QueueMachine, "firms", firms)
     return firms

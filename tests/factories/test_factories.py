@@ -1,0 +1,38 @@
+"""Each factory stores a row that is whole, of one firm throughout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.mail import MailAccountFactory, MailThreadFactory, MessageFactory
+from tests.factories.tenants import FirmFactory, MembershipFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        FirmFactory,
+        UserFactory,
+        MembershipFactory,
+        JobQueueFactory,
+        DeadLetterQueueFactory,
+        MailAccountFactory,
+        MailThreadFactory,
+        MessageFactory,
+    ],
+)
+def test_what_is_made_can_be_made_twice_and_is_valid(factory: Any) -> None:
+    for row in (factory(), factory()):
+        row.clean_fields(exclude=["password"])
+
+
+def test_what_belongs_together_is_of_one_firm() -> None:
+    letter, message = DeadLetterQueueFactory(), MessageFactory()
+    assert letter.firm_id == letter.original_job.firm_id
+    assert message.firm_id == message.account.firm_id == message.thread.firm_id
+    assert message.thread.account_id == message.account_id
