@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.mail import MailAccountFactory, MailThreadFactory, MessageFactory
 from tests.factories.tenants import FirmFactory, MembershipFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def every_firm(db: None) -> Iterator[None]:
+    """Let the test read what it made."""
+    with all_firms("test"):
+        yield
 
 
 @pytest.mark.parametrize(
