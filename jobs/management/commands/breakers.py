@@ -10,13 +10,7 @@ from django.db.models import QuerySet
 
 from jobs.management import arguments
 from jobs.management.arguments import EXIT_USAGE, find_one, row_id
-from jobs.management.subcommand import (
-    CommandGroup,
-    Options,
-    Result,
-    list_subcommand,
-    subcommand,
-)
+from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers

@@ -12,13 +12,7 @@ from django.db.models import QuerySet
 from interfaces.commands import JsonCommand, NotFound
 from jobs.management import arguments
 from jobs.management.arguments import argument, find_one, row_id
-from jobs.management.subcommand import (
-    CommandGroup,
-    Options,
-    Result,
-    list_subcommand,
-    subcommand,
-)
+from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
 from jobs.management.tables import columns_of, error_column, first_line
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations

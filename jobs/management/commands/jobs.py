@@ -10,13 +10,7 @@ from jobs.management import arguments, tables
 from jobs.management.arguments import argument, find_one, row_id
 from jobs.management.job_details import show_job
 from jobs.management.stats import show_stats
-from jobs.management.subcommand import (
-    CommandGroup,
-    Options,
-    Result,
-    list_subcommand,
-    subcommand,
-)
+from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
 from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.queries.filters import filter_jobs

@@ -10,13 +10,7 @@ from rich.table import Column
 from interfaces.commands import printable
 from jobs.management import arguments
 from jobs.management.arguments import argument, find_one, row_id
-from jobs.management.subcommand import (
-    CommandGroup,
-    Options,
-    Result,
-    list_subcommand,
-    subcommand,
-)
+from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import Pause
 from jobs.operations import limits

@@ -7,13 +7,7 @@ from datetime import datetime
 
 from jobs.management import arguments
 from jobs.management.arguments import argument, find_one, row_id
-from jobs.management.subcommand import (
-    CommandGroup,
-    Options,
-    Result,
-    list_subcommand,
-    subcommand,
-)
+from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import RateLimit
 from jobs.operations import limits

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.table import Column
 
 from jobs.management import arguments
 from jobs.management.arguments import find_one, row_id
-from jobs.management.subcommand import (
-    CommandGroup,
-    Options,
-    Result,
-    list_subcommand,
-    subcommand,
-)
+from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
 from jobs.management.tables import id_column
 from jobs.models import Schedule
 from jobs.operations import schedules
@@ -54,40 +48,34 @@ _list = list_subcommand(
 
 @subcommand("run", "Run a schedule once, now; its own runs stay as they are.", *_ARGUMENTS)
 def _run(options: Options) -> Result:
-    def run(row: Schedule) -> str:
-        jobs = schedules.run_now(row, by=operator(), reason=options["reason"])
-        return f"{row.name} was run: {jobs} new jobs."
-
-    return _result(options, run)
+    row = _find(options)
+    jobs = schedules.run_now(row, by=operator(), reason=options["reason"])
+    return _result(row, f"{row.name} was run: {jobs} new jobs.")
 
 
 @subcommand("pause", "Pause a schedule until it is resumed.", *_ARGUMENTS)
 def _pause(options: Options) -> Result:
-    def pause(row: Schedule) -> str:
-        schedules.pause(row, by=operator(), reason=options["reason"])
-        return f"{row.name} is paused."
-
-    return _result(options, pause)
+    row = schedules.pause(_find(options), by=operator(), reason=options["reason"])
+    return _result(row, f"{row.name} is paused.")
 
 
 @subcommand(
-    "resume",
-    "Resume a paused schedule; what passed meanwhile is not made up for.",
-    *_ARGUMENTS,
+    "resume", "Resume a paused schedule; what passed meanwhile is not made up for.", *_ARGUMENTS
 )
 def _resume(options: Options) -> Result:
-    def resume(row: Schedule) -> str:
-        resumed = schedules.resume(row, by=operator(), reason=options["reason"])
-        return f"{row.name} runs again, next at {resumed.next_run_at:%Y-%m-%d %H:%M:%S} UTC."
-
-    return _result(options, resume)
+    row = schedules.resume(_find(options), by=operator(), reason=options["reason"])
+    next_run = f"{row.next_run_at:%Y-%m-%d %H:%M:%S} UTC"
+    return _result(row, f"{row.name} runs again, next at {next_run}.")
 
 
-def _result(options: Options, operate: Callable[[Schedule], str]) -> Result:
-    rows = Schedule.objects.select_related("firm")
-    found = find_one(rows, "schedule", options["id"])
-    text = operate(found)
-    return Result(ScheduleRowSerializer(rows.get(pk=found.pk)).data, text)
+def _find(options: Options) -> Schedule:
+    row: Schedule = find_one(Schedule.objects.all(), "schedule", options["id"])
+    return row
+
+
+def _result(row: Schedule, text: str) -> Result:
+    row = Schedule.objects.select_related("firm").get(pk=row.pk)
+    return Result(ScheduleRowSerializer(row).data, text)
 
 
 class Command(CommandGroup):
