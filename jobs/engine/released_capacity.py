@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-
-class AdmittedJob(Protocol):
-    """A job that was admitted: a claim, or a job taken from a dead worker."""
-
-    @property
-    def firm_id(self) -> int:
-        """The firm it belongs to."""
-
-    @property
-    def lock_key(self) -> str | None:
-        """The key of its lock slot."""
-
-    @property
-    def job_type(self) -> str:
-        """The name of its type."""
-
-    @property
-    def admitted(self) -> bool:
-        """Whether it was counted against a cap or a rate."""
+from jobs.engine.claim import Claim
+from jobs.engine.in_flight import InFlightJob
 
 
 class WaitingGroup(NamedTuple):
@@ -48,7 +31,7 @@ class ReleasedCapacity:
     groups: frozenset[WaitingGroup] = frozenset()
 
     @classmethod
-    def of_jobs(cls, jobs: Iterable[AdmittedJob]) -> ReleasedCapacity:
+    def of_jobs(cls, jobs: Iterable[Claim | InFlightJob]) -> ReleasedCapacity:
         """Return what these jobs give back when their attempts end."""
         jobs = list(jobs)
         return cls(
