@@ -1,4 +1,8 @@
-"""Why a job is not running: the reasons, in the order an operator would check them."""
+"""Why a job is not running: the reasons, in the order an operator would check them.
+
+Limits are read past the reader's scope, and nothing of another firm is returned: a limit for every
+firm is this firm's too, and only its own jobs are counted.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
+from jobs.engine import dialects
+from jobs.engine.candidates import Q_KEY
 from jobs.engine.clock import database_now
+from jobs.engine.dialects import Column
+from jobs.engine.limit_sql import COUNTED, NOT_CLOSED, matches_pause_sql
+from jobs.engine.transactions import fetch, reading
 from jobs.models import ConcurrencyLock, JobQueue, Worker
 from jobs.models.lock import held_at
-from jobs.queries.blocking_limits import (
-    MAX_AHEAD,
-    blocking_breaker,
-    blocking_pauses,
-    blocking_rate,
-    count_against_cap,
-    count_ahead,
-)
 from jobs.queries.durations import in_words
-from jobs.states import Status
+from jobs.states import BreakerState, Status
+
+# Jobs ahead of one in its lock key's queue are counted up to this.
+MAX_AHEAD = 1000
 
 
 class WaitCode(StrEnum):
@@ -74,48 +79,81 @@ def _own_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
 
 
 def _pause_reasons(job: JobQueue) -> Iterator[WaitReason]:
-    for pause in blocking_pauses(job):
-        what = [
-            f"type {pause.job_type}" if pause.job_type else "",
-            f"category {pause.category}" if pause.category else "",
-        ]
-        where = "for every firm" if pause.everywhere else f"for firm {job.firm.slug}"
+    """Return the pauses that cover the job, the widest first; of every firm's, not who made it."""
+    dialect = dialects.current()
+    rows = _read(
+        f"""
+        SELECT p.everywhere, p.category, p.job_type, p.reason, p.paused_by, p.until
+        FROM jobs_pause p JOIN jobs_jobqueue q ON q.job_id = %s
+        WHERE {matches_pause_sql("p", "q")}
+        ORDER BY p.everywhere DESC, p.category, p.job_type
+        """,
+        [dialect.value(Column.UUID, job.pk)],
+    )
+    for everywhere, category, job_type, reason, paused_by, until in rows:
+        what = [f"type {job_type}" if job_type else "", f"category {category}" if category else ""]
+        where = "for every firm" if everywhere else f"for firm {job.firm.slug}"
         subject = " in ".join(filter(None, what)) or "everything"
-        who = f" by {pause.paused_by}" if pause.paused_by else ""
-        detail = f"{subject} is paused {where}{who}: {pause.reason}"
-        yield WaitReason(WaitCode.PAUSED, detail, pause.until)
+        who = f" by {paused_by}" if paused_by and not everywhere else ""
+        detail = f"{subject} is paused {where}{who}: {reason}"
+        yield WaitReason(WaitCode.PAUSED, detail, dialect.read_time(until))
 
 
 def _cap_reasons(job: JobQueue) -> Iterator[WaitReason]:
     cap = job.firm.running_cap
     if cap is None or job.admitted:
         return
-    counted = count_against_cap(job.firm_id)
+    ((counted,),) = _read(
+        f"SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = %s", [job.firm_id]
+    )
     if counted >= cap:
         detail = f"firm {job.firm.slug} may run {cap} at once, and runs {counted}"
         yield WaitReason(WaitCode.CAPPED, detail)
 
 
 def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
-    rate = None if job.admitted else blocking_rate(job, now)
-    if rate is None or rate.next_at is None:
+    if job.admitted:
         return
-    wait = in_words((rate.next_at - now).total_seconds())
-    detail = (
-        f"at most {rate.amount} of {job.job_type} start in {in_words(rate.per_seconds)};"
-        f" the next one in {wait}"
+    dialect = dialects.current()
+    rows = _read(
+        f"""
+        SELECT l.amount, l.per_seconds, b.tokens,
+            {dialect.after_sql("b.refilled_at", "(1 - b.tokens) * l.per_seconds / l.amount")}
+        FROM jobs_ratelimit l
+        LEFT JOIN jobs_ratebucket b ON b.firm_id = %s AND b.job_type = l.job_type
+        WHERE l.job_type = %s AND (l.everywhere OR l.firm_id = %s)
+        ORDER BY l.everywhere LIMIT 1
+        """,
+        [job.firm_id, job.job_type, job.firm_id],
     )
-    yield WaitReason(WaitCode.RATE_LIMITED, detail, rate.next_at)
+    for amount, per_seconds, tokens, token_at in rows:
+        next_at = None if tokens is None or tokens >= 1 else dialect.read_time(token_at)
+        if next_at is not None and next_at > now:
+            wait = in_words((next_at - now).total_seconds())
+            detail = (
+                f"at most {amount} of {job.job_type} start in {in_words(per_seconds)};"
+                f" the next one in {wait}"
+            )
+            yield WaitReason(WaitCode.RATE_LIMITED, detail, next_at)
 
 
 def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
-    breaker = blocking_breaker(job)
-    if breaker is None:
-        return
-    failing = f" (failure {breaker.fingerprint})" if breaker.fingerprint else ""
-    then = "one job is tried next" if breaker.probe_at else "one job is being tried"
-    detail = f"{job.job_type} kept failing for firm {job.firm.slug}{failing}; {then}"
-    yield WaitReason(WaitCode.BREAKER, detail, breaker.probe_at)
+    """Return the breaker that blocks the job, unless the job is its probe."""
+    dialect = dialects.current()
+    rows = _read(
+        f"""
+        SELECT b.state, b.probe_at, b.fingerprint FROM jobs_circuitbreaker b
+        WHERE {NOT_CLOSED} AND b.firm_id = %s AND b.job_type = %s
+          AND (b.probe_job_id IS NULL OR b.probe_job_id <> %s)
+        """,
+        [job.firm_id, job.job_type, dialect.value(Column.UUID, job.pk)],
+    )
+    for state, probe_at, fingerprint in rows:
+        until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
+        failing = f" (failure {fingerprint})" if fingerprint else ""
+        then = "one job is tried next" if until else "one job is being tried"
+        detail = f"{job.job_type} kept failing for firm {job.firm.slug}{failing}; {then}"
+        yield WaitReason(WaitCode.BREAKER, detail, until)
 
 
 def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
@@ -126,7 +164,7 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
         ).order_by("slot")[: job.lock_limit]
     )
-    ahead = count_ahead(job)
+    ahead = _count_ahead(job)
     if len(locks) < job.lock_limit and not ahead:
         return
     number = f"{ahead} or more" if ahead == MAX_AHEAD else str(ahead)
@@ -136,6 +174,30 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
         holder = lock.holder_id.replace("job:", "job ", 1)
         detail = f"lock {job.lock_key} is held by {holder} for {held}{before}"
         yield WaitReason(WaitCode.LOCKED, detail, lock.expires_at)
+
+
+def _count_ahead(job: JobQueue) -> int:
+    """Return how many due jobs wait for the same lock key before this one, up to MAX_AHEAD."""
+    dialect = dialects.current()
+    ((ahead,),) = _read(
+        f"""
+        SELECT count(*) FROM (
+            SELECT 1 FROM jobs_jobqueue q
+            WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
+              AND q.scheduled_at <= {dialect.now_sql()}
+              AND (q.priority, q.scheduled_at, q.job_id) < (%s, %s, %s)
+            LIMIT {MAX_AHEAD}
+        ) AS ahead
+        """,
+        [
+            job.firm_id,
+            job.lock_key,
+            job.priority,
+            dialect.value(Column.TIME, job.scheduled_at),
+            dialect.value(Column.UUID, job.pk),
+        ],
+    )
+    return int(ahead)
 
 
 def _worker_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
@@ -156,3 +218,7 @@ def _worker_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     elif not any(job.job_type in types for types in serving):
         detail = f"no live worker knows the type {job.job_type}"
         yield WaitReason(WaitCode.UNKNOWN_TYPE, detail)
+
+
+def _read(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+    return reading(lambda: fetch(sql, params))
