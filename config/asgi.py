@@ -6,8 +6,8 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-from config.start import check_wall
+from config.start import check_rls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_asgi_application()
-check_wall()
+check_rls()

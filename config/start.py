@@ -1,4 +1,4 @@
-"""What the web process looks at before it takes requests."""
+"""Checks of the web process before it serves requests."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connection
 
-from tenants.rls import check_at_start
+from tenants.rls import require_rls
 
 _log = structlog.get_logger("tenants")
 
 
-def check_wall() -> None:
-    """Warn of what is wrong with the second wall; where REQUIRE_RLS is set, refuse to start.
+def check_rls() -> None:
+    """Log faults of row level security; with REQUIRE_RLS, refuse to start.
 
     Raises:
-        ImproperlyConfigured: REQUIRE_RLS is set, and the wall has a hole or cannot be looked at.
+        ImproperlyConfigured: REQUIRE_RLS is set, and there is a fault or no answer.
     """
     # In a thread of its own: ASGI servers load the application inside their event loop.
-    with ThreadPoolExecutor(1) as looker:
-        looker.submit(_look).result()
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(_check).result()
 
 
-def _look() -> None:
+def _check() -> None:
     try:
-        check_at_start()
+        require_rls()
     except Error as error:
         if settings.REQUIRE_RLS:
             raise ImproperlyConfigured(
-                "REQUIRE_RLS is set, but the database cannot be asked whether the wall holds"
+                "REQUIRE_RLS is set, but the database does not answer, so row level security is unchecked"
             ) from error
-        # Requests are answered again when the database is; until then /readyz says what it is.
-        _log.warning("tenants.wall_not_looked_at", error=type(error).__name__)
+        # The process serves requests once the database is back; until then /readyz reports it.
+        _log.warning("tenants.rls_unchecked", error=type(error).__name__)
     finally:
-        # Servers fork once they have loaded the application; a connection cannot be shared.
+        # Servers fork after they have loaded the application; processes cannot share a connection.
         connection.close()

@@ -1,4 +1,4 @@
-"""What the admin's frame looks like: title, colours, sidebar."""
+"""Unfold's settings: title, icon, sidebar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.urls import reverse
 
 @dataclass(frozen=True)
 class _Link:
-    """A sidebar entry: it shows where the model has a page this user may see."""
+    """A link to a model's list, shown to users who may see it."""
 
     title: str
     icon: str
@@ -22,7 +22,7 @@ class _Link:
 
 @dataclass(frozen=True)
 class _StaffLink:
-    """A sidebar entry of platform staff, to a page of its own."""
+    """A link to a page for platform staff."""
 
     title: str
     icon: str
@@ -91,7 +91,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _address(link: _Link | _StaffLink, pages: Mapping[str, str | None]) -> str | None:
-    """Return where the link leads, None where this user may not go."""
+    """Return the link's address, None where the user may not see the page."""
     from tenants.admin.base import sees_all_firms
 
     if isinstance(link, _Link):

@@ -6,8 +6,8 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from config.start import check_wall
+from config.start import check_rls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
-check_wall()
+check_rls()

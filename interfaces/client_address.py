@@ -1,4 +1,4 @@
-"""Where a request comes from."""
+"""The client's address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from django.conf import settings
 from django.http import HttpRequest
 
-# What one customer of a provider has: with the rest of the address they do as they like.
+# A provider's customer gets a whole /64 network and may use any address in it.
 _IPV6_PREFIX = 64
 _MAX_LENGTH = 45
 
@@ -15,8 +15,8 @@ _MAX_LENGTH = 45
 def address_of(request: HttpRequest) -> str:
     """Return the client's address, as the outermost of the trusted proxies saw it.
 
-    X-Forwarded-For is read from its end, where those proxies write: what stands before was sent
-    by the client, who may write anything. Of IPv6 addresses only the network counts.
+    X-Forwarded-For is read from its end, where those proxies write: the client may have sent
+    anything before that. Of IPv6 addresses only the network counts.
     """
     passed = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
     proxies: int = settings.TRUSTED_PROXIES

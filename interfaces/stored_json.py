@@ -1,7 +1,7 @@
-"""JSON as the database gives it back: read without fail, and made fit to be shown.
+"""Stored JSON: read without errors, and made presentable.
 
-What we store ourselves is checked before. But a restored dump, another program or an earlier
-version may have left what Python cannot read, or what no answer can carry.
+The JSON that this service stores is checked before. But a restored dump, another program or an
+earlier version may have stored JSON that Python cannot read or no response can carry.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 else:
     _JSONField = models.JSONField
 
-# What is shown of a tree; deeper parts of it are cut off. What we store is less deep by far.
+# Deeper parts are cut off when shown. The JSON that this service stores is far less deep.
 SHOWN_DEPTH = 64
-# JSON that is deeper is not read at all: how deep Python can read depends on who calls it.
+# Deeper JSON is not parsed at all: Python's own limit depends on the depth of the call stack.
 READ_DEPTH = 200
 TOO_DEEP = "(nested too deeply to be shown)"
-# Half of a character, which no answer can be encoded with, and the one that no text may hold.
+# Lone surrogates, which cannot be encoded, and NUL, which PostgreSQL's text cannot hold.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKET = re.compile(r"[][{}]")
 _NO_CHARACTER = re.compile("[\ud800-\udfff\x00]")
@@ -34,7 +34,7 @@ _NO_CHARACTER = re.compile("[\ud800-\udfff\x00]")
 
 @dataclass(frozen=True)
 class UnreadableJSON:
-    """Stands for JSON that cannot be read. It is no JSON itself: nobody stores it by mistake."""
+    """A placeholder for unreadable JSON. It is not JSON itself, so it cannot be stored by mistake."""
 
     length: int
 
@@ -43,7 +43,7 @@ class UnreadableJSON:
 
 
 class StoredJSONField(_JSONField):
-    """A JSON column that can be read whatever stands in it."""
+    """A JSON column that can be read whatever it contains."""
 
     def deconstruct(self) -> Any:
         """Name a plain JSONField to migrations: the column is the same."""
@@ -51,7 +51,7 @@ class StoredJSONField(_JSONField):
         return name, "django.db.models.JSONField", args, kwargs
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """Return the value; in place of what cannot be read, what says so."""
+        """Return the value, or UnreadableJSON."""
         if isinstance(value, str) and is_deeper_than(READ_DEPTH, value):
             return UnreadableJSON(len(value))
         try:
@@ -61,9 +61,9 @@ class StoredJSONField(_JSONField):
 
 
 def presentable(value: object, depth: int = SHOWN_DEPTH) -> Any:
-    """Return JSON data that every answer, page, log and database can carry.
+    """Return JSON data that every response, page, log and database can carry.
 
-    Text stands in place of what is too deep, unreadable, or no finite number.
+    Text replaces what is too deep, unreadable or not a finite number.
     """
     match value:
         case str():
@@ -93,7 +93,7 @@ def is_deeper_than(levels: int, text: str) -> bool:
 
 
 def _read_closely(text: str) -> Any:
-    """Read what Python refuses at first, where that is for the length of its numbers."""
+    """Parse JSON with numbers that are too long for Python."""
     try:
         return json.loads(text, parse_int=_whole_number)
     except (ValueError, RecursionError):

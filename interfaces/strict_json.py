@@ -1,4 +1,4 @@
-"""Refuses what JSON parsers tend to let pass: an object that gives a key twice."""
+"""Refuses JSON objects with a repeated key, which parsers usually accept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interfaces.stored_json import presentable
 
 
 class RepeatedKey(ValueError):
-    """An object gives this key twice; which of the two values counts is anybody's guess."""
+    """An object gives this key twice, so its value is ambiguous."""
 
     def __init__(self, key: str) -> None:
         self.key: str = presentable(key[:100])

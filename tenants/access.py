@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Access:
-    """A role in each of some firms; `roles` None stands for platform staff: all firms, all acts."""
+    """A user's role in each firm; None for platform staff, who may do everything in every firm."""
 
     roles: Mapping[int, Role] | None
 
     @property
     def is_platform_staff(self) -> bool:
-        """Whether this is every act on every firm."""
+        """Whether the user may do everything in every firm."""
         return self.roles is None
 
     @property
     def firm_ids(self) -> frozenset[int] | None:
-        """The firms in sight, None for every firm."""
+        """The visible firms, None for every firm."""
         return None if self.roles is None else frozenset(self.roles)
 
     @property
     def only_firm_id(self) -> int | None:
-        """The one firm in sight, None where there are several."""
+        """The visible firm, None where there are several."""
         return next(iter(self.roles)) if self.roles is not None and len(self.roles) == 1 else None
 
     def sees(self, firm_id: int) -> bool:
@@ -40,7 +40,7 @@ class Access:
         return self.roles is None or firm_id in self.roles
 
     def may(self, needed: Role, firm_id: int) -> bool:
-        """Say whether this is the role `needed` in the firm, or a higher one."""
+        """Say whether the user has the role `needed` in the firm, or a higher one."""
         if self.roles is None:
             return True
         role = self.roles.get(firm_id)

@@ -19,9 +19,10 @@ Door = Literal["admin", "api", "cli", "service"]
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts, and through which door; `user` None for the command line and the service.
+    """Who does an operation, and through which door.
 
-    `account` is the operating system's name for who is at the command line.
+    `user` is None for the command line and the service; `account` is the operating system's user
+    at the command line.
     """
 
     door: Door
@@ -30,14 +31,14 @@ class Actor:
 
     @property
     def name(self) -> str:
-        """How the log names the actor."""
+        """The actor's name in the audit log."""
         if self.user is not None:
             return self.user.get_username()
         return f"{self.door}:{self.account}" if self.account else self.door
 
     @property
     def user_id(self) -> int | None:
-        """The user's id, None where nobody is signed in."""
+        """The user's id, None without a user."""
         return None if self.user is None else int(self.user.pk)
 
 
@@ -45,7 +46,7 @@ SERVICE = Actor("service")
 
 
 def as_actor(by: Actor | AbstractBaseUser | None) -> Actor:
-    """Return the actor; a bare user acts through the service's own code, None is the service."""
+    """Return the actor: a user acts through the service's code, None is the service."""
     if by is None:
         return SERVICE
     return by if isinstance(by, Actor) else Actor("service", by)
@@ -53,7 +54,7 @@ def as_actor(by: Actor | AbstractBaseUser | None) -> Actor:
 
 def record_operation(
     actor: Actor,
-    act: str,
+    operation: str,
     *,
     firm_id: int,
     target: tuple[str, object],
@@ -61,9 +62,10 @@ def record_operation(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one entry, in the transaction of the act itself; `target` is (type, id).
+    """Append one entry, in the operation's own transaction; `target` is (type, id).
 
-    `before` and `after` hold what changed, without secrets; what no page could show is cut off.
+    `before` and `after` hold the changed values, without secrets; what no page could show is cut
+    off.
     """
     with firm_scope(firm_id):
         AuditEntry.objects.create(
@@ -71,7 +73,7 @@ def record_operation(
             actor_id=actor.user_id,
             actor_name=actor.name,
             door=actor.door,
-            act=act,
+            act=operation,
             target_type=target[0],
             target_id=str(target[1]),
             reason=reason,

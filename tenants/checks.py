@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` says about the wall between firms."""
+"""What `manage.py check --deploy` says about row level security."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
-from tenants.rls import holes
+from tenants.rls import rls_faults
 
 
 @register(Tags.security, deploy=True)
-def check_second_wall(**_: Any) -> list[CheckMessage]:
-    """Report every hole in row level security as an error."""
+def check_row_level_security(**_: Any) -> list[CheckMessage]:
+    """Report every fault of row level security as an error."""
     try:
-        return [Error(str(hole), id="tenants.E001") for hole in holes()]
+        return [Error(str(fault), id="tenants.E001") for fault in rls_faults()]
     except DatabaseError as error:
         text = f"row level security could not be checked: {type(error).__name__}"
         return [Error(text, id="tenants.E002")]

@@ -1,4 +1,4 @@
-"""What can go wrong at the wall between firms.
+"""The errors of tenancy.
 
 TenantError
   MissingTenant    no firm in scope where one is needed
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 
 class TenantError(Exception):
-    """Something is wrong with the firm in scope."""
+    """The base of these errors."""
 
     code = "tenant_error"
 

@@ -1,4 +1,4 @@
-"""Makes users members of firms and sets their roles; every change stands in the audit log."""
+"""Adds members to firms and sets their roles, with an entry in the audit log."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def set_role(user: AbstractBaseUser, firm: Firm, role: Role, *, by: Actor) -> None:
-    """Give the user this role in the firm, as a new member or in place of the role it has."""
+    """Give the user this role in the firm; add the user as a member if needed."""
     with firm_scope(firm):
-        # The lock keeps another change from coming between the old role and the new one.
+        # The lock keeps concurrent changes out between reading the old role and writing the new one.
         member, is_new = Membership.objects.select_for_update().get_or_create(
             firm=firm, user=user, defaults={"role": role}
         )

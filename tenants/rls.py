@@ -1,8 +1,8 @@
-"""The second wall: row level security on PostgreSQL, forced, on every table a firm owns.
+"""Row level security on PostgreSQL, forced on every table that a firm owns.
 
-A row is in sight when its firm is among those the transaction names in the setting
-`mailroom.firms` (see `tenants.scope`), or when that says "all". The queue's engine serves every
-firm: on the queue's own tables, and there alone, `mailroom.engine` opens the wall too.
+A row is visible when its firm is in the transaction's setting `mailroom.firms` (see
+`tenants.scope`), or when that setting is "all". The queue's engine serves every firm: on the
+queue's own tables the setting `mailroom.engine` bypasses the policy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
 
 _log = structlog.get_logger("tenants")
 
-# The scalar subqueries are evaluated once a statement, so that indexes on firm_id stay usable.
+# A scalar subquery is evaluated once per statement, so indexes on firm_id stay usable.
 FIRM_POLICY = f"""
 CREATE POLICY firm_wall ON {{table}} USING (
     (SELECT current_setting('{FIRMS_SETTING}', true) = 'all')
@@ -37,9 +37,9 @@ USING ((SELECT current_setting('{ENGINE_SETTING}', true) = 'on'))
 
 
 def protect(app_label: str, *models: str, engine: bool = False) -> migrations.RunPython:
-    """Return the migration step that walls these models' tables; SQLite has no such wall.
+    """Return the migration operation that protects these models' tables; it does nothing on SQLite.
 
-    `engine` opens them to the queue's engine as well.
+    `engine` lets the queue's engine bypass the policy.
     """
 
     def forwards(state: Any, schema_editor: Any) -> None:
@@ -67,18 +67,18 @@ def protect(app_label: str, *models: str, engine: bool = False) -> migrations.Ru
 
 
 @dataclass(frozen=True)
-class Hole:
-    """What is wrong with the second wall, and the SQL that closes it."""
+class RlsFault:
+    """A fault of row level security, and the SQL that fixes it."""
 
     what: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
         return self.what
 
 
-def holes() -> Iterator[Hole]:
-    """Say what is wrong with the second wall of the default database; nothing on SQLite."""
+def rls_faults() -> Iterator[RlsFault]:
+    """Check the default database; there is nothing to check on SQLite."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -89,7 +89,7 @@ def holes() -> Iterator[Hole]:
         superuser, bypasses, role = cursor.fetchone()
         if superuser or bypasses:
             what = "a superuser" if superuser else "exempt (BYPASSRLS)"
-            yield Hole(
+            yield RlsFault(
                 f"the database role is {what}: row level security does not hold it",
                 f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
             )
@@ -102,31 +102,31 @@ def holes() -> Iterator[Hole]:
             "SELECT tablename FROM pg_policies"
             " WHERE policyname = 'firm_wall' AND schemaname = current_schema()"
         )
-        walled = {row[0] for row in cursor.fetchall()}
+        protected = {row[0] for row in cursor.fetchall()}
     for table in sorted(firm_owned_tables() - forced):
-        yield Hole(
+        yield RlsFault(
             f"table {table} has no forced row level security",
             f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;",
         )
-    for table in sorted(firm_owned_tables() - walled):
+    for table in sorted(firm_owned_tables() - protected):
         sql = " ".join(FIRM_POLICY.format(table=table).split())
-        yield Hole(f"table {table} has lost its policy firm_wall", f"{sql};")
+        yield RlsFault(f"table {table} has lost its policy firm_wall", f"{sql};")
 
 
-def check_at_start() -> None:
-    """Warn of every hole; where REQUIRE_RLS is set, refuse to start.
+def require_rls() -> None:
+    """Log every fault of row level security; with REQUIRE_RLS, refuse to start.
 
     Raises:
-        ImproperlyConfigured: REQUIRE_RLS is set, and there is a hole or no such wall at all.
+        ImproperlyConfigured: REQUIRE_RLS is set, and there is a fault, or no PostgreSQL.
     """
     required = settings.REQUIRE_RLS
     if required and connection.vendor != "postgresql":
         raise ImproperlyConfigured(
             "REQUIRE_RLS is set, but only PostgreSQL has row level security: see DATABASE_URL"
         )
-    found = list(holes())
-    for hole in found:
-        _log.warning("tenants.wall_has_a_hole", hole=str(hole))
+    found = list(rls_faults())
+    for fault in found:
+        _log.warning("tenants.rls_fault", fault=str(fault))
     if found and required:
         raise ImproperlyConfigured(f"REQUIRE_RLS is set, but {found[0]}")
 

@@ -28,13 +28,13 @@ ALL_FIRMS_VALUE = "all"
 
 @dataclass(frozen=True)
 class Scope:
-    """The firms in sight; `firm_ids` None means every firm."""
+    """The visible firms; `firm_ids` None means every firm."""
 
     firm_ids: frozenset[int] | None
     reason: str = ""
 
     def allows(self, firm_id: int) -> bool:
-        """Say whether rows of this firm are in sight."""
+        """Say whether rows of this firm are visible."""
         return self.firm_ids is None or firm_id in self.firm_ids
 
     @property
@@ -46,7 +46,7 @@ class Scope:
 
     @property
     def setting(self) -> str:
-        """The scope as row level security reads it: "all", or a bigint array literal."""
+        """The scope as row level security reads it: "all" or a bigint array literal."""
         if self.firm_ids is None:
             return ALL_FIRMS_VALUE
         return "{" + ",".join(str(firm_id) for firm_id in sorted(self.firm_ids)) + "}"
@@ -101,7 +101,7 @@ def _enter(scope: Scope) -> Iterator[None]:
     outer = _scope.get()
     token = _scope.set(scope)
     try:
-        # A savepoint of its own where it nests, so that a caught error spoils nothing outside.
+        # A nested scope is a savepoint: an error caught outside it breaks no outer transaction.
         with transaction.atomic():
             set_local(FIRMS_SETTING, scope.setting)
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -45,6 +46,9 @@ class StrictListAdmin(ModelAdmin):
     sortable_by: ClassVar[list[str] | tuple[str, ...] | None] = ()
     # A count for each option of each filter would read the table once more each.
     show_facets = admin.ShowFacets.NEVER
+    # Searches for a whole term in place of Django's search by words; Unfold shows the search box
+    # where `search_fields` is not empty.
+    search: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -74,6 +78,9 @@ class StrictListAdmin(ModelAdmin):
         """Search; PostgreSQL would fail on the NUL character, which no row can hold."""
         if "\0" in search_term:
             return queryset.none(), False
+        if self.search is not None:
+            term = search_term.strip()
+            return (self.search(queryset, term) if term else queryset), False
         found: tuple[QuerySet[Any], bool] = super().get_search_results(
             request, queryset, search_term
         )
@@ -168,6 +175,23 @@ class ReadOnlyAdmin(StrictListAdmin):
         """Show the page without save buttons."""
         context = {"show_save": False, "show_save_and_continue": False, **(extra_context or {})}
         return super().changeform_view(request, object_id, form_url, context)
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what the row's page shows beside its fields."""
+        return {}
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> Any:
+        """Show the row's page."""
+        context = {**context, **self.page_context(request, obj)}
+        return super().render_change_form(request, context, add, change, form_url, obj)
 
     def url_name(self, page: str) -> str:
         """Return the URL name of one of the model's pages, such as "changelist"."""

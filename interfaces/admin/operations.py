@@ -190,24 +190,14 @@ class OperationsAdmin(ReadOnlyAdmin):
         ]
         return super().changelist_view(request, {"buttons": buttons, **(extra_context or {})})
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
-    ) -> Any:
-        """Show the row's page with the operations that its state and the user's role allow."""
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Add the operations that the row's state and the user's role allow."""
         buttons = [
-            self._button(operation, obj.pk)
+            self._button(operation, row.pk)
             for operation in self.operations
-            if self.may(request, operation, obj) and not operation.obstacle(obj)
+            if self.may(request, operation, row) and not operation.obstacle(row)
         ]
-        return super().render_change_form(
-            request, {**context, "buttons": buttons}, add, change, form_url, obj
-        )
+        return {**super().page_context(request, row), "buttons": buttons}
 
     def _button(self, operation: Operation, *row_id: Any) -> Button:
         href = self.address(operation.name, *row_id)

@@ -1,4 +1,4 @@
-"""Reads request bodies: JSON, strictly, and not too much of it."""
+"""Parses request bodies: strict JSON of limited size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BODY_BYTES = 1_000_000
 
 
 class StrictJSONParser(BaseParser):
-    """Refuses what JSON parsers tend to let pass: repeated keys, NaN, and any size."""
+    """Refuses repeated keys, NaN and large bodies, which JSON parsers usually accept."""
 
     media_type = "application/json"
 

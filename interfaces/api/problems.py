@@ -1,4 +1,4 @@
-"""Every error in one shape: problem details (RFC 9457) with our code and each fault's field."""
+"""The shape of every error: problem details (RFC 9457) with a code and the faulty fields."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Problem(TypedDict):
 
 
 class Refusal(APIException):
-    """A request that is refused, with the faults that name what to mend."""
+    """A refused request, with its faults."""
 
     def __init__(
         self, status: HTTPStatus, code: str, detail: str, faults: Sequence[Fault] = ()
@@ -63,5 +63,5 @@ def problem(status: int, code: str, detail: str, faults: Sequence[Fault] = ()) -
 
 
 def _sendable(text: str) -> str:
-    """Return text that can be encoded, whatever a request made us quote."""
+    """Return text that can be encoded, whatever the request contained."""
     return text[:2000].encode("utf-8", "replace").decode()

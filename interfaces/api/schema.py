@@ -1,4 +1,4 @@
-"""How operations are described in the OpenAPI schema, their refusals included."""
+"""Descriptions of API operations for the OpenAPI schema, with their refusals."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ RETRY_AFTER = OpenApiParameter(
     description="Seconds until the next minute begins, and counting with it.",
 )
 
-# The code and the meaning of a refusal.
+# Code and description of a refusal.
 _Meaning = tuple[str, str]
 
-# Every operation may answer with these, whatever it does.
+# The refusals of every operation.
 _ALWAYS: dict[HTTPStatus, _Meaning] = {
     HTTPStatus.BAD_REQUEST: (
         "invalid",
@@ -54,7 +54,7 @@ _ALWAYS: dict[HTTPStatus, _Meaning] = {
         "There were too many requests in this minute: Retry-After says how long it lasts.",
     ),
 }
-_ACTS: dict[HTTPStatus, _Meaning] = {
+_CHANGES: dict[HTTPStatus, _Meaning] = {
     HTTPStatus.CONFLICT: ("wrong_state", "Its state does not allow this; nothing was changed."),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("body_too_large", "The body is too large."),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
@@ -100,8 +100,8 @@ def operation(
     examples: Sequence[OpenApiExample] = (),
 ) -> Callable[[F], F]:
     """Describe a method of a view; the refusals every operation shares are added."""
-    acts = operation_id.rpartition("_")[2] not in {"list", "show"}
-    refusals = _ALWAYS | (_ACTS if acts else {})
+    changes = operation_id.rpartition("_")[2] not in {"list", "show"}
+    refusals = _ALWAYS | (_CHANGES if changes else {})
     responses: dict[Any, Any] = {status.value: answer for status, answer in answers.items()}
     for status, meaning in refusals.items():
         responses[status.value, PROBLEM_TYPE] = _refusal(status, *meaning)

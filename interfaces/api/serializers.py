@@ -1,4 +1,4 @@
-"""The base of what requests are read with: nothing unknown, nothing of another type."""
+"""Serializers for requests: they refuse unknown fields and values of another type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 from django.http import QueryDict
 from rest_framework import serializers
 
-# Outside these, time zones and margins lead out of the calendars of Python and the databases.
+# Beyond these years, time zones and margins exceed the range of Python's and the databases' dates.
 FIRST_YEAR = 1970
 LAST_YEAR = 9000
 
@@ -61,7 +61,7 @@ class NoQuery(QuerySerializer):
 
 
 class TextField(serializers.CharField):
-    """A string and nothing that merely can be spelled as one."""
+    """A JSON string, not a number or boolean."""
 
     def to_internal_value(self, data: Any) -> str:
         """Return the text."""
@@ -94,7 +94,7 @@ class NumberField(serializers.FloatField):
 
 
 class FlagField(serializers.BooleanField):
-    """A JSON boolean, not a word or a number that can stand for one."""
+    """A JSON boolean, not a string or number that means one."""
 
     def to_internal_value(self, data: Any) -> bool:
         """Return the flag."""

@@ -1,11 +1,12 @@
-"""What the queue's admin pages share: the read-only base, labels, ages, masked JSON."""
+"""What the queue's admin pages share: labels, facts, ages, links, masked JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -13,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.decorators import display
 
 from jobs import registry
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
@@ -22,7 +24,7 @@ from jobs.states import AttemptEnd, DeadReason, Resolution, Status
 from tenants.admin.base import access_in
 from tenants.models import Role
 
-# Unfold's label variants; a status without one is drawn in grey.
+# Unfold's label variants; a status without one is grey.
 STATUS_LABELS: dict[str, str] = {
     Status.PENDING: "info",
     Status.CLAIMED: "primary",
@@ -56,13 +58,13 @@ END_LABELS: dict[str, str] = {
     AttemptEnd.CANCELED: "default",
 }
 ERROR_LENGTH = 200
-# The random end of an id tells neighbours apart; the beginning is only their time.
+# The end of a UUIDv7 is random; its beginning is the time, which neighbours share.
 SHORT_ID_LENGTH = 8
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of the facts beside a row."""
+    """One line of the facts beside a row's page."""
 
     label: str
     value: object
@@ -71,7 +73,7 @@ class Fact:
 
 
 def short_id(value: object) -> str:
-    """Return the end of an id, enough to tell rows apart by eye."""
+    """Return the end of an id, which is enough to tell rows apart."""
     return f"…{str(value)[-SHORT_ID_LENGTH:]}"
 
 
@@ -86,38 +88,53 @@ def age(moment: datetime | None) -> SafeString | str:
     )
 
 
+def age_column(description: str, field: str) -> Callable[[Any, Any], str]:
+    """Return a list column with the age of a row's time."""
+
+    def column(_: Any, row: Any) -> str:
+        return age(getattr(row, field))
+
+    displayed: Callable[[Any, Any], str] = display(description=description)(column)
+    return displayed
+
+
 def exact(moment: datetime | None) -> str | None:
     """Return the time to the second, in UTC."""
     return None if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def job_url(job_id: UUID | None) -> str:
+def job_url(job_id: UUID | str | None) -> str:
     """Return the address of a job's page."""
     return "" if job_id is None else reverse("admin:jobs_jobqueue_change", args=[job_id])
 
 
+def link(url: str, text: object) -> SafeString:
+    """Return a link."""
+    return format_html('<a class="queue-link" href="{}">{}</a>', url, text)
+
+
 def known(facts: Iterable[Fact]) -> list[Fact]:
-    """Return the facts that say something."""
+    """Return the facts that have a value."""
     return [fact for fact in facts if fact.value not in (None, "")]
 
 
 def error_line(text: str) -> SafeString | str:
-    """Return the first line of an error, cut to fit a list; more of it shows on hover."""
+    """Return the first line of an error, cut to fit a list; the whole line shows on hover."""
     line = text.strip().partition("\n")[0][:ERROR_LENGTH]
     return format_html('<span class="queue-clip" title="{0}">{0}</span>', line) if line else "-"
 
 
 def payload_mask(request: HttpRequest, firm_id: int) -> Redactor:
-    """Return what hides from this user: secrets from who may act, every value from viewers."""
+    """Return the mask for this user: it hides secrets from operators, every value from viewers."""
     may_read = access_in(request).may(Role.OPERATOR, firm_id)
     return redact_secrets if may_read else redact_values
 
 
 def pretty_json(value: object, mask: Redactor = redact_secrets) -> str:
-    """Return JSON data to be read by people; `mask` goes over it."""
+    """Return JSON data, masked and indented."""
     return json.dumps(mask(value), ensure_ascii=False, indent=2, default=str)
 
 
 def type_choices() -> list[tuple[str, str]]:
-    """Return the registered types: reading them from rows would read history."""
+    """Return the registered types; to read them from rows would read the whole history."""
     return [(declared.name, declared.name) for declared in registry.all_types()]

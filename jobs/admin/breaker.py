@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import reverse
-from django.utils.html import format_html
 from unfold.decorators import display
 
-from jobs.admin.base import age
+from jobs.admin.base import age, job_url, link
 from jobs.admin.filters import BreakerStateFilter, JobTypeFilter
 from jobs.admin.operations import QueueOperation
 from jobs.models import CircuitBreaker
@@ -25,7 +23,7 @@ def _seen(breaker: CircuitBreaker) -> str:
 
 @admin.register(CircuitBreaker)
 class BreakerAdmin(TenantOperationsAdmin):
-    """Which types fail for which firm, and when they are tried again."""
+    """Each firm's failing types, and when one of their jobs is tried again."""
 
     operations = (
         QueueOperation(
@@ -68,32 +66,31 @@ class BreakerAdmin(TenantOperationsAdmin):
 
     @display(description="State", label=STATE_LABELS)
     def shown_state(self, breaker: CircuitBreaker) -> str:
-        """Say whether the type's jobs are tried."""
+        """Return the breaker's state."""
         return breaker.get_state_display()
 
     @display(description="Failed in this window")
     def failed(self, breaker: CircuitBreaker) -> str:
-        """Say how many of the window's attempts met the most frequent failure."""
+        """Return how many attempts of the window had the most frequent failure."""
         if breaker.state != BreakerState.CLOSED:
             return "not counted"
         return f"{max(breaker.failures.values(), default=0)} of {breaker.attempts}"
 
     @display(description="Opened")
     def opened(self, breaker: CircuitBreaker) -> str:
-        """Say since when it is open."""
+        """Return since when it is open."""
         return age(breaker.opened_at) if breaker.state != BreakerState.CLOSED else ""
 
     @display(description="Tried again")
     def next_try(self, breaker: CircuitBreaker) -> str:
-        """Say when one job is tried."""
+        """Return when the probe is due."""
         if breaker.state == BreakerState.HALF_OPEN:
             return "now"
         return age(breaker.probe_at) if breaker.state == BreakerState.OPEN else ""
 
     @display(description="Job that is tried")
     def probe(self, breaker: CircuitBreaker) -> str:
-        """Lead to the probe's page."""
+        """Return a link to the probe."""
         if breaker.probe_job_id is None:
             return "-"
-        url = reverse("admin:jobs_jobqueue_change", args=[breaker.probe_job_id])
-        return format_html('<a class="queue-link" href="{}">{}</a>', url, breaker.probe_job_id)
+        return link(job_url(breaker.probe_job_id), breaker.probe_job_id)

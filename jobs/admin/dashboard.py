@@ -1,4 +1,4 @@
-"""The admin's first page: what the queue of the firms in sight is doing."""
+"""The admin's first page: the state of the queue of the firms in scope."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATUS_HEADINGS: dict[Status, str] = {
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure with its meaning; `href` leads to the rows behind it."""
+    """One figure with its meaning; `href` links to the rows behind it."""
 
     label: str
     value: str
@@ -36,7 +36,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Cell:
-    """A count in the table, leading to its jobs; no text means none."""
+    """A count in the table, with a link to its jobs; `text` is empty for zero."""
 
     label: str
     text: str
@@ -72,7 +72,7 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pinned() -> str:
-    """Say for how long somebody has kept vacuum from cleaning up, where that is an alert."""
+    """Return who holds a snapshot that keeps vacuum from cleaning up, where that is an alert."""
     oldest = oldest_snapshot()
     if oldest is None or not is_pinned(oldest):
         return ""

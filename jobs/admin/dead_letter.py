@@ -13,7 +13,7 @@ from jobs.admin.base import (
     REASON_LABELS,
     RESOLUTION_LABELS,
     Fact,
-    age,
+    age_column,
     error_line,
     exact,
     job_url,
@@ -41,7 +41,7 @@ SAME_FAILURE_SHOWN = 10
 
 @admin.register(DeadLetterQueue)
 class DeadLetterAdmin(BulkOperationsAdmin):
-    """Jobs that wait for a decision, and those that were decided about."""
+    """Jobs that ended dead: open ones and resolved ones."""
 
     operations = (REPROCESS, ESCALATE, DISCARD)
     bulk_operations = (REPROCESS, DISCARD)
@@ -57,32 +57,21 @@ class DeadLetterAdmin(BulkOperationsAdmin):
         MovedFilter,
     )
     search_fields = ("fingerprint",)
+    search = staticmethod(search_dead_letters)
     search_help_text = "Job or dead letter id (or its beginning), fingerprint, error class"
     ordering = ("-id",)
+    moved = age_column("Moved", "moved_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:
-        """Leave what their jobs carry in the database: a row's own page asks for it."""
+        """Do not fetch the jobs' large columns: only a row's own page needs them."""
         rows: QuerySet[DeadLetterQueue] = super().get_queryset(request)
         return rows.defer(*LARGE_COLUMNS_OF_JOB)
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Find by what an operator has at hand."""
-        term = search_term.strip()
-        return (search_dead_letters(queryset, term) if term else queryset), False
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        """Show why the job stopped, what came of it, and who failed the same way."""
-        row: Any = self.get_object(request, object_id)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return why the job stopped, its resolution, and the dead letters of the same failure."""
         job = row.original_job
-        context = {
+        return {
+            **super().page_context(request, row),
             "title": job.job_type,
             "row": row,
             "job": job,
@@ -97,38 +86,30 @@ class DeadLetterAdmin(BulkOperationsAdmin):
             ],
             "facts": known(_facts(row)),
         }
-        return super().change_view(
-            request, object_id, form_url, {**context, **(extra_context or {})}
-        )
 
     def subject(self, row: DeadLetterQueue) -> str:
-        """Name the type, the dead letter and its error."""
+        """Return type, short id and error."""
         error = error_text(row)
         return f"{row.original_job.job_type} {short_id(row.pk)}{': ' if error else ''}{error}"
 
     @display(description="Dead letter", header=True)
     def dead_letter(self, row: DeadLetterQueue) -> list[str]:
-        """Name the job's type, and tell dead letters of one type apart."""
+        """Return the job's type, then category and short id."""
         return [row.original_job.job_type, f"{row.original_job.category} {short_id(row.pk)}"]
 
     @display(description="Reason", label=REASON_LABELS)
     def cause(self, row: DeadLetterQueue) -> tuple[str, str]:
-        """Say why it was given up."""
+        """Return why the job is dead."""
         return row.reason, row.reason.replace("_", " ")
 
     @display(description="Decision", label=RESOLUTION_LABELS)
     def decision(self, row: DeadLetterQueue) -> str:
-        """Say what was decided."""
+        """Return the resolution."""
         return row.resolution or "open"
-
-    @display(description="Moved")
-    def moved(self, row: DeadLetterQueue) -> str:
-        """Say when it was given up."""
-        return age(row.moved_at)
 
     @display(description="Error")
     def failure(self, row: DeadLetterQueue) -> str:
-        """Show the beginning of the error."""
+        """Return the beginning of the error."""
         return error_line(error_text(row))
 
 

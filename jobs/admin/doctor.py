@@ -1,4 +1,4 @@
-"""The queue doctor's page: what it found, and what mends it; for platform staff."""
+"""The queue doctor's page, for platform staff: its findings and how to fix them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from jobs.doctor import Severity, examine
 from tenants.admin.base import sees_all_firms
 
-# Reading a large file through takes longer than a page may.
+# Seconds for the check that reads the whole database file: a page must not take longer.
 LIMITS = {"soundness": 0.2}
 SEVERITY_LABELS: dict[Severity, str] = {
     Severity.PROBLEM: "danger",
@@ -21,10 +21,10 @@ SEVERITY_LABELS: dict[Severity, str] = {
 
 
 def queue_doctor(request: HttpRequest) -> TemplateResponse:
-    """Examine the database and show what was found; a look changes nothing.
+    """Examine the database, without changing it, and show the findings.
 
     Raises:
-        PermissionDenied: the database is everybody's, and its state platform staff's business.
+        PermissionDenied: the user does not see every firm.
     """
     if not sees_all_firms():
         raise PermissionDenied("The queue doctor is for platform staff.")

@@ -15,7 +15,7 @@ from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import (
     STATUS_LABELS,
     Fact,
-    age,
+    age_column,
     error_line,
     exact,
     job_url,
@@ -99,97 +99,77 @@ CANCEL = QueueOperation(
 
 @admin.register(JobQueue)
 class JobAdmin(BulkOperationsAdmin):
-    """Every job there is, newest first."""
+    """All jobs, newest first."""
 
     operations = (RETRY, CANCEL)
     bulk_operations = (RETRY,)
     change_form_template = "admin/jobs/jobqueue/page.html"
     list_display = ("job", "state", "firm", "created", "waited", "tries", "error")
     list_filter = (StatusFilter, CategoryFilter, JobTypeFilter, FirmFilter, CreatedFilter)
-    # get_search_results decides; Unfold draws the box when this is not empty.
     search_fields = ("job_id",)
+    search = staticmethod(search_jobs)
     search_help_text = (
         "Job id (or its beginning), correlation id, idempotency key (or its beginning)"
     )
     ordering = ("-job_id",)
     list_select_related = ("firm",)
+    created = age_column("Created", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
-        """Leave the large columns in the database where only the list is asked for."""
+        """Do not fetch the large columns for the list."""
         rows: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
             return rows.defer(*LARGE_COLUMNS)
         return rows.select_related("firm", "user")
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Find by what an operator has at hand."""
-        term = search_term.strip()
-        return (search_jobs(queryset, term) if term else queryset), False
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        """Show one job: where it stands, what happened to it, what it carries."""
-        job: Any = self.get_object(request, object_id)
-        details, now, mask = details_of(job), database_now(), payload_mask(request, job.firm_id)
-        context = {
-            "title": job.job_type,
-            "job": job,
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the job's state, timeline, payload and results."""
+        details, now, mask = details_of(row), database_now(), payload_mask(request, row.firm_id)
+        return {
+            **super().page_context(request, row),
+            "title": row.job_type,
+            "job": row,
             "details": details,
-            "status_label": STATUS_LABELS[job.status],
-            "headline": headline(job, now),
+            "status_label": STATUS_LABELS[row.status],
+            "headline": headline(row, now),
             "timeline": timeline(details, now),
-            "payload": pretty_json(job.payload, mask),
-            "result": None if job.result is None else pretty_json(job.result, mask),
-            "facts": known(_facts(job)),
+            "payload": pretty_json(row.payload, mask),
+            "result": None if row.result is None else pretty_json(row.result, mask),
+            "facts": known(_facts(row)),
             "children": [(child, STATUS_LABELS[child.status]) for child in details.children],
             "steps": [(step, pretty_json(step.result, mask)) for step in details.steps],
         }
-        return super().change_view(
-            request, object_id, form_url, {**context, **(extra_context or {})}
-        )
 
     def subject(self, row: JobQueue) -> str:
-        """Name the type, the job and its status."""
+        """Return type, short id and status."""
         return f"{row.job_type} {short_id(row.job_id)} ({row.status})"
 
     @display(description="Job", header=True)
     def job(self, job: JobQueue) -> list[str]:
-        """Name the type, and tell jobs of one type apart."""
+        """Return the type, then category and short id."""
         return [job.job_type, f"{job.category} {short_id(job.job_id)}"]
 
     @display(description="Status", label=STATUS_LABELS)
     def state(self, job: JobQueue) -> str:
-        """Show the status in its colour."""
+        """Return the status."""
         return job.status
-
-    @display(description="Created")
-    def created(self, job: JobQueue) -> str:
-        """Say when it was enqueued."""
-        return age(job.created_at)
 
     @display(description="Waited")
     def waited(self, job: JobQueue) -> str:
-        """Say how long it was due before a worker took it."""
+        """Return how long it was due before a worker claimed it."""
         if job.claimed_at is None or job.claimed_at < job.scheduled_at:
             return "-"
         return in_words((job.claimed_at - job.scheduled_at).total_seconds())
 
     @display(description="Tries")
     def tries(self, job: JobQueue) -> str:
-        """Show attempts used, of those allowed."""
+        """Return the used and the allowed attempts."""
         return f"{job.attempts}/{job.max_attempts}"
 
     @display(description="Last error")
     def error(self, job: JobQueue) -> str:
-        """Show the beginning of the last error."""
+        """Return the beginning of the last error."""
         return error_line(job.last_error)
 
 

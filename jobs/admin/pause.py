@@ -13,7 +13,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from interfaces.admin.operations import Answers, OptionalReasonForm, TextAnswer
-from jobs.admin.base import age, type_choices
+from jobs.admin.base import age, age_column, type_choices
 from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.firm_or_all import FirmOrAllAdmin, where_in_words
 from jobs.admin.operations import QueueOperation
@@ -83,7 +83,7 @@ def is_over(until: datetime | None) -> bool:
 
 @admin.register(Pause)
 class PauseAdmin(FirmOrAllAdmin):
-    """What is held back, since when, why, until when."""
+    """The pauses: what each holds back, why, and until when."""
 
     operations = (
         QueueOperation(
@@ -119,32 +119,28 @@ class PauseAdmin(FirmOrAllAdmin):
     ordering = ("-id",)
     fields = ("held", "where", "state", "reason", "paused_by", "created_at", "until")
     readonly_fields = ("held", "where", "state")
+    since = age_column("Since", "created_at")
 
     def subject(self, row: Pause) -> str:
-        """Name what is held back, and where."""
+        """Say what the pause holds back, and where."""
         return f"{held_in_words(row)}: {where_in_words(row)}"
 
     @display(description="Paused")
     def held(self, pause: Pause) -> str:
-        """Name what is held back."""
+        """Say what the pause holds back."""
         return held_in_words(pause)
 
     @display(description="State", label=STATE_LABELS)
     def state(self, pause: Pause) -> str:
-        """Say whether it still holds anything back."""
+        """Say whether it is still in force."""
         return "over" if is_over(pause.until) else "holds"
-
-    @display(description="Since")
-    def since(self, pause: Pause) -> str:
-        """Say when it was paused."""
-        return age(pause.created_at)
 
     @display(description="Ends")
     def ends(self, pause: Pause) -> str:
-        """Say when it ends by itself."""
+        """Return when it ends by itself."""
         return age(pause.until) if pause.until else "by hand"
 
     @display(description="Reason")
     def why(self, pause: Pause) -> SafeString:
-        """Show the reason, cut to a line."""
+        """Return the reason, cut to a line."""
         return format_html('<span class="queue-clip" title="{0}">{0}</span>', pause.reason)

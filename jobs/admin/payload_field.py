@@ -16,7 +16,7 @@ EDITOR_ROWS = 16
 
 
 class PayloadField(forms.CharField):
-    """A JSON object in an editor; None when it is what the editor showed."""
+    """A JSON object in an editor; None when it is unchanged."""
 
     def __init__(self, *, rows: int = EDITOR_ROWS, **options: Any) -> None:
         attrs = {"rows": rows, "spellcheck": "false", "class": "queue-code queue-editor"}
@@ -24,12 +24,12 @@ class PayloadField(forms.CharField):
         self.show({})
 
     def show(self, stored: object) -> None:
-        """Let the editor start from this payload, its secrets hidden."""
+        """Start the editor from this payload, with secrets masked."""
         self._stored = stored
         self.initial = pretty_json(stored)
 
     def clean(self, value: Any) -> dict[str, Any] | None:
-        """Return the object, read, with the secrets that the editor hid; {} for an empty editor.
+        """Return the parsed object with the masked secrets restored; {} for an empty editor.
 
         Raises:
             ValidationError: not JSON, a key given twice, or no object.

@@ -41,7 +41,7 @@ def _number(label: str, help_text: str = "", *, required: bool = True) -> forms.
 
 
 class RateForm(OperationForm):
-    """How many starts in how many seconds."""
+    """How many jobs may start in how many seconds."""
 
     amount = _number("Starts")
     per_seconds = _number("In seconds", "10 starts in 60 seconds: one every 6 seconds on average.")
@@ -77,7 +77,7 @@ class NewRateForm(FirmChoiceForm, RateForm):
 
 
 def rate_in_words(limit: RateLimit) -> str:
-    """Say how many in how long, exactly: "10 in 1 min", "3 in 90 s"."""
+    """Return the exact rate in words: "10 in 1 min", "3 in 90 s"."""
     for size, unit in ((3600, "h"), (60, "min")):
         if limit.per_seconds % size == 0:
             return f"{limit.amount:,} in {limit.per_seconds / size:g} {unit}"
@@ -105,7 +105,7 @@ def _seen(limit: RateLimit) -> str:
 
 @admin.register(RateLimit)
 class RateLimitAdmin(FirmOrAllAdmin):
-    """How often types may start."""
+    """How many jobs of a type may start in a time."""
 
     operations = (
         QueueOperation(
@@ -158,7 +158,7 @@ class RateLimitAdmin(FirmOrAllAdmin):
     readonly_fields = ("where", "rate", "left")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RateLimit]:
-        """Add to each limit what its firm's bucket holds."""
+        """Add the columns of each firm's token bucket."""
         buckets = RateBucket.objects.filter(
             firm_id=OuterRef("firm_id"), job_type=OuterRef("job_type")
         )
@@ -171,17 +171,17 @@ class RateLimitAdmin(FirmOrAllAdmin):
         )
 
     def subject(self, row: RateLimit) -> str:
-        """Name the type, the rate and where it holds."""
+        """Return the type, the rate and the firm."""
         return f"{row.job_type}, {rate_in_words(row)}: {where_in_words(row)}"
 
     @display(description="At most")
     def rate(self, limit: RateLimit) -> str:
-        """Show the rate."""
+        """Return the rate."""
         return rate_in_words(limit)
 
     @display(description="Now")
     def left(self, limit: Any) -> str:
-        """Say how many may start now, or when the next one may."""
+        """Return how many may start now, or when the next one may."""
         if limit.everywhere:
             return "counted for each firm"
         return _left_in_words(limit, timezone.now())

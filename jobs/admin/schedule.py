@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from jobs.admin.base import Fact, age, exact, known, payload_mask, pretty_json
+from jobs.admin.base import Fact, age, age_column, exact, known, payload_mask, pretty_json
 from jobs.admin.schedule_operations import CHANGE, NEW, PAUSE, RESUME, RUN
 from jobs.models import Schedule
 from jobs.queries.serializers.schedules import next_runs, timetable_in_words
@@ -27,7 +27,7 @@ UNREADABLE = "its timetable cannot be read"
 
 @admin.register(Schedule)
 class ScheduleAdmin(TenantOperationsAdmin):
-    """What runs again and again."""
+    """Recurring jobs."""
 
     operations = (RUN, PAUSE, RESUME, CHANGE)
     list_operations = (NEW,)
@@ -38,17 +38,12 @@ class ScheduleAdmin(TenantOperationsAdmin):
     search_fields = ("name__icontains",)
     search_help_text = "Part of the name"
     ordering = ("-id",)
+    last_run = age_column("Last run", "last_run_at")
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        """Show one schedule: when it runs, and what it leads to."""
-        row: Any = self.get_object(request, object_id)
-        context = {
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the schedule's timetable, next runs and payload."""
+        return {
+            **super().page_context(request, row),
             "title": row.name,
             "schedule": row,
             "state": _state(row),
@@ -58,44 +53,36 @@ class ScheduleAdmin(TenantOperationsAdmin):
             "payload": pretty_json(row.payload, payload_mask(request, row.firm_id)),
             "facts": known(_facts(row)),
         }
-        return super().change_view(
-            request, object_id, form_url, {**context, **(extra_context or {})}
-        )
 
     def subject(self, row: Schedule) -> str:
-        """Name the schedule and what it enqueues."""
+        """Return the schedule's name and the type of its jobs."""
         return f"{row.name} ({row.job_type})"
 
     @display(description="Schedule", header=True)
     def title(self, row: Schedule) -> list[str]:
-        """Name it, and the type of its jobs."""
+        """Return its name and the type of its jobs."""
         return [row.name, row.job_type]
 
     @display(description="State", label=STATE_LABELS)
     def state(self, row: Schedule) -> str:
-        """Say whether it runs, and whether it does so in vain."""
+        """Say whether it runs, is paused, or fails."""
         return _state(row)
 
     @display(description="For")
     def reaches(self, row: Schedule) -> str:
-        """Say whom each run is for."""
+        """Say for which firms each run enqueues jobs."""
         return _reach(row)
 
     @display(description="Runs")
     def runs(self, row: Schedule) -> SafeString:
-        """Say when it runs, in words; the cron expression shows on hover."""
+        """Return its timetable in words; the cron expression shows on hover."""
         words = timetable_in_words(row) or UNREADABLE
         return format_html('<span title="{}">{}</span>', row.cron or "", words)
 
     @display(description="Next run")
     def next_run(self, row: Schedule) -> SafeString | str:
-        """Say when it runs next."""
+        """Return when it runs next."""
         return age(row.next_run_at) if row.enabled else "-"
-
-    @display(description="Last run")
-    def last_run(self, row: Schedule) -> SafeString | str:
-        """Say when it ran last."""
-        return age(row.last_run_at)
 
 
 def _state(row: Schedule) -> str:
@@ -115,7 +102,7 @@ def _reach(row: Schedule) -> str:
 
 
 def _next_runs(row: Schedule) -> list[tuple[str, str]]:
-    """Return the next runs by the clock of the schedule's zone, and how far off they are."""
+    """Return the next runs in the schedule's time zone, each with the time until then."""
     try:
         zone = timetable_of(row).zone
     except TimetableInvalid:

@@ -1,4 +1,4 @@
-"""What happened to a job, as a list of moments to read from top to bottom."""
+"""A job's timeline: what happened to it and what is due."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ENDINGS: dict[str, str] = {
     Status.DLQ: "Moved to the dead letters",
     Status.CANCELED: "Canceled",
 }
-# What `scheduled_at` may differ from `created_at` by without the job having been put off.
+# A job due later than this after its creation was scheduled for later.
 AT_ONCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One thing that happened, or will; `tone` is one of Unfold's label variants."""
+    """One event of the timeline; `tone` is one of Unfold's label variants."""
 
     at: datetime
     title: str
@@ -34,14 +34,14 @@ class Moment:
 
 
 def timeline(details: JobDetails, now: datetime) -> list[Moment]:
-    """Return the job's moments, oldest first; what is still to come stands last."""
-    moments = [*_beginning(details.job), *map(_attempt, details.attempts)]
-    moments += [*_middle(details.job, now), *_decision(details)]
+    """Return the job's events, oldest first; future ones come last."""
+    moments = [*_creation(details.job), *map(_attempt, details.attempts)]
+    moments += [*_progress(details.job, now), *_resolution(details)]
     return sorted(moments, key=lambda moment: moment.at)
 
 
 def headline(job: JobQueue, now: datetime) -> str:
-    """Return where the job stands, in a sentence."""
+    """Return the job's state in a sentence."""
     if job.status == Status.PENDING:
         if job.scheduled_at > now:
             return f"Due {since_in_words(job.scheduled_at, now)}."
@@ -57,7 +57,7 @@ def headline(job: JobQueue, now: datetime) -> str:
     return "Held by a worker, about to start."
 
 
-def _beginning(job: JobQueue) -> Iterator[Moment]:
+def _creation(job: JobQueue) -> Iterator[Moment]:
     yield Moment(job.created_at, "Enqueued" if job.parent_id is None else "Enqueued by its parent")
     if job.cancel_requested_at is not None:
         yield Moment(job.cancel_requested_at, "Cancel requested", "warning")
@@ -78,10 +78,10 @@ def _attempt(attempt: Attempt) -> Moment:
     )
 
 
-def _middle(job: JobQueue, now: datetime) -> Iterator[Moment]:
+def _progress(job: JobQueue, now: datetime) -> Iterator[Moment]:
     if job.status == Status.PENDING:
-        put_off = (job.scheduled_at - job.created_at).total_seconds() > AT_ONCE_SECONDS
-        if put_off or job.scheduled_at > now:
+        scheduled = (job.scheduled_at - job.created_at).total_seconds() > AT_ONCE_SECONDS
+        if scheduled or job.scheduled_at > now:
             yield Moment(job.scheduled_at, "Due", "info")
         return
     if job.status == Status.CLAIMED and job.claimed_at is not None:
@@ -92,7 +92,7 @@ def _middle(job: JobQueue, now: datetime) -> Iterator[Moment]:
         yield Moment(job.completed_at, _ENDINGS[job.status], STATUS_LABELS[job.status])
 
 
-def _decision(details: JobDetails) -> Iterator[Moment]:
+def _resolution(details: JobDetails) -> Iterator[Moment]:
     letter = details.dead_letter
     if letter is None or letter.reviewed_at is None or not letter.resolution:
         return

@@ -13,7 +13,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from unfold.decorators import display
 
-from jobs.admin.base import age
+from jobs.admin.base import age_column
 from jobs.models import Worker
 from jobs.queries.lists import running_jobs
 from jobs.states import WorkerState
@@ -49,13 +49,15 @@ class WorkerAdmin(TenantAdmin):
         "running",
     )
     readonly_fields = ("state", "serves", "load", "memory")
+    heartbeat = age_column("Heartbeat", "heartbeat_at")
+    since = age_column("Started", "started_at")
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow platform staff: a worker's row names jobs of every firm."""
         return sees_all_firms()
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Show of each worker what runs now."""
+        """Leave out the jobs that have ended since the last heartbeat."""
         found: ChangeList = super().get_changelist_instance(request)
         _forget_ended(found.result_list)
         return found
@@ -63,19 +65,19 @@ class WorkerAdmin(TenantAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Model:
-        """Show what runs now."""
+        """Leave out the jobs that have ended since the last heartbeat."""
         found: Any = super().get_object(request, object_id, from_field)
         _forget_ended([found])
         return cast("Model", found)
 
     @display(description="Worker")
     def name(self, worker: Worker) -> str:
-        """Name the process."""
+        """Return host and process id."""
         return f"{worker.host}:{worker.pid}"
 
     @display(description="State", label=STATE_LABELS)
     def state(self, worker: Worker) -> str:
-        """Say whether it holds its lease."""
+        """Say whether its lease is in force."""
         if worker.dead_at is not None:
             return WorkerState.DEAD
         in_force = worker.lease_expires_at > timezone.now()
@@ -83,28 +85,18 @@ class WorkerAdmin(TenantAdmin):
 
     @display(description="Serves")
     def serves(self, worker: Worker) -> str:
-        """Name its categories."""
+        """Return its categories."""
         return ", ".join(worker.categories) or "all categories"
 
     @display(description="Running")
     def load(self, worker: Worker) -> str:
-        """Say how many handlers run, of how many it can run."""
+        """Return how many of its threads run a handler."""
         return f"{len(worker.running)} of {worker.concurrency}"
 
     @display(description="Memory")
     def memory(self, worker: Worker) -> str:
-        """Show its resident memory."""
+        """Return its resident memory."""
         return filesizeformat(worker.rss_bytes) if worker.rss_bytes else "-"
-
-    @display(description="Heartbeat")
-    def heartbeat(self, worker: Worker) -> str:
-        """Say when it was last heard of."""
-        return age(worker.heartbeat_at)
-
-    @display(description="Started")
-    def since(self, worker: Worker) -> str:
-        """Say when it started."""
-        return age(worker.started_at)
 
 
 def _forget_ended(workers: Iterable[Worker]) -> None:

@@ -11,7 +11,7 @@ from django.db.models import Index, Model, UniqueConstraint
 
 from jobs.doctor.base import Finding, Severity, fetch
 from jobs.models import JobQueue
-from tenants.rls import holes
+from tenants.rls import rls_faults
 
 WHY_MISSING = "What an index is for becomes a walk through the whole table, or is no longer unique."
 WHY_INVALID = "An index that was not built to its end is written to and never read."
@@ -111,11 +111,11 @@ def _extra(found: Found) -> Iterator[Finding]:
 
 
 def check_row_security() -> Iterator[Finding]:
-    """Name every table whose row level security has a hole."""
-    found = list(holes())
-    for hole in found:
-        what = f"{hole}.".capitalize()
-        yield Finding("wall.hole", Severity.PROBLEM, what, WHY_ROW_SECURITY, hole.mend)
+    """Report every fault of row level security."""
+    found = list(rls_faults())
+    for fault in found:
+        what = f"{fault}.".capitalize()
+        yield Finding("wall.hole", Severity.PROBLEM, what, WHY_ROW_SECURITY, fault.fix)
     if not found:
         what = "Row level security is forced on every table that a firm owns."
         yield Finding("wall", Severity.OK, what, WHY_ROW_SECURITY)

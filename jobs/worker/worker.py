@@ -30,7 +30,7 @@ from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
 from jobs.worker.running import StartedClaims
 from jobs.worker.state import SharedState
-from tenants.rls import check_at_start
+from tenants.rls import require_rls
 
 LARGEST_CLAIM = 500
 DRAIN_SECONDS = 30.0
@@ -103,7 +103,7 @@ class WorkerLoop:
         while not self.state.stopping.is_set():
             try:
                 refresh_connection()
-                check_at_start()
+                require_rls()
                 self._heartbeat.start()
             except AWAY as error:
                 self._outage.failed(error)

@@ -1,4 +1,4 @@
-"""Mailboxes, mail, decisions, actions and events in the admin: to read, not to change."""
+"""Mail accounts, threads, messages, decisions, actions and events in the admin, read-only."""
 
 from mail.admin import account, action, decision, event, message, thread
 

@@ -1,11 +1,11 @@
-"""Mailboxes in the admin."""
+"""Mail accounts in the admin."""
 
 from __future__ import annotations
 
 from django.contrib import admin
 from unfold.decorators import display
 
-from jobs.admin.base import age
+from jobs.admin.base import age_column
 from mail.admin.base import SYNC_STATUS_LABELS, MailAdmin
 from mail.admin.filters import SyncStatusFilter
 from mail.models import MailAccount
@@ -14,7 +14,7 @@ from tenants.admin.filters import ActiveFilter, FirmFilter
 
 @admin.register(MailAccount)
 class MailAccountAdmin(MailAdmin):
-    """Mailboxes, and how far each has been read."""
+    """Mail accounts and their sync."""
 
     list_display = (
         "address",
@@ -39,13 +39,9 @@ class MailAccountAdmin(MailAdmin):
         "last_sync_at",
         "created_at",
     )
+    synced = age_column("Last sync", "last_sync_at")
 
     @display(description="Sync", label=SYNC_STATUS_LABELS)
     def state(self, account: MailAccount) -> tuple[str, str]:
-        """Say whether its cursor can be trusted."""
+        """Return the state of its sync."""
         return account.sync_status, account.get_sync_status_display()
-
-    @display(description="Last sync")
-    def synced(self, account: MailAccount) -> str:
-        """Say when it was last read."""
-        return age(account.last_sync_at)

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from jobs.admin.base import age
+from jobs.admin.base import age_column
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     MailAdmin,
@@ -23,7 +23,7 @@ from tenants.admin.filters import FirmFilter
 
 @admin.register(Action)
 class ActionAdmin(MailAdmin):
-    """What was done to messages, and how to take it back."""
+    """What was done to messages, and how to undo it."""
 
     list_display = ("what", "state", "about", "account", "firm", "made", "done")
     list_select_related = ("firm", "account", "message")
@@ -45,58 +45,50 @@ class ActionAdmin(MailAdmin):
         "executed_at",
     )
     readonly_fields = ("label", "on", "reason", "before", "undo", "job")
+    made = age_column("Asked for", "created_at")
+    done = age_column("Executed", "executed_at")
 
     @display(description="Action", header=True)
     def what(self, action: Action) -> list[str]:
-        """Name the action, and the label where it is about one."""
+        """Return the action and its label."""
         return [action.get_action_type_display(), self.label(action)]
 
     @display(description="Label")
     def label(self, action: Action) -> str:
-        """Name the label a label action is about."""
+        """Return the label of a label action."""
         return str(action.parameters.get("label", ""))
 
     @display(description="Status", label=ACTION_STATUS_LABELS)
     def state(self, action: Action) -> tuple[str, str]:
-        """Say where it stands."""
+        """Return the status."""
         return action.status, action.get_status_display()
 
     @display(description="Message")
     def about(self, action: Action) -> str:
-        """Name the message."""
+        """Return the message's subject."""
         return subject_line(action.message.subject)
 
     @display(description="Message")
     def on(self, action: Action) -> SafeString | str:
-        """Lead to the message."""
+        """Return a link to the message."""
         return message_link(action.message)
 
     @display(description="Because of")
     def reason(self, action: Action) -> SafeString | str:
-        """Lead to the decision that asked for it."""
+        """Return a link to the decision that asked for it."""
         return decision_link(action.decision)
 
     @display(description="Before")
     def before(self, action: Action) -> SafeString | str:
-        """Show the message's labels before it."""
+        """Return the message's labels before the action."""
         return json_block(action.pre_image)
 
     @display(description="Undo")
     def undo(self, action: Action) -> SafeString | str:
-        """Show what taking it back would change."""
+        """Return what undoing it would change."""
         return json_block(action.undo_hint)
 
     @display(description="Job")
     def job(self, action: Action) -> SafeString | str:
-        """Lead to the job that executed it."""
+        """Return a link to the job that executed it."""
         return job_link(action.job_id)
-
-    @display(description="Asked for")
-    def made(self, action: Action) -> str:
-        """Say when it was asked for."""
-        return age(action.created_at)
-
-    @display(description="Executed")
-    def done(self, action: Action) -> str:
-        """Say when it was done."""
-        return age(action.executed_at)

@@ -1,4 +1,4 @@
-"""What the mail pages share: labels' colours, links, readable JSON."""
+"""What the mail pages share: label colours, links, indented JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs.admin.base import job_url, pretty_json
+from jobs.admin.base import job_url, link, pretty_json
 from mail.llm.base import Category
 from mail.models import ActionStatus, Decision, Message, SyncStatus, ThreadStatus
 from tenants.admin.base import TenantAdmin
@@ -63,28 +63,25 @@ def message_link(message: Message | None) -> SafeString | str:
     """Return a link to the message's page, a dash for no message."""
     if message is None:
         return "-"
-    return _link("message", message.pk, subject_line(message.subject))
+    return link(_address("message", message.pk), subject_line(message.subject))
 
 
 def decision_link(decision: Decision | None) -> SafeString | str:
     """Return a link to the decision's page, a dash for no decision."""
-    return "-" if decision is None else _link("decision", decision.pk, str(decision))
+    return "-" if decision is None else link(_address("decision", decision.pk), decision)
 
 
-def _link(model: str, row_id: UUID, text: str) -> SafeString:
-    address = reverse(f"admin:mail_{model}_change", args=[row_id])
-    return format_html('<a class="queue-link" href="{}">{}</a>', address, text)
+def _address(model: str, row_id: UUID) -> str:
+    return reverse(f"admin:mail_{model}_change", args=[row_id])
 
 
 def job_link(job_id: UUID | None) -> SafeString | str:
     """Return a link to a job's page, a dash for no job."""
-    if job_id is None:
-        return "-"
-    return format_html('<a class="queue-link" href="{}">{}</a>', job_url(job_id), job_id)
+    return "-" if job_id is None else link(job_url(job_id), job_id)
 
 
 def json_block(value: object) -> SafeString | str:
-    """Return JSON data, indented as it is to be read; a dash for none."""
+    """Return indented JSON data; a dash for none."""
     if value in (None, {}, []):
         return "-"
     return format_html('<pre class="queue-code">{}</pre>', pretty_json(value))

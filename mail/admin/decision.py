@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from jobs.admin.base import age
+from jobs.admin.base import age_column
 from mail.admin.base import (
     CATEGORY_LABELS,
     MailAdmin,
@@ -22,7 +22,7 @@ from tenants.admin.filters import FirmFilter
 
 @admin.register(Decision)
 class DecisionAdmin(MailAdmin):
-    """What was decided about messages, by whom, and why."""
+    """Decisions about messages, with their source and reasons."""
 
     list_display = ("about", "verdict", "certainty", "source", "account", "firm", "made")
     list_select_related = ("firm", "account", "message")
@@ -41,38 +41,34 @@ class DecisionAdmin(MailAdmin):
         "created_at",
     )
     readonly_fields = ("on", "certainty", "why", "job")
+    made = age_column("Made", "created_at")
 
     @display(description="Message")
     def about(self, decision: Decision) -> str:
-        """Name the message."""
+        """Return the message's subject."""
         return subject_line(decision.message.subject)
 
     @display(description="Message")
     def on(self, decision: Decision) -> SafeString | str:
-        """Lead to the message."""
+        """Return a link to the message."""
         return message_link(decision.message)
 
     @display(description="Category", label=CATEGORY_LABELS)
     def verdict(self, decision: Decision) -> tuple[str, str]:
-        """Say what was decided."""
+        """Return the category."""
         return decision.category, decision.get_category_display()
 
     @display(description="Confidence")
     def certainty(self, decision: Decision) -> str:
-        """Say how sure it was."""
+        """Return the confidence in percent."""
         return f"{decision.confidence:.0%}"
 
     @display(description="Explanations")
     def why(self, decision: Decision) -> SafeString | str:
-        """Show what it rested on."""
+        """Return the explanations."""
         return json_block(decision.explanations)
 
     @display(description="Job")
     def job(self, decision: Decision) -> SafeString | str:
-        """Lead to the job that decided."""
+        """Return a link to the job that decided."""
         return job_link(decision.job_id)
-
-    @display(description="Made")
-    def made(self, decision: Decision) -> str:
-        """Say when."""
-        return age(decision.created_at)

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from jobs.admin.base import age
+from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin, json_block, message_link, subject_line
 from mail.admin.filters import CreatedFilter, EventTypeFilter
 from mail.models import MailEvent
@@ -24,28 +24,24 @@ class MailEventAdmin(MailAdmin):
     ordering = ("-id",)
     fields = ("event", "account", "on", "details", "correlation_id", "created_at")
     readonly_fields = ("event", "on", "details")
+    when = age_column("When", "created_at")
 
     @display(description="Event")
     def event(self, row: MailEvent) -> str:
-        """Say what happened."""
+        """Return the event's type."""
         return row.get_event_type_display()
 
     @display(description="Message")
     def about(self, row: MailEvent) -> str:
-        """Name the message."""
+        """Return the message's subject."""
         return subject_line(row.message.subject) if row.message is not None else "-"
 
     @display(description="Message")
     def on(self, row: MailEvent) -> SafeString | str:
-        """Lead to the message."""
+        """Return a link to the message."""
         return message_link(row.message)
 
     @display(description="Details")
     def details(self, row: MailEvent) -> SafeString | str:
-        """Show what is known about it."""
+        """Return the details."""
         return json_block(row.detail)
-
-    @display(description="When")
-    def when(self, row: MailEvent) -> str:
-        """Say when."""
-        return age(row.created_at)

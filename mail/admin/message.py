@@ -1,4 +1,4 @@
-"""Messages in the admin: readable, and never as the HTML they came in."""
+"""Messages in the admin, as text: their HTML is never rendered."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from unfold.decorators import display
 
-from jobs.admin.base import Fact, age, exact, known
+from jobs.admin.base import Fact, age_column, exact, known
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     CATEGORY_LABELS,
@@ -21,9 +21,17 @@ from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedF
 from mail.models import MailLabel, Message
 from tenants.admin.filters import FirmFilter
 
-# Whole mails; a list needs none of it.
+# The large columns, which lists do not need.
 LARGE_COLUMNS = ("text", "html", "hidden_text", "headers", "snippet")
 ROWS_SHOWN = 50
+
+
+def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
+    if "@" in term:
+        return messages.filter(
+            Q(sender_address__iexact=term) | Q(message_id__in=[term, f"<{term}>"])
+        )
+    return messages.filter(Q(subject__icontains=term) | Q(gmail_message_id=term))
 
 
 @admin.register(Message)
@@ -35,76 +43,51 @@ class MessageAdmin(MailAdmin):
     list_select_related = ("firm", "account", "thread")
     list_filter = (MessageCategoryFilter, DirectionFilter, FirmFilter, ReceivedFilter)
     search_fields = ("subject",)
+    search = staticmethod(_search)
     search_help_text = "Words of the subject, sender's address, Gmail's id, Message-ID"
     ordering = ("-internal_date", "-id")
+    received = age_column("Received", "internal_date")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
-        """Leave the mails' contents in the database until somebody opens one."""
+        """Do not fetch the large columns for the list."""
         rows: QuerySet[Message] = super().get_queryset(request)
         return rows.defer(*LARGE_COLUMNS)
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Find by what people remember of a mail, or copy from it."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        if "@" in term:
-            exactly = Q(sender_address__iexact=term) | Q(message_id__in=[term, f"<{term}>"])
-            return queryset.filter(exactly), False
-        return queryset.filter(Q(subject__icontains=term) | Q(gmail_message_id=term)), False
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show the mail, what was decided about it, and what was done to it."""
-        message: Any = self.get_object(request, object_id)
-        thread = message.thread
-        context = {
-            "title": subject_line(message.subject),
-            "message": message,
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the mail, its decisions and its actions."""
+        thread = row.thread
+        return {
+            **super().page_context(request, row),
+            "title": subject_line(row.subject),
+            "message": row,
             "category": thread.get_classification_display() or "not classified",
             "category_label": CATEGORY_LABELS[thread.classification],
-            "recipients": [("To", message.to), ("Cc", message.cc)],
-            "labels": _label_names(message),
-            "attachments": message.attachments.order_by("part_id")[:ROWS_SHOWN],
-            "decisions": message.decisions.order_by("-id")[:ROWS_SHOWN],
+            "recipients": [("To", row.to), ("Cc", row.cc)],
+            "labels": _label_names(row),
+            "attachments": row.attachments.order_by("part_id")[:ROWS_SHOWN],
+            "decisions": row.decisions.order_by("-id")[:ROWS_SHOWN],
             "actions": [
                 (action, ACTION_STATUS_LABELS[action.status])
-                for action in message.actions.order_by("-id")[:ROWS_SHOWN]
+                for action in row.actions.order_by("-id")[:ROWS_SHOWN]
             ],
-            "facts": known(_facts(message)),
+            "facts": known(_facts(row)),
         }
-        page: HttpResponse = super().change_view(
-            request, object_id, form_url, {**context, **(extra_context or {})}
-        )
-        return page
 
     @display(description="From", header=True)
     def sender(self, message: Message) -> list[str]:
-        """Name the sender."""
+        """Return name and address of the sender."""
         return [message.sender_name or message.sender_address or "-", message.sender_address]
 
     @display(description="Subject")
     def line(self, message: Message) -> str:
-        """Show the subject."""
+        """Return the subject."""
         return subject_line(message.subject)
 
     @display(description="Thread", label=CATEGORY_LABELS)
     def category(self, message: Message) -> tuple[str, str]:
-        """Say what its thread wants from the person."""
+        """Return the category of its thread."""
         thread = message.thread
         return thread.classification, thread.get_classification_display() or "not classified"
-
-    @display(description="Received")
-    def received(self, message: Message) -> str:
-        """Say when Gmail received it."""
-        return age(message.internal_date)
 
 
 def _label_names(message: Message) -> list[str]:

@@ -7,7 +7,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from jobs.admin.base import age, exact
+from jobs.admin.base import age_column, exact
 from mail.admin.base import (
     CATEGORY_LABELS,
     THREAD_STATUS_LABELS,
@@ -25,7 +25,7 @@ MESSAGES_SHOWN = 100
 
 @admin.register(MailThread)
 class MailThreadAdmin(MailAdmin):
-    """Conversations: what each wants, and where it stands."""
+    """Conversations with their category and status."""
 
     list_display = ("line", "category", "state", "message_count", "account", "firm", "last")
     list_select_related = ("firm", "account")
@@ -43,30 +43,26 @@ class MailThreadAdmin(MailAdmin):
         "messages",
     )
     readonly_fields = ("messages",)
+    last = age_column("Last message", "last_message_at")
 
     @display(description="Subject")
     def line(self, thread: MailThread) -> str:
-        """Show the subject."""
+        """Return the subject."""
         return subject_line(thread.subject)
 
     @display(description="Category", label=CATEGORY_LABELS)
     def category(self, thread: MailThread) -> tuple[str, str]:
-        """Say what it wants from the person."""
+        """Return the category."""
         return thread.classification, thread.get_classification_display() or "not classified"
 
     @display(description="Status", label=THREAD_STATUS_LABELS)
     def state(self, thread: MailThread) -> tuple[str, str]:
-        """Say where it stands."""
+        """Return the status."""
         return thread.status, thread.get_status_display()
-
-    @display(description="Last message")
-    def last(self, thread: MailThread) -> str:
-        """Say when its newest message came."""
-        return age(thread.last_message_at)
 
     @display(description="Messages, newest first")
     def messages(self, thread: MailThread) -> SafeString | str:
-        """List its messages."""
+        """Return its messages."""
         shown = newest_first(thread).only(
             "internal_date", "sender_name", "sender_address", "subject"
         )[:MESSAGES_SHOWN]

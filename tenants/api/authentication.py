@@ -1,4 +1,4 @@
-"""Who asks by API key; a browser's session is DRF's own affair."""
+"""Authentication by API key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys: how they are made, found and withdrawn.
+"""API keys: issue, find, revoke.
 
 A key reads `mrk_PREFIX_SECRET`. The prefix finds the row, the SHA-256 of the whole proves the
 secret; 256 random bits need no slower hash.
@@ -35,12 +35,12 @@ _FORM = re.compile(r"mrk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}\Z")
 
 
 class RoleTooHigh(Exception):
-    """The key would be allowed more than its user is."""
+    """The key's role would be higher than its user's."""
 
 
 @dataclass(frozen=True)
 class Credential:
-    """A key that was found good: whose it is, and what it may do."""
+    """A valid key: its user, and what it may do."""
 
     key_id: UUID
     user: Any
@@ -50,7 +50,7 @@ class Credential:
 def issue(
     user: AbstractBaseUser, firm: Firm, role: Role, *, lifetime: timedelta | None, by: Actor
 ) -> tuple[str, ApiKey]:
-    """Make a key and return its text, which is kept nowhere, with its row.
+    """Create a key; return its text, which is not stored, and its row.
 
     Raises:
         RoleTooHigh: the user is no member of the firm, or one with a lower role.
@@ -79,7 +79,7 @@ def issue(
 
 
 def find(text: str) -> Credential | None:
-    """Return whose key this is and what it may do; None unless it is good for anything now."""
+    """Return the credential of a key; None unless the key is valid now."""
     form = _FORM.match(text)
     if form is None:
         return None
@@ -96,15 +96,15 @@ def find(text: str) -> Credential | None:
         key = next((row for row in keys if hmac.compare_digest(row.key_hash, digest)), None)
         if key is None or key.member_role is None:
             return None
-        _note_use(key)
+        _store_use(key)
     granted, held = Role(key.role), Role(key.member_role)
-    # Somebody demoted since does not keep the old role through the key.
+    # A member who was demoted does not keep the old role through the key.
     role = granted if held.includes(granted) else held
     return Credential(key.pk, key.user, Access({key.firm_id: role}))
 
 
 def revoke(prefix: str, *, by: Actor, reason: str = "") -> int:
-    """Withdraw the keys with this prefix, for good; return how many were still valid."""
+    """Revoke the keys with this prefix for good; return how many were still valid."""
     with all_firms("an API key is withdrawn by its prefix"):
         valid = ApiKey.objects.filter(prefix=prefix, revoked_at__isnull=True)
         keys = list(valid.select_related("user"))
@@ -135,7 +135,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _note_use(key: ApiKey) -> None:
-    """Remember the use, to the minute: a write per request would be dear."""
+def _store_use(key: ApiKey) -> None:
+    """Store the time of use, to the minute: one write per request would cost too much."""
     if key.last_used_at is None or key.last_used_at < timezone.now() - LAST_USED_STEP:
         ApiKey.objects.filter(pk=key.pk).update(last_used_at=Now())

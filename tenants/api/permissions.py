@@ -1,4 +1,4 @@
-"""Who may use the API at all. What a role may do in a firm is asked row by row, by the views."""
+"""Who may use the API at all; the views check roles row by row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenants.access import Access
 
 
 class DenyAll(BasePermission):
-    """The default: a view has to say whom it serves."""
+    """The default: a view must declare its permissions."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         """Refuse."""
@@ -24,6 +24,6 @@ class IsMember(BasePermission):
     message = "You are not a member of any active firm."
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Allow whoever has a firm in sight."""
+        """Allow users who see a firm."""
         access: Access = view.access
         return access.firm_ids != frozenset()

@@ -1,4 +1,4 @@
-"""The base of every resource of firms: one transaction, in the scope of whoever asks."""
+"""The base of every resource of firms: one transaction in the caller's scope."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ M = TypeVar("M", bound=FirmOwned)
 class FirmView(APIView):
     """Answers about rows of the caller's firms.
 
-    Who asks, and whether too often, is settled first, in transactions of their own. From then to
-    the answer everything is one transaction in the caller's tenant scope, narrowed by
-    `?firm=slug` where the view takes it, and rolled back whatever the error.
+    Authentication and throttling come first, in transactions of their own. The rest is one
+    transaction in the caller's tenant scope, narrowed by `?firm=slug` where the view takes it,
+    and rolled back on any error.
     """
 
     http_method_names = ["get", "head", "post"]
     permission_classes = (IsMember,)
     throttle_classes = (CallerThrottle, FirmThrottle)
-    # What a GET may ask for; an act takes a body and no query.
+    # The query parameters of a GET; an operation (POST) takes a body and no query.
     query_class: ClassVar[type[QuerySerializer]] = NoQuery
 
     access: Access
@@ -59,7 +59,7 @@ class FirmView(APIView):
         return response
 
     def perform_authentication(self, request: Request) -> None:
-        """Find out who asks, and what they may see and do."""
+        """Authenticate, and find out what the caller may see and do."""
         user, auth = request.user, request.auth
         if isinstance(auth, Credential):
             self.access = auth.access
@@ -79,7 +79,7 @@ class FirmView(APIView):
         self._in_scope = True
 
     def handle_exception(self, exc: Exception) -> Response:
-        """Answer an error; whoever fails to prove who they are may do so this often and no more."""
+        """Answer an error; limit the requests that fail to authenticate."""
         if isinstance(exc, AuthenticationFailed | NotAuthenticated):
             exc = throttle_refusals(self.request) or exc
         return super().handle_exception(exc)
@@ -88,7 +88,7 @@ class FirmView(APIView):
         """Return the firm.
 
         Raises:
-            NotFound: there is none in sight.
+            NotFound: the caller sees none.
         """
         firm = Firm.objects.filter(slug=slug).first()
         if firm is None or not self.access.sees(firm.pk):
@@ -99,8 +99,8 @@ class FirmView(APIView):
         """Return the row, for somebody who has the role `needed` in its firm.
 
         Raises:
-            NotFound: there is none in sight.
-            PermissionDenied: it is in sight, and the caller's role is too low.
+            NotFound: the caller sees none.
+            PermissionDenied: the caller's role in its firm is too low.
         """
         row = rows.filter(pk=pk).first()
         if row is None:
@@ -109,7 +109,7 @@ class FirmView(APIView):
         return row
 
     def check_role(self, needed: Role, firm_id: int) -> None:
-        """Let pass whoever has the role `needed` in the firm.
+        """Check that the caller has the role `needed` in the firm.
 
         Raises:
             PermissionDenied: the caller's role is too low.

@@ -12,7 +12,7 @@ from tenants.models.membership import Role
 
 
 class ApiKey(TenantModel):
-    """A key that acts for its user in its firm. Only a hash is kept: nobody can read it back."""
+    """A user's key to one firm. Only its hash is stored."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_keys"

@@ -1,4 +1,4 @@
-"""`AuditEntry`: who did what to what, and why. Append-only: the database refuses changes."""
+"""`AuditEntry`: who did which operation on what, and why. The database refuses changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenants.models.base import TenantModel
 
 
 class AuditEntry(TenantModel):
-    """One act of a person or of the service itself."""
+    """One operation of a person or of the service itself."""
 
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     actor = models.ForeignKey(
@@ -50,7 +50,7 @@ class AuditEntry(TenantModel):
         """Append the entry.
 
         Raises:
-            AppendOnly: it stands in the log already.
+            AppendOnly: the entry is stored already.
         """
         if not self._state.adding:
             raise AppendOnly

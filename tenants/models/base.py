@@ -17,7 +17,7 @@ class TenantManager(models.Manager[M]):
     """Sees the rows of the firms in scope; without a scope it raises MissingTenant."""
 
     def get_queryset(self) -> models.QuerySet[M]:
-        """Return the rows in sight."""
+        """Return the visible rows."""
         scope = require_scope(self.model.__name__)
         rows = super().get_queryset()
         return rows if scope.firm_ids is None else rows.filter(firm_id__in=scope.firm_ids)

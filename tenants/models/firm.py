@@ -31,7 +31,7 @@ class FirmManager(models.Manager["Firm"]):
 
 
 class Firm(models.Model):
-    """A tenant. Not itself firm-owned: it is the directory the wall is built from."""
+    """A tenant. Its own table is not firm-owned: row level security refers to it."""
 
     name = models.CharField(max_length=200)
     slug = models.SlugField(max_length=50, unique=True)
@@ -61,7 +61,7 @@ class Firm(models.Model):
             models.CheckConstraint(condition=models.Q(weight__gt=0), name="firm_weight_positive")
         ]
         indexes = [
-            # The few whose jobs are held back: every claim asks whether there is one.
+            # The few firms with a limit: every claim checks whether there is one.
             models.Index(
                 fields=["id"],
                 condition=models.Q(running_cap__isnull=False) | models.Q(active=False),

@@ -1,4 +1,4 @@
-"""Who belongs to a firm, and in which role."""
+"""A firm's members and their roles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Role(models.TextChoices):
 
 
 class Membership(TenantModel):
-    """One user's place in one firm."""
+    """One user's role in one firm."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"

@@ -1,4 +1,4 @@
-"""`RequestCount`: how often somebody asked in the current minute."""
+"""`RequestCount`: a caller's requests in the current minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class RequestCount(models.Model):
-    """One caller's requests in one minute; a new minute takes the place of the one before."""
+    """One caller's requests in one minute; a new minute overwrites the one before."""
 
     caller = models.CharField(max_length=80, primary_key=True)
     minute = models.BigIntegerField(help_text="Minutes since 1970, by the database's clock.")

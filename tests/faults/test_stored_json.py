@@ -27,7 +27,7 @@ from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
 from tests.jobs.admin.conftest import browser_of
-from tests.jobs.admin.pages import act_url, acts_on, now, submit
+from tests.jobs.admin.pages import audit_entries, now, operation_url, submit
 from tests.jobs.api.conftest import Api, key_for
 from tests.jobs.management.conftest import Run, run
 
@@ -178,8 +178,8 @@ def test_every_door_shows_it(doors: Doors, what: str) -> None:
         assert "test.label" in doors.page(reverse(f"admin:jobs_{model}_changelist"))
     for address in (
         reverse("admin:jobs_jobqueue_change", args=[job_id]),
-        act_url(letter, "change"),
-        act_url(letter, "reprocess"),
+        operation_url(letter, "change"),
+        operation_url(letter, "reprocess"),
     ):
         doors.page(address)
 
@@ -217,7 +217,7 @@ def test_a_correct_payload_mends_it_at_every_door(doors: Doors, what: str) -> No
     doors.command("dlq", "reprocess", str(by_command.pk), "--payload", json.dumps(good))
 
     for letter in letters:
-        (entry,) = acts_on(letter.pk)
+        (entry,) = audit_entries(letter.pk)
         assert entry.after["payload"]["label"] == "mended"
         assert "payload" in entry.before
         doors.page(reverse("admin:tenants_auditentry_change", args=[entry.pk]))
@@ -293,7 +293,7 @@ def test_a_schedule_that_carries_it_is_shown_and_mended(doors: Doors, what: str)
     assert len(doors.rest_get("schedules/")["results"]) == 1
     assert doors.rest_get(f"schedules/{row.pk}/")["payload"] == SHOWN[what]
     doors.page(reverse("admin:jobs_schedule_changelist"))
-    doors.page(act_url(row, "change"))
+    doors.page(operation_url(row, "change"))
     assert doors.command("schedules", "list")
     for act in ("pause", "resume"):
         answer = submit(doors.browser, row, act)
@@ -303,5 +303,5 @@ def test_a_schedule_that_carries_it_is_shown_and_mended(doors: Doors, what: str)
     answer = submit(doors.browser, row, "edit", payload='{"label": 1}')
     assert answer.status_code == 302, answer.content
     assert now(row).payload["label"] == 1
-    for entry in acts_on(row.pk):
+    for entry in audit_entries(row.pk):
         doors.page(reverse("admin:tenants_auditentry_change", args=[entry.pk]))

@@ -17,7 +17,7 @@ from django.core.management.base import SystemCheckError
 from django.db import OperationalError, transaction
 from structlog.testing import capture_logs
 
-from config.start import check_wall
+from config.start import check_rls
 from tenants import rls
 from tests.jobs.doctor.kit import execute
 from tests.queue_kit import table_rows
@@ -60,22 +60,22 @@ def superuser() -> str:
 @postgresql_only
 def test_the_suites_own_role_leaves_no_hole(settings: Any) -> None:
     settings.REQUIRE_RLS = True
-    assert list(rls.holes()) == []
-    check_wall()
+    assert list(rls.rls_faults()) == []
+    check_rls()
 
 
 @postgresql_only
 def test_a_superuser_is_reported_warned_of_and_refused(superuser: str, settings: Any) -> None:
     with default_database(superuser), capture_logs() as logs:
-        (hole,) = rls.holes()
-        check_wall()
+        (hole,) = rls.rls_faults()
+        check_rls()
         settings.REQUIRE_RLS = True
         with pytest.raises(ImproperlyConfigured, match=REFUSED):
-            check_wall()
+            check_rls()
         with pytest.raises(SystemCheckError, match=r"tenants\.E001.* is a superuser"):
             call_command("check", deploy=True, tags=["security"], stderr=StringIO())
     assert "NOSUPERUSER NOBYPASSRLS" in hole.mend
-    warned = {"event": "tenants.wall_has_a_hole", "log_level": "warning", "hole": str(hole)}
+    warned = {"event": "tenants.rls_fault", "log_level": "warning", "fault": str(hole)}
     assert logs == [warned, warned]
 
 
@@ -84,27 +84,27 @@ def test_a_role_that_is_exempt_is_a_hole(superuser: str) -> None:
     with default_database(superuser), transaction.atomic():
         execute("CREATE ROLE exempt NOSUPERUSER BYPASSRLS")
         execute("SET LOCAL ROLE exempt")
-        (hole,) = rls.holes()
+        (hole,) = rls.rls_faults()
         transaction.set_rollback(True)
     assert "the database role is exempt (BYPASSRLS)" in hole.what
     assert hole.mend == "ALTER ROLE exempt NOSUPERUSER NOBYPASSRLS;"
 
 
 @postgresql_only
-def test_a_database_that_is_away_is_refused_only_where_the_wall_is_required(settings: Any) -> None:
+def test_a_database_that_is_away_is_refused_only_where_rls_is_required(settings: Any) -> None:
     with default_database(AWAY), capture_logs() as logs:
-        check_wall()
+        check_rls()
         settings.REQUIRE_RLS = True
-        with pytest.raises(ImproperlyConfigured, match="the database cannot be asked"):
-            check_wall()
+        with pytest.raises(ImproperlyConfigured, match="the database does not answer"):
+            check_rls()
         with pytest.raises(SystemCheckError, match=r"tenants\.E002"):
             call_command("check", deploy=True, tags=["security"], stderr=StringIO())
-    assert [line["event"] for line in logs] == ["tenants.wall_not_looked_at"]
+    assert [line["event"] for line in logs] == ["tenants.rls_unchecked"]
 
 
 @postgresql_only
 @pytest.mark.processes
-def test_no_web_process_starts_as_a_superuser_where_the_wall_is_required(superuser: str) -> None:
+def test_no_web_process_starts_as_a_superuser_where_rls_is_required(superuser: str) -> None:
     environment = {**os.environ, "DATABASE_URL": superuser, "REQUIRE_RLS": "1"}
     started = [
         subprocess.Popen(
@@ -133,8 +133,8 @@ def test_no_web_process_starts_as_a_superuser_where_the_wall_is_required(superus
 
 
 @sqlite_only
-def test_sqlite_has_no_wall_to_require(settings: Any) -> None:
-    check_wall()
+def test_sqlite_has_no_rls_to_require(settings: Any) -> None:
+    check_rls()
     settings.REQUIRE_RLS = True
     with pytest.raises(ImproperlyConfigured, match="only PostgreSQL has row level security"):
-        check_wall()
+        check_rls()

@@ -25,12 +25,12 @@ def _days(text: str) -> int:
 
 
 class Command(JsonCommand):
-    """Makes an API key and shows it, this once."""
+    """Creates an API key and shows it once."""
 
     help = "Make an API key for a member of a firm. It is shown once and stored hashed."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take whose key it is, for which firm, and what it may do."""
+        """Declare user, firm, role and lifetime."""
         parser.add_argument("email")
         parser.add_argument("--firm", required=True, help="slug of the firm")
         parser.add_argument("--role", required=True, choices=Role.values)
@@ -42,7 +42,7 @@ class Command(JsonCommand):
         )
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
-        """Make the key; refuse more than the user's own role."""
+        """Create the key; refuse a role above the user's own."""
         users = get_user_model()
         user = users.objects.filter(username=email.lower()).first()
         if user is None:

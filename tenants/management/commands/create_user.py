@@ -26,7 +26,7 @@ class Command(JsonCommand):
     help = "Create a user and make it a member of a firm."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the address, the firm, the role and where the password stands."""
+        """Declare address, firm, role and the variable that holds the password."""
         parser.add_argument("email")
         parser.add_argument("--firm", required=True, help="slug of the firm")
         parser.add_argument("--role", required=True, choices=Role.values)
@@ -38,7 +38,7 @@ class Command(JsonCommand):
         )
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
-        """Create both rows, with the entry in the audit log, or none."""
+        """Create user, membership and audit entry, or none of them."""
         try:
             validate_email(email)
             owner = Firm.objects.get_by_slug(firm)

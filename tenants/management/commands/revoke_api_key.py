@@ -12,7 +12,7 @@ from tenants.cli import operator
 
 
 class Command(JsonCommand):
-    """Withdraws an API key, for good."""
+    """Revokes an API key for good."""
 
     help = "Withdraw an API key."
 
@@ -21,7 +21,7 @@ class Command(JsonCommand):
         parser.add_argument("prefix", help="what stands between the first two underscores")
 
     def handle(self, *_: Any, prefix: str, json: bool, **__: Any) -> None:
-        """Withdraw the key."""
+        """Revoke the key."""
         revoked = keys.revoke(prefix, by=operator())
         if not revoked:
             raise NotFound(f"no valid key has the prefix {prefix!r}")

@@ -1,4 +1,4 @@
-"""Short names for what the tests of the admin's acts do all the time."""
+"""Short names for the tests of the admin's operations."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from tenants.models import AuditEntry
 from tenants.scope import all_firms
 
 
-def act_url(row: Any, act: str) -> str:
-    """Return the address of an act on a row."""
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{act}", args=[row.pk])
+def operation_url(row: Any, operation: str) -> str:
+    """Return the address of an operation on a row."""
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{operation}", args=[row.pk])
 
 
-def submit(client: Client, row: Any, act: str, **answers: Any) -> Any:
-    """Open the act's page, fill it in and send it, as a person would."""
-    shown = client.get(act_url(row, act))
+def submit(client: Client, row: Any, operation: str, **answers: Any) -> Any:
+    """Open the operation's page, fill in its form and send it."""
+    shown = client.get(operation_url(row, operation))
     assert shown.status_code == 200, shown.content
     blank = {name: field.value() or "" for name, field in _fields(shown)}
     sent = {"seen": shown.context["seen"], **blank, **answers}
-    return client.post(act_url(row, act), sent)
+    return client.post(operation_url(row, operation), sent)
 
 
 def _fields(shown: Any) -> list[tuple[str, Any]]:
     return [(field.name, field) for field in shown.context["form"]]
 
 
-def told(response: HttpResponse) -> str:
-    """Return the messages that an answer leaves for the next page."""
+def messages_of(response: HttpResponse) -> str:
+    """Return the messages that a response leaves for the next page."""
     return " ".join(str(message) for message in get_messages(response.wsgi_request))
 
 
 def now(row: Any) -> Any:
-    """Return the row as it stands in the table, None when it is gone."""
+    """Return the row as it is stored, None when it is gone."""
     with all_firms("test"):
         return type(row).objects.filter(pk=row.pk).first()
 
 
-def acts_on(row_id: UUID) -> list[AuditEntry]:
-    """Return what the audit log says was done to a row, oldest first."""
+def audit_entries(row_id: UUID) -> list[AuditEntry]:
+    """Return the audit log's entries about a row, oldest first."""
     with all_firms("test"):
         return list(AuditEntry.objects.filter(target_id=str(row_id)).order_by("id"))

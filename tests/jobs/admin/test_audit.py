@@ -14,7 +14,7 @@ from tenants.models import ApiKey, Role
 from tenants.scope import all_firms
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows
-from tests.jobs.admin.pages import act_url, acts_on, now, submit
+from tests.jobs.admin.pages import audit_entries, now, operation_url, submit
 
 pytestmark = pytest.mark.req("O-03")
 
@@ -26,18 +26,21 @@ def test_the_log_is_for_the_firms_admins_and_read_only(
     listing = reverse("admin:tenants_auditentry_changelist")
     submit(operator, acme.dead_letter, "discard", reason="customer <b>left</b>")
     assert operator.get(listing).status_code == 403
-    assert operator.get(act_url(acme.audit_entry, "change")).status_code == 404
+    assert operator.get(operation_url(acme.audit_entry, "change")).status_code == 404
     text = firm_admin.get(listing).content.decode()
     assert "dead_letter.discard" in text
     assert "customer &lt;b&gt;left" in text
     assert "globex" not in text
-    assert firm_admin.get(act_url(globex.audit_entry, "change")).status_code == 404
-    page = firm_admin.get(act_url(acts_on(acme.dead_letter.pk)[0], "change"))
+    assert firm_admin.get(operation_url(globex.audit_entry, "change")).status_code == 404
+    page = firm_admin.get(operation_url(audit_entries(acme.dead_letter.pk)[0], "change"))
     assert "&quot;resolution&quot;: &quot;discarded&quot;" in page.content.decode()
     for client in (firm_admin, staff):
-        assert client.post(act_url(acme.audit_entry, "change"), {"reason": "x"}).status_code == 403
-        assert client.post(act_url(acme.audit_entry, "delete")).status_code == 403
-    assert staff.get(act_url(globex.audit_entry, "change")).status_code == 200
+        assert (
+            client.post(operation_url(acme.audit_entry, "change"), {"reason": "x"}).status_code
+            == 403
+        )
+        assert client.post(operation_url(acme.audit_entry, "delete")).status_code == 403
+    assert staff.get(operation_url(globex.audit_entry, "change")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_an_admin_of_one_firm_reads_no_log_of_a_firm_in_which_they_only_look(
     MembershipFactory(firm=globex.firm, user=admin, role=Role.VIEWER)
     shown = firm_admin.get(reverse("admin:tenants_auditentry_changelist")).context["cl"]
     assert {entry.firm_id for entry in shown.result_list} == {acme.firm.pk}
-    assert firm_admin.get(act_url(globex.audit_entry, "change")).status_code == 404
+    assert firm_admin.get(operation_url(globex.audit_entry, "change")).status_code == 404
 
 
 def test_a_keys_state_is_shown(member: Client, acme: FirmRows) -> None:
@@ -82,8 +85,8 @@ def test_a_keys_state_is_shown(member: Client, acme: FirmRows) -> None:
 def test_a_key_is_revoked_once(firm_admin: Client, acme: FirmRows) -> None:
     submit(firm_admin, acme.api_key, "revoke", reason="left the firm")
     assert now(acme.api_key).revoked_at is not None
-    assert firm_admin.get(act_url(acme.api_key, "revoke")).status_code == 409
-    made, revoked = acts_on(acme.api_key.pk)
+    assert firm_admin.get(operation_url(acme.api_key, "revoke")).status_code == 409
+    made, revoked = audit_entries(acme.api_key.pk)
     assert (made.act, revoked.act, revoked.reason) == (
         "api_key.create",
         "api_key.revoke",

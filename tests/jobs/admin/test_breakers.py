@@ -11,7 +11,7 @@ from jobs.models import CircuitBreaker
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.jobs.admin.conftest import browser_of
-from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
+from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-07")]
 
@@ -38,17 +38,17 @@ def test_an_operator_sees_and_closes_it(firm: Firm, open_one: CircuitBreaker) ->
     page = client.get(BREAKERS).content.decode()
     assert "ingest.gmail" in page
     assert (
-        act_url(open_one, "close")
+        operation_url(open_one, "close")
         in client.get(
             reverse("admin:jobs_circuitbreaker_change", args=[open_one.pk])
         ).content.decode()
     )
     done = submit(client, open_one, "close", reason="Gmail is back")
-    assert told(done) == f"ingest.gmail runs again for {firm.name}."
+    assert messages_of(done) == f"ingest.gmail runs again for {firm.name}."
     assert (done["Location"], now(open_one).state) == (BREAKERS, "closed")
-    assert [entry.reason for entry in acts_on(open_one.pk)] == ["Gmail is back"]
+    assert [entry.reason for entry in audit_entries(open_one.pk)] == ["Gmail is back"]
     done = submit(client, open_one, "open", reason="not yet")
-    assert told(done) == f"ingest.gmail waits for {firm.name}."
+    assert messages_of(done) == f"ingest.gmail waits for {firm.name}."
     assert now(open_one).state == "open"
 
 
@@ -57,19 +57,19 @@ def test_a_viewer_sees_it_and_another_firm_does_not(
 ) -> None:
     viewer = browser_of(firm, Role.VIEWER)
     assert "ingest.gmail" in viewer.get(BREAKERS).content.decode()
-    assert viewer.get(act_url(open_one, "close")).status_code == 403
+    assert viewer.get(operation_url(open_one, "close")).status_code == 403
     stranger = browser_of(other_firm, Role.ADMIN)
     assert "00000000000000aa" not in stranger.get(BREAKERS).content.decode()
-    assert stranger.get(act_url(open_one, "close")).status_code == 404
+    assert stranger.get(operation_url(open_one, "close")).status_code == 404
     assert now(open_one).state == "open"
 
 
 def test_what_changed_since_it_was_seen_is_left_alone(firm: Firm, open_one: CircuitBreaker) -> None:
     client: Client = browser_of(firm, Role.OPERATOR)
-    shown = client.get(act_url(open_one, "close"))
+    shown = client.get(operation_url(open_one, "close"))
     with all_firms("test"):
         CircuitBreaker.objects.update(state="half_open")
     sent = {"seen": shown.context["seen"], "reason": "late"}
-    answer = client.post(act_url(open_one, "close"), sent)
+    answer = client.post(operation_url(open_one, "close"), sent)
     assert answer.status_code != 302
     assert now(open_one).state == "half_open"

@@ -1,4 +1,4 @@
-"""One act on many selected rows."""
+"""One operation on many selected rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
-from tests.jobs.admin.pages import acts_on, now, told
+from tests.jobs.admin.pages import audit_entries, messages_of, now
 
 pytestmark = pytest.mark.req("O-03")
 
@@ -26,7 +26,7 @@ LETTERS = reverse("admin:jobs_deadletterqueue_changelist")
 
 
 def choose(client: Client, listing: str, act: str, rows: list[Any], **more: str) -> Any:
-    """Select rows in a list and run an act on them."""
+    """Select rows in a list and run an operation on them."""
     chosen = [str(row.pk) for row in rows]
     return client.post(listing, {"action": act, "_selected_action": chosen, "index": "0", **more})
 
@@ -58,10 +58,12 @@ def test_selected_jobs_are_retried_after_a_page_that_lists_them(
     assert {now(job).status for job in jobs} == {"failed"}
     answer = confirm(operator, page, reason="fixed")
     assert answer["Location"] == JOBS
-    assert "3 of 4 retried." in told(answer)
-    assert "1 left alone: The job is pending" in told(answer)
+    assert "3 of 4 retried." in messages_of(answer)
+    assert "1 left alone: The job is pending" in messages_of(answer)
     assert {now(job).status for job in jobs} == {"pending"}
-    assert [(entry.door, entry.reason) for entry in acts_on(jobs[0].pk)] == [("admin", "fixed")]
+    assert [(entry.door, entry.reason) for entry in audit_entries(jobs[0].pk)] == [
+        ("admin", "fixed")
+    ]
 
 
 @pytest.mark.req("D-02")
@@ -75,15 +77,15 @@ def test_dead_letters_are_discarded_together_with_a_reason(
     assert missing.context["form"].errors.keys() == {"reason"}
     assert missing.context["ids"] == page.context["ids"]
     assert {now(letter).resolution for letter in letters} == {""}
-    assert "3 of 3 discarded." in told(confirm(operator, page, reason="obsolete"))
+    assert "3 of 3 discarded." in messages_of(confirm(operator, page, reason="obsolete"))
     assert {now(letter).resolution for letter in letters} == {"discarded"}
 
 
 def test_sending_the_page_twice_decides_nothing_twice(operator: Client, acme: FirmRows) -> None:
     letters = dead_letters(acme.firm, 2)
     page = choose(operator, LETTERS, "reprocess", letters)
-    assert "2 of 2 reprocessed." in told(confirm(operator, page, note=""))
-    again = told(confirm(operator, page, note=""))
+    assert "2 of 2 reprocessed." in messages_of(confirm(operator, page, note=""))
+    again = messages_of(confirm(operator, page, note=""))
     assert "0 of 2 reprocessed. 2 left alone: This was decided already" in again
     with all_firms("test"):
         series = JobQueue.objects.filter(dead_letters__in=letters).values_list("series", flat=True)
@@ -100,7 +102,7 @@ def test_what_changed_after_the_page_was_opened_is_left_alone(
         JobQueue.objects.filter(pk=stale.pk).update(series=2)
     # An answer without what the page showed rests on nothing at all.
     answers = {} if seen is None else {"seen": seen}
-    answer = told(confirm(operator, page, reason="", **answers))
+    answer = messages_of(confirm(operator, page, reason="", **answers))
     left = 1 if seen is None else 2
     assert f"{2 - left} of 2 retried. {left} left alone: changed after you opened" in answer
     assert (now(stale).series, now(stale).status) == (2, "failed")
@@ -113,8 +115,8 @@ def test_one_refused_row_spoils_nothing_for_the_others(operator: Client, acme: F
     fine = JobQueueFactory(firm=acme.firm, status="failed")
     page = choose(operator, JOBS, "retry", [clash, fine])
     answer = confirm(operator, page, reason="")
-    assert "1 of 2 retried. 1 refused:" in told(answer)
-    assert "same idempotency key" in told(answer)
+    assert "1 of 2 retried. 1 refused:" in messages_of(answer)
+    assert "same idempotency key" in messages_of(answer)
     assert (now(clash).status, now(fine).status) == ("failed", "pending")
 
 
@@ -139,15 +141,15 @@ def test_there_is_a_limit_to_how_many_at_a_time(
     assert "More than these match" in page.content.decode()
     ids = " ".join(str(letter.pk) for letter in letters)
     answer = operator.post(page.context["action"], {"ids": ids, "reason": "all"})
-    assert "Select from 1 to 2 rows; nothing was done." in told(answer)
+    assert "Select from 1 to 2 rows; nothing was done." in messages_of(answer)
     assert {now(letter).resolution for letter in letters} == {""}
 
 
 @pytest.mark.parametrize("ids", ["", "   ", "not-an-id", "%00", "1 2 3"])
-def test_no_rows_no_act(operator: Client, acme: FirmRows, ids: str) -> None:
+def test_no_rows_no_operation(operator: Client, acme: FirmRows, ids: str) -> None:
     url = reverse("admin:jobs_deadletterqueue_bulk_discard")
     answer = operator.post(url, {"ids": ids, "reason": "because"})
-    assert "nothing was done" in told(answer)
+    assert "nothing was done" in messages_of(answer)
     assert now(acme.dead_letter).resolution == ""
 
 
@@ -174,7 +176,7 @@ def test_rows_of_another_firm_are_not_found(
     assert "globex" not in answer.content.decode().lower()
     page = choose(operator, LETTERS, "discard", [acme.dead_letter])
     both = f"{globex.dead_letter.pk} {acme.dead_letter.pk}"
-    answer = told(confirm(operator, page, reason="because", ids=both))
+    answer = messages_of(confirm(operator, page, reason="because", ids=both))
     assert "1 of 2 discarded. 1 no longer there." in answer
     assert now(globex.dead_letter).resolution == ""
 
@@ -186,7 +188,7 @@ def test_each_rows_own_firm_decides_about_the_role(acme: FirmRows, globex: FirmR
     MembershipFactory(firm=globex.firm, user=user, role=Role.VIEWER)
     page = choose(client, LETTERS, "discard", [acme.dead_letter, globex.dead_letter])
     assert "Globex: noop" in page.content.decode()
-    answer = told(confirm(client, page, reason="because"))
+    answer = messages_of(confirm(client, page, reason="because"))
     assert "1 of 2 discarded. 1 left alone: your role in their firm" in answer
     assert now(globex.dead_letter).resolution == ""
 

@@ -16,7 +16,7 @@ from django.urls import URLPattern, reverse
 from jobs.models import Worker
 from tenants.models import FirmOwned
 from tests.jobs.admin.conftest import FirmRows, url_name
-from tests.jobs.admin.pages import act_url
+from tests.jobs.admin.pages import operation_url
 from tests.queue_kit import table_rows
 
 pytestmark = pytest.mark.req("O-03", "T-03")
@@ -110,7 +110,7 @@ def test_foreign_and_unknown_rows_cannot_be_told_apart(
 ) -> None:
     foreign, unknown = globex.dead_letter, type(globex.dead_letter)(pk=uuid4())
     for act in ("change", "reprocess", "discard", "escalate"):
-        answers = [firm_admin.get(act_url(row, act)) for row in (foreign, unknown)]
+        answers = [firm_admin.get(operation_url(row, act)) for row in (foreign, unknown)]
         assert answers[0].status_code == answers[1].status_code == 404
         assert answers[0].content == answers[1].content
 

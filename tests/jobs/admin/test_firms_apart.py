@@ -37,8 +37,8 @@ def test_lists_hold_nothing_of_another_firm(
     # Only a question can be a wrong one.
     assert response.status_code in ({200, 403, 400} if query else {200, 403})
     # What was asked for stands in the search box again.
-    told = {trace for trace in traces_of(globex) if trace in response.content.decode()}
-    assert told <= set(query.values())
+    messages_of = {trace for trace in traces_of(globex) if trace in response.content.decode()}
+    assert messages_of <= set(query.values())
 
 
 @pytest.mark.parametrize("name", ["jobs_jobqueue", "jobs_deadletterqueue", "jobs_concurrencylock"])

@@ -118,10 +118,10 @@ def test_viewers_see_the_form_of_a_payload_alone(
     member: Client, operator: Client, acme: FirmRows
 ) -> None:
     letter = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
-    for client, told in ((member, False), (operator, True)):
+    for client, messages_of in ((member, False), (operator, True)):
         for text in (page(client, acme.dead.pk), client.get(letter).content.decode()):
             assert "correlation_id" in text
-            assert ("import of acme" in text) is told
+            assert ("import of acme" in text) is messages_of
 
 
 def test_the_page_leads_to_parent_and_children(member: Client, acme: FirmRows) -> None:

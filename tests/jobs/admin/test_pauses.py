@@ -16,7 +16,7 @@ from tenants.models import AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
-from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
+from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
 from tests.queue_kit import rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-03")]
@@ -62,7 +62,7 @@ def test_an_operator_pauses_work_of_the_firm_and_resumes_it(
     answers = {"job_type": "noop", "reason": "stop", "until": f"{until:%Y-%m-%dT%H:%M}"}
     done = operator.post(PAUSE, answers)
     assert done["Location"] == PAUSES
-    assert told(done) == "Paused noop of Acme."
+    assert messages_of(done) == "Paused noop of Acme."
     assert pauses() == [("acme", False, "", "noop")]
     (pause,) = [pause for pause in rows(Pause) if pause.reason == "stop"]
     assert pause.until == until.replace(second=0, microsecond=0)
@@ -70,7 +70,7 @@ def test_an_operator_pauses_work_of_the_firm_and_resumes_it(
     resumed = submit(operator, pause, "resume", reason="calm again")
     assert resumed["Location"] == PAUSES
     assert now(pause) is None
-    assert [(one.act, one.door, one.actor_name, one.reason) for one in acts_on(pause.pk)] == [
+    assert [(one.act, one.door, one.actor_name, one.reason) for one in audit_entries(pause.pk)] == [
         ("pause.set", "admin", "operator@acme.example", "stop"),
         ("pause.lift", "admin", "operator@acme.example", "calm again"),
     ]
@@ -133,15 +133,18 @@ def test_staff_pauses_one_firm_by_its_slug_or_every_firm(
         assert faults(staff.post(PAUSE, {"reason": "stop", **where})) == {"firm"}
     staff.post(PAUSE, {"reason": "stop", "firm": "acme", "category": "sync"})
     done = staff.post(PAUSE, {"reason": "stop", "everywhere": "on"})
-    assert "Paused everything everywhere." in told(done)
+    assert "Paused everything everywhere." in messages_of(done)
     assert pauses() == [("acme", False, "sync", ""), ("system", True, "", "")]
     pause = rows(Pause)[-1]
     assert "every firm" in staff.get(PAUSES).content.decode()
     # The row is the system firm's, and even its admins leave it to platform staff.
-    assert operator.get(act_url(pause, "resume")).status_code == 404
+    assert operator.get(operation_url(pause, "resume")).status_code == 404
     of_system = browser_of(system_firm, Role.ADMIN)
-    assert act_url(pause, "resume") not in of_system.get(act_url(pause, "change")).content.decode()
-    assert of_system.get(act_url(pause, "resume")).status_code == 403
+    assert (
+        operation_url(pause, "resume")
+        not in of_system.get(operation_url(pause, "change")).content.decode()
+    )
+    assert of_system.get(operation_url(pause, "resume")).status_code == 403
     submit(staff, pause, "resume")
     assert pauses() == [("acme", False, "sync", "")]
 
@@ -150,7 +153,7 @@ def test_staff_pauses_one_firm_by_its_slug_or_every_firm(
 def test_a_rate_limit_is_set_changed_and_cleared(firm_admin: Client, acme: FirmRows) -> None:
     assert LIMIT in firm_admin.get(LIMITS).content.decode()
     done = firm_admin.post(LIMIT, RATE)
-    assert told(done) == "Set: purge_jobs, 3 in 1 min, Acme."
+    assert messages_of(done) == "Set: purge_jobs, 3 in 1 min, Acme."
     (limit,) = [limit for limit in rows(RateLimit) if limit.job_type == "purge_jobs"]
     assert (limit.firm, limit.everywhere, limit.burst) == (acme.firm, False, 3)
     submit(firm_admin, limit, "rate", amount="6", burst="1")
@@ -158,7 +161,7 @@ def test_a_rate_limit_is_set_changed_and_cleared(firm_admin: Client, acme: FirmR
     cleared = submit(firm_admin, limit, "clear", reason="they pay more")
     assert cleared["Location"] == LIMITS
     assert now(limit) is None
-    log = [(entry.act, entry.reason) for entry in acts_on(limit.pk)]
+    log = [(entry.act, entry.reason) for entry in audit_entries(limit.pk)]
     assert log[0] == ("rate_limit.set", "")
     assert log[-1] == ("rate_limit.clear", "they pay more")
 
@@ -181,7 +184,7 @@ def test_staff_limits_a_type_for_every_firm(
     assert limit.firm == system_firm
     assert "counted for each firm" in staff.get(LIMITS).content.decode()
     for act in ("rate", "clear"):
-        assert firm_admin.get(act_url(limit, act)).status_code == 404
+        assert firm_admin.get(operation_url(limit, act)).status_code == 404
     submit(staff, limit, "clear")
     assert now(limit) is None
 
@@ -224,11 +227,11 @@ def test_the_list_says_how_many_may_start_now(
 def test_staff_changes_a_firms_limits_and_what_changed_is_written_down(
     staff: Client, acme: FirmRows
 ) -> None:
-    shown = staff.get(act_url(acme.firm, "limits"))
+    shown = staff.get(operation_url(acme.firm, "limits"))
     assert list(shown.context["form"].fields) == ["active", "weight", "running_cap", "reason"]
     answers = {"active": "on", "weight": "2.5", "running_cap": "10", "reason": "it floods"}
     done = submit(staff, acme.firm, "limits", **answers)
-    assert told(done) == "Acme: active, weight 2.5, at most 10 running."
+    assert messages_of(done) == "Acme: active, weight 2.5, at most 10 running."
     assert (now(acme.firm).weight, now(acme.firm).running_cap) == (2.5, 10)
     (entry,) = limits_log()
     assert (entry.actor_name, entry.door, entry.reason) == ("root", "admin", "it floods")
@@ -237,7 +240,9 @@ def test_staff_changes_a_firms_limits_and_what_changed_is_written_down(
 
     same = submit(staff, acme.firm, "limits", **answers)
     assert same.status_code == 400
-    stale = staff.post(act_url(acme.firm, "limits"), {**answers, "weight": "1", "seen": "old"})
+    stale = staff.post(
+        operation_url(acme.firm, "limits"), {**answers, "weight": "1", "seen": "old"}
+    )
     assert stale.status_code == 409
     assert len(limits_log()) == 1
 
@@ -267,10 +272,10 @@ def test_limits_that_make_no_sense_are_refused(
 
 @pytest.mark.req("T-01")
 def test_a_firms_own_admin_does_not_change_its_limits(firm_admin: Client, acme: FirmRows) -> None:
-    page = firm_admin.get(act_url(acme.firm, "change")).content.decode()
-    assert act_url(acme.firm, "limits") not in page
-    assert firm_admin.get(act_url(acme.firm, "limits")).status_code == 403
-    assert firm_admin.post(act_url(acme.firm, "limits"), {"reason": "x"}).status_code == 403
+    page = firm_admin.get(operation_url(acme.firm, "change")).content.decode()
+    assert operation_url(acme.firm, "limits") not in page
+    assert firm_admin.get(operation_url(acme.firm, "limits")).status_code == 403
+    assert firm_admin.post(operation_url(acme.firm, "limits"), {"reason": "x"}).status_code == 403
     assert limits_log() == []
 
 

@@ -14,7 +14,7 @@ from jobs.registry import JobPayload, JobType, job
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, task_call
 from tests.jobs.admin.conftest import FirmRows
-from tests.jobs.admin.pages import act_url, acts_on, now, submit
+from tests.jobs.admin.pages import audit_entries, now, operation_url, submit
 
 pytestmark = pytest.mark.req("D-02", "O-03")
 
@@ -53,7 +53,7 @@ def edited(letter: DeadLetterQueue, **changes: Any) -> str:
 
 
 def test_the_editor_shows_the_payload_readably(operator: Client, letter: DeadLetterQueue) -> None:
-    form = operator.get(act_url(letter, "reprocess")).context["form"]
+    form = operator.get(operation_url(letter, "reprocess")).context["form"]
     assert json.loads(form["payload"].value()) == job_of(letter).payload
     assert '  "report": "Grüße"' in form["payload"].value()
 
@@ -69,7 +69,7 @@ def test_an_edited_payload_is_checked_kept_and_logged(
     assert (mended.status, mended.series, mended.priority) == ("pending", 2, 0)
     assert mended.payload["copies"] == 2
     assert (now(letter).resolution, now(letter).resolution_note) == ("reprocessed", "two")
-    (entry,) = acts_on(letter.pk)
+    (entry,) = audit_entries(letter.pk)
     assert entry.before["payload"] == {"copies": 0}
     assert entry.after["payload"] == {"copies": 2}
     assert (entry.door, entry.reason) == ("admin", "two")
@@ -86,7 +86,7 @@ def test_a_payload_left_as_it_is_counts_as_no_edit(
         before.priority,
         before.payload,
     )
-    assert "payload" not in acts_on(letter.pk)[0].after
+    assert "payload" not in audit_entries(letter.pk)[0].after
 
 
 def make_task_call(letter: DeadLetterQueue, **changes: Any) -> None:
@@ -99,7 +99,7 @@ def make_task_call(letter: DeadLetterQueue, **changes: Any) -> None:
 
 def shown_payload(operator: Client, letter: DeadLetterQueue) -> dict[str, Any]:
     """Return what the editor shows, read; secrets are not in it."""
-    page = operator.get(act_url(letter, "reprocess"))
+    page = operator.get(operation_url(letter, "reprocess"))
     assert "hunter" not in page.content.decode()
     shown: dict[str, Any] = json.loads(page.context["form"]["payload"].value())
     return shown
@@ -129,7 +129,7 @@ def test_an_edit_beside_secrets_keeps_them_and_logs_none(
     shown["kwargs"]["host"] = "new.example"
     assert submit(operator, letter, "reprocess", payload=json.dumps(shown)).status_code == 302
     assert job_of(letter).payload["kwargs"] == {**SIGN_IN, "host": "new.example"}
-    (entry,) = acts_on(letter.pk)
+    (entry,) = audit_entries(letter.pk)
     assert entry.before["payload"]["kwargs"]["host"] == "old.example"
     assert entry.after["payload"] == {"kwargs": shown["kwargs"]}
     assert "hunter" not in json.dumps([entry.before, entry.after])
@@ -144,7 +144,7 @@ def test_a_new_secret_is_stored_and_the_log_says_only_where(
     shown["kwargs"]["password"] = "hunter4"
     submit(operator, letter, "reprocess", payload=json.dumps(shown))
     assert job_of(letter).payload["kwargs"] == {**SIGN_IN, "password": "hunter4"}
-    (entry,) = acts_on(letter.pk)
+    (entry,) = audit_entries(letter.pk)
     assert "hunter" not in json.dumps([entry.before, entry.after])
     assert entry.after["payload"]["kwargs"]["password"] == REDACTED_VALUE
 
@@ -178,7 +178,7 @@ def test_a_mask_that_stands_for_no_secret_is_refused(
     assert answer.status_code == 400
     assert answer.context["form"].errors["payload"][0].startswith(f"{field}: is the mask")
     assert (job_of(letter).payload, job_of(letter).status) == (before, "dlq")
-    assert acts_on(letter.pk) == []
+    assert audit_entries(letter.pk) == []
 
 
 def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQueue) -> None:
@@ -189,7 +189,7 @@ def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQue
     stored = job_of(letter).payload
     assert stored["args"][0] is True
     assert stored["kwargs"]["deep"]["flag"] is False
-    assert acts_on(letter.pk)[0].after["payload"].keys() == {"args", "kwargs"}
+    assert audit_entries(letter.pk)[0].after["payload"].keys() == {"args", "kwargs"}
 
 
 @pytest.mark.parametrize(
@@ -212,12 +212,12 @@ def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQue
     ],
 )
 def test_a_bad_payload_is_refused_by_field_and_nothing_is_lost(
-    operator: Client, letter: DeadLetterQueue, text: str, told: str
+    operator: Client, letter: DeadLetterQueue, text: str, messages_of: str
 ) -> None:
     answer = submit(operator, letter, "reprocess", payload=text, note="my note", priority="1")
     assert answer.status_code == 400
     form = answer.context["form"]
-    assert any(told in error for error in form.errors["payload"]), form.errors
+    assert any(messages_of in error for error in form.errors["payload"]), form.errors
     assert (form["payload"].value(), form["note"].value(), form["priority"].value()) == (
         text,
         "my note",
@@ -225,7 +225,7 @@ def test_a_bad_payload_is_refused_by_field_and_nothing_is_lost(
     )
     assert now(letter).resolution == ""
     assert job_of(letter).status == "dlq"
-    assert acts_on(letter.pk) == []
+    assert audit_entries(letter.pk) == []
 
 
 def test_each_wrong_field_is_named(operator: Client, letter: DeadLetterQueue) -> None:

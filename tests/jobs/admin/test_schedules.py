@@ -18,7 +18,7 @@ from tenants.models import Role
 from tenants.scope import all_firms
 from tests.factories.jobs import task_call
 from tests.jobs.admin.conftest import FirmRows, browser_of
-from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
+from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("S-02", "O-03")]
 
@@ -53,7 +53,7 @@ def test_the_list_says_when_each_runs_in_plain_words(member: Client, acme: FirmR
 def test_the_page_shows_the_next_five_runs_by_the_clock_of_its_zone(
     member: Client, acme: FirmRows
 ) -> None:
-    page = member.get(act_url(acme.schedule, "change")).content.decode()
+    page = member.get(operation_url(acme.schedule, "change")).content.decode()
     runs = re.findall(r"\w{3} \d{4}-\d\d-\d\d (\d\d:\d\d):00 CES?T", page)
     assert len(runs) == 5
     # On the day without 02:30 it runs when the gap is over.
@@ -64,14 +64,14 @@ def test_a_schedule_is_run_paused_and_resumed(operator: Client, acme: FirmRows) 
     row = acme.schedule
     with all_firms("test"):
         Schedule.objects.filter(pk=row.pk).update(payload={})
-    assert "was run" in told(submit(operator, row, "run", reason="asked for"))
+    assert "was run" in messages_of(submit(operator, row, "run", reason="asked for"))
     assert runs_of(row) == 1
-    assert "is paused" in told(submit(operator, row, "pause"))
+    assert "is paused" in messages_of(submit(operator, row, "pause"))
     assert now(row).enabled is False
-    assert "None while it is paused" in operator.get(act_url(row, "change")).content.decode()
-    assert "runs again" in told(submit(operator, row, "resume"))
+    assert "None while it is paused" in operator.get(operation_url(row, "change")).content.decode()
+    assert "runs again" in messages_of(submit(operator, row, "resume"))
     assert now(row).enabled is True
-    assert [(entry.act, entry.door) for entry in acts_on(row.pk)] == [
+    assert [(entry.act, entry.door) for entry in audit_entries(row.pk)] == [
         ("schedule.run", "admin"),
         ("schedule.pause", "admin"),
         ("schedule.resume", "admin"),
@@ -89,9 +89,9 @@ def test_a_second_click_runs_nothing_twice(operator: Client, acme: FirmRows) -> 
     row = acme.schedule
     with all_firms("test"):
         Schedule.objects.filter(pk=row.pk).update(payload={})
-    answers = {"seen": operator.get(act_url(row, "run")).context["seen"], "reason": ""}
-    assert operator.post(act_url(row, "run"), answers).status_code == 302
-    assert operator.post(act_url(row, "run"), answers).status_code == 409
+    answers = {"seen": operator.get(operation_url(row, "run")).context["seen"], "reason": ""}
+    assert operator.post(operation_url(row, "run"), answers).status_code == 302
+    assert operator.post(operation_url(row, "run"), answers).status_code == 409
     assert runs_of(row) == 1
 
 
@@ -111,13 +111,13 @@ def test_a_run_meanwhile_does_not_hinder_a_change_but_another_change_does(
     row = acme.schedule
     with all_firms("test"):
         Schedule.objects.filter(pk=row.pk).update(payload={})
-    opened = developer.get(act_url(row, "edit")).context
+    opened = developer.get(operation_url(row, "edit")).context
     answers = {**opened["form"].initial, "cron": "0 5 * * *", "interval_seconds": ""}
     answers |= {"seen": opened["seen"], "payload": "{}", "reason": ""}
     schedules.run_now(row)
-    assert developer.post(act_url(row, "edit"), answers).status_code == 302
+    assert developer.post(operation_url(row, "edit"), answers).status_code == 302
     assert now(row).cron == "0 5 * * *"
-    assert developer.post(act_url(row, "edit"), answers).status_code == 409
+    assert developer.post(operation_url(row, "edit"), answers).status_code == 409
 
 
 @pytest.mark.req("T-05")
@@ -126,7 +126,7 @@ def test_the_editor_hides_secrets_and_keeps_them(developer: Client, acme: FirmRo
     call = {**task_call(kwargs=secret), "version": "1.0"}
     with all_firms("test"):
         Schedule.objects.filter(pk=row.pk).update(job_type="django_task", payload=call)
-    page = developer.get(act_url(row, "edit"))
+    page = developer.get(operation_url(row, "edit"))
     assert "hunter" not in page.content.decode()
     shown = json.loads(page.context["form"]["payload"].value())
     shown["kwargs"]["host"] = "b"
@@ -137,7 +137,7 @@ def test_the_editor_hides_secrets_and_keeps_them(developer: Client, acme: FirmRo
     shown["kwargs"]["token"] = REDACTED_VALUE
     refused = submit(developer, row, "edit", payload=json.dumps(shown))
     assert "is the mask" in str(refused.context["form"].errors["payload"])
-    assert "hunter" not in str([(entry.before, entry.after) for entry in acts_on(row.pk)])
+    assert "hunter" not in str([(entry.before, entry.after) for entry in audit_entries(row.pk)])
 
 
 def new_schedule(client: Client, **answers: str) -> Any:

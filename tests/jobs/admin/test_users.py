@@ -14,7 +14,7 @@ from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows
-from tests.jobs.admin.pages import act_url
+from tests.jobs.admin.pages import operation_url
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("T-05")]
 
@@ -55,7 +55,7 @@ def test_a_new_user_is_written_down(staff: Client, system_firm: Firm) -> None:
 def test_making_somebody_platform_staff_is_written_down(staff: Client, bob: User) -> None:
     form = {"username": "bob", "email": bob.email, "is_active": "on"}
     for extra in ({"is_superuser": "on"}, {"is_superuser": "on"}):
-        assert staff.post(act_url(bob, "change"), {**form, **extra}).status_code == 302
+        assert staff.post(operation_url(bob, "change"), {**form, **extra}).status_code == 302
     assert log() == [
         ("root", "user.change", str(bob.pk), {"is_superuser": False}, {"is_superuser": True})
     ]
@@ -64,7 +64,7 @@ def test_making_somebody_platform_staff_is_written_down(staff: Client, bob: User
 def test_setting_somebodys_password_is_written_down(staff: Client, bob: User) -> None:
     for password in ("x", PASSWORD):
         form = {"usable_password": "true", "password1": password, "password2": password}
-        staff.post(act_url(bob, "password_change"), {**form, "set-password": "1"})
+        staff.post(operation_url(bob, "password_change"), {**form, "set-password": "1"})
     bob.refresh_from_db()
     assert bob.check_password(PASSWORD)
     assert log() == [("root", "user.password", str(bob.pk), {}, {})]
@@ -76,7 +76,7 @@ def test_deleting_a_user_is_written_down(staff: Client, bob: User, from_list: bo
         chosen = {"action": "delete_selected", "_selected_action": str(bob.pk), "post": "yes"}
         staff.post(reverse(LISTING), chosen)
     else:
-        staff.post(act_url(bob, "delete"), {"post": "yes"})
+        staff.post(operation_url(bob, "delete"), {"post": "yes"})
     assert not get_user_model().objects.filter(pk=bob.pk).exists()
     ((who, act, target, before, after),) = log()
     assert (who, act, target, after) == ("root", "user.delete", str(bob.pk), {})
@@ -85,7 +85,7 @@ def test_deleting_a_user_is_written_down(staff: Client, bob: User, from_list: bo
 
 def test_a_member_of_a_firm_cannot_be_deleted(staff: Client, acme: FirmRows) -> None:
     member = acme.membership.user
-    assert staff.post(act_url(member, "delete"), {"post": "yes"}).status_code == 403
+    assert staff.post(operation_url(member, "delete"), {"post": "yes"}).status_code == 403
     chosen = {"action": "delete_selected", "_selected_action": str(member.pk), "post": "yes"}
     staff.post(reverse(LISTING), chosen)
     assert get_user_model().objects.filter(pk=member.pk).exists()

@@ -15,7 +15,7 @@ from tenants.models import AuditEntry
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows, url_name
-from tests.jobs.admin.pages import now, told
+from tests.jobs.admin.pages import messages_of, now
 
 pytestmark = pytest.mark.req("O-03", "T-03")
 
@@ -178,7 +178,7 @@ def test_a_refused_address_acts_on_nothing(
     # Whoever confirms what that page asks for has nothing to confirm.
     sent = {name: answer.context.get(name, "") for name in ("ids", "seen")}
     answer = operator.post(reverse("admin:jobs_jobqueue_bulk_retry"), {**sent, "reason": ""})
-    assert "nothing was done" in told(answer)
+    assert "nothing was done" in messages_of(answer)
     assert now(acme.dead).status == "dlq"
 
 

@@ -18,7 +18,7 @@ from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
-from tests.jobs.admin.pages import act_url, acts_on, now, submit, told
+from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
 
 pytestmark = pytest.mark.req("O-03")
 
@@ -38,10 +38,10 @@ def test_a_job_that_ended_badly_is_retried(
 ) -> None:
     job = JobQueueFactory(firm=acme.firm, status=status, attempts=3, completed_at=timezone.now())
     response = submit(operator, job, "retry", reason="fixed upstream")
-    assert response["Location"] == act_url(job, "change")
+    assert response["Location"] == operation_url(job, "change")
     assert (now(job).status, now(job).series, now(job).attempts) == ("pending", 2, 0)
-    assert "noop is pending again" in told(response)
-    (entry,) = acts_on(job.pk)
+    assert "noop is pending again" in messages_of(response)
+    (entry,) = audit_entries(job.pk)
     assert (entry.act, entry.door, entry.reason) == ("job.retry", "admin", "fixed upstream")
     assert entry.actor_name == "operator@acme.example"
 
@@ -51,12 +51,12 @@ def test_a_pending_job_is_canceled_at_once_and_a_running_one_is_asked(
     operator: Client, acme: FirmRows
 ) -> None:
     running = JobQueueFactory(firm=acme.firm, status="processing", attempts=1)
-    assert "canceled" in told(submit(operator, acme.waiting, "cancel"))
+    assert "canceled" in messages_of(submit(operator, acme.waiting, "cancel"))
     assert now(acme.waiting).status == "canceled"
-    assert "asked to stop" in told(submit(operator, running, "cancel", reason="too slow"))
+    assert "asked to stop" in messages_of(submit(operator, running, "cancel", reason="too slow"))
     assert now(running).status == "processing"
     assert now(running).cancel_requested_at is not None
-    assert [entry.after for entry in acts_on(running.pk)] == [{"cancel_requested": True}]
+    assert [entry.after for entry in audit_entries(running.pk)] == [{"cancel_requested": True}]
 
 
 @pytest.mark.req("D-02", "T-05")
@@ -64,7 +64,7 @@ def test_a_dead_letter_is_discarded_with_a_reason(operator: Client, acme: FirmRo
     submit(operator, acme.dead_letter, "discard", reason="customer left")
     assert now(acme.dead_letter).resolution == "discarded"
     assert now(acme.dead).status == "failed"
-    (entry,) = acts_on(acme.dead_letter.pk)
+    (entry,) = audit_entries(acme.dead_letter.pk)
     assert (entry.act, entry.door, entry.reason) == (
         "dead_letter.discard",
         "admin",
@@ -82,7 +82,7 @@ def test_a_dead_letter_is_escalated_to_a_member_or_to_the_admins(
     with all_firms("test"):
         assert JobQueue.objects.filter(job_type="escalation_notice").count() == 1
     # It stays open for a decision, and is not escalated twice.
-    assert operator.get(act_url(acme.dead_letter, "escalate")).status_code == 409
+    assert operator.get(operation_url(acme.dead_letter, "escalate")).status_code == 409
     submit(operator, acme.dead_letter, "discard", reason="seen")
     assert now(acme.dead_letter).resolution == "discarded"
 
@@ -101,7 +101,7 @@ def test_an_escalation_that_tells_nobody_stands_and_says_so(
 def test_nobody_outside_the_firm_is_offered_or_accepted_as_assignee(
     operator: Client, acme: FirmRows, globex: FirmRows
 ) -> None:
-    page = operator.get(act_url(acme.dead_letter, "escalate")).content.decode()
+    page = operator.get(operation_url(acme.dead_letter, "escalate")).content.decode()
     assert "ann@acme.example" in page
     assert "bob@globex.example" not in page
     stranger = globex.membership.user_id
@@ -120,7 +120,7 @@ def test_a_reason_is_obligatory_and_bounded(
     assert answer.status_code == 400
     assert answer.context["form"].errors.keys() == {"reason"}
     assert now(acme.dead_letter).resolution == ""
-    assert acts_on(acme.dead_letter.pk) == []
+    assert audit_entries(acme.dead_letter.pk) == []
 
 
 @pytest.mark.req("J-21")
@@ -131,7 +131,7 @@ def test_a_lock_is_released_by_force_unless_a_live_job_holds_it(
     response = submit(firm_admin, lock, "release", reason="its process is gone")
     assert response["Location"] == reverse("admin:jobs_concurrencylock_changelist")
     assert now(lock) is None
-    assert acts_on(lock.pk)[0].door == "admin"
+    assert audit_entries(lock.pk)[0].door == "admin"
     refused = submit(firm_admin, acme.lock, "release", reason="hurry")
     assert refused.status_code == 409
     assert "cancel the job instead" in refused.content.decode()
@@ -147,7 +147,7 @@ def test_a_lock_whose_time_is_up_does_not_show_as_held(firm_admin: Client, acme:
             expires_at = timezone.now() + timedelta(seconds=seconds)
             ConcurrencyLock.objects.filter(pk=lock.pk).update(expires_at=expires_at)
         assert ("user:import" in firm_admin.get(listing).content.decode()) is shown
-        assert firm_admin.get(act_url(lock, "change")).status_code == (200 if shown else 404)
+        assert firm_admin.get(operation_url(lock, "change")).status_code == (200 if shown else 404)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +165,16 @@ def test_what_the_state_does_not_allow_is_neither_offered_nor_done(
     operator: Client, acme: FirmRows, act: str, status: str
 ) -> None:
     job = JobQueueFactory(firm=acme.firm, status=status)
-    page = operator.get(act_url(job, "change")).content.decode()
-    assert act_url(job, act) not in page
-    assert operator.get(act_url(job, act)).status_code == 409
-    assert operator.post(act_url(job, act), {"reason": "", "seen": ""}).status_code == 409
+    page = operator.get(operation_url(job, "change")).content.decode()
+    assert operation_url(job, act) not in page
+    assert operator.get(operation_url(job, act)).status_code == 409
+    assert operator.post(operation_url(job, act), {"reason": "", "seen": ""}).status_code == 409
     assert now(job).status == status
-    assert acts_on(job.pk) == []
+    assert audit_entries(job.pk) == []
 
 
-def rows_and_acts(rows: FirmRows) -> list[tuple[Any, str, Role]]:
-    """Return every act with a row in a state that allows it, and the role it takes."""
+def rows_and_operations(rows: FirmRows) -> list[tuple[Any, str, Role]]:
+    """Return every operation with a row in a state that allows it, and the role it takes."""
     lock = user_lock(rows.firm)
     return [
         (rows.dead, "retry", Role.OPERATOR),
@@ -204,16 +204,16 @@ def test_roles_decide_what_is_offered_and_done(
         (firm_admin, Role.ADMIN),
         (staff, Role.ADMIN),
     ]
-    for row, act, needed in rows_and_acts(acme):
+    for row, act, needed in rows_and_operations(acme):
         before = now(row).__dict__
         for client, role in people:
             allowed = role.includes(needed)
-            page = client.get(act_url(row, "change")).content.decode()
-            assert (act_url(row, act) in page) is allowed, (act, role)
-            assert client.get(act_url(row, act)).status_code == (200 if allowed else 403)
+            page = client.get(operation_url(row, "change")).content.decode()
+            assert (operation_url(row, act) in page) is allowed, (act, role)
+            assert client.get(operation_url(row, act)).status_code == (200 if allowed else 403)
             if not allowed:
                 answers = {"reason": "because", "seen": "", "payload": "{}"}
-                assert client.post(act_url(row, act), answers).status_code == 403
+                assert client.post(operation_url(row, act), answers).status_code == 403
         after = now(row).__dict__
         assert {**before, "_state": None} == {**after, "_state": None}, act
 
@@ -222,10 +222,10 @@ def test_roles_decide_what_is_offered_and_done(
 def test_another_firms_rows_cannot_be_acted_on(
     firm_admin: Client, acme: FirmRows, globex: FirmRows
 ) -> None:
-    for row, act, _ in rows_and_acts(globex):
+    for row, act, _ in rows_and_operations(globex):
         for answer in (
-            firm_admin.get(act_url(row, act)),
-            firm_admin.post(act_url(row, act), {"reason": "because", "seen": ""}),
+            firm_admin.get(operation_url(row, act)),
+            firm_admin.post(operation_url(row, act), {"reason": "because", "seen": ""}),
         ):
             assert answer.status_code == 404, act
             assert "globex" not in answer.content.decode().lower()
@@ -241,13 +241,13 @@ def test_a_second_click_changes_nothing_and_is_told_so(operator: Client, acme: F
         (acme.dead_letter, "discard"),
         (JobQueueFactory(firm=acme.firm, status="failed"), "retry"),
     ):
-        seen = operator.get(act_url(row, act)).context["seen"]
+        seen = operator.get(operation_url(row, act)).context["seen"]
         answers = {"seen": seen, "reason": "once"}
-        assert operator.post(act_url(row, act), answers).status_code == 302
-        again = operator.post(act_url(row, act), answers)
+        assert operator.post(operation_url(row, act), answers).status_code == 302
+        again = operator.post(operation_url(row, act), answers)
         assert again.status_code == 409
         assert 'role="alert"' in again.content.decode()
-        assert len(acts_on(row.pk)) == 1
+        assert len(audit_entries(row.pk)) == 1
 
 
 @pytest.mark.req("J-17")
@@ -255,16 +255,16 @@ def test_a_page_older_than_the_last_series_does_nothing_but_keeps_what_was_writt
     operator: Client, acme: FirmRows
 ) -> None:
     job = JobQueueFactory(firm=acme.firm, status="failed")
-    seen = operator.get(act_url(job, "retry")).context["seen"]
+    seen = operator.get(operation_url(job, "retry")).context["seen"]
     with all_firms("test"):
         JobQueue.objects.filter(pk=job.pk).update(series=2)
-    stale = operator.post(act_url(job, "retry"), {"seen": seen, "reason": "my long story"})
+    stale = operator.post(operation_url(job, "retry"), {"seen": seen, "reason": "my long story"})
     assert stale.status_code == 409
     assert "changed after you opened the page" in stale.content.decode()
     assert "my long story" in stale.content.decode()
     assert now(job).status == "failed"
     fresh = {"seen": stale.context["seen"], "reason": "my long story"}
-    assert operator.post(act_url(job, "retry"), fresh).status_code == 302
+    assert operator.post(operation_url(job, "retry"), fresh).status_code == 302
 
 
 def test_a_refusal_by_the_engine_leaves_nothing_half_done(operator: Client, acme: FirmRows) -> None:
@@ -276,7 +276,7 @@ def test_a_refusal_by_the_engine_leaves_nothing_half_done(operator: Client, acme
     assert "holds the same idempotency key" in refused.content.decode()
     assert now(acme.dead_letter).resolution == ""
     assert now(acme.dead).status == "dlq"
-    assert acts_on(acme.dead_letter.pk) == []
+    assert audit_entries(acme.dead_letter.pk) == []
 
 
 def test_a_decision_made_elsewhere_is_named_with_who_made_it(
@@ -285,30 +285,30 @@ def test_a_decision_made_elsewhere_is_named_with_who_made_it(
     colleague = UserFactory(username="carla")
     with all_firms("test"):
         discard(acme.dead_letter, "no use", by=colleague)
-    page = operator.get(act_url(acme.dead_letter, "reprocess"))
+    page = operator.get(operation_url(acme.dead_letter, "reprocess"))
     assert page.status_code == 409
     assert "decided already: discarded by carla" in page.content.decode()
 
 
 def test_a_post_without_the_forms_token_is_refused(acme: FirmRows) -> None:
     client = browser_of(acme.firm, Role.ADMIN, strict=True)
-    for row, act, _ in rows_and_acts(acme):
+    for row, act, _ in rows_and_operations(acme):
         answers = {"reason": "because", "seen": ""}
-        assert client.post(act_url(row, act), answers).status_code == 403, act
+        assert client.post(operation_url(row, act), answers).status_code == 403, act
     assert now(acme.dead_letter).resolution == ""
     assert now(acme.dead).status == "dlq"
 
 
 @pytest.mark.parametrize("method", ["put", "delete", "patch", "options"])
 def test_other_methods_are_not_answered(operator: Client, acme: FirmRows, method: str) -> None:
-    assert getattr(operator, method)(act_url(acme.dead, "retry")).status_code == 405
+    assert getattr(operator, method)(operation_url(acme.dead, "retry")).status_code == 405
 
 
-def test_a_page_with_acts_costs_a_fixed_number_of_queries(
+def test_a_page_with_operations_costs_a_fixed_number_of_queries(
     operator: Client, acme: FirmRows, django_assert_max_num_queries: Any
 ) -> None:
     for row in (acme.dead, acme.dead_letter, acme.lock):
         with django_assert_max_num_queries(32):
-            operator.get(act_url(row, "change"))
+            operator.get(operation_url(row, "change"))
     with django_assert_max_num_queries(60):
         submit(operator, acme.dead_letter, "discard", reason="no use")

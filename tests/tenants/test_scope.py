@@ -1,4 +1,4 @@
-"""The first wall: without a firm in scope there is nothing to see and nothing to write."""
+"""Without a firm in scope there is nothing to see and nothing to write."""
 
 from __future__ import annotations
 

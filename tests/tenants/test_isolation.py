@@ -1,7 +1,7 @@
-"""Two walls keep firms apart, the manager's filter and row level security; each holds alone.
+"""Two barriers separate firms, the manager's filter and row level security; each is enough alone.
 
 Every address of the API and of the admin is asked for as each role of one firm, aimed at the rows
-of another: with both walls up, then with either taken down.
+of another: with both barriers, then with either alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def without_managers_filter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_row_level_security(_: pytest.MonkeyPatch) -> None:
-    """Take the wall down until the test's transaction is rolled back."""
+    """Disable row level security until the test's transaction is rolled back."""
     with connection.cursor() as cursor:
         for table in sorted(firm_owned_tables()):
             cursor.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
@@ -63,15 +63,15 @@ def without_row_level_security(_: pytest.MonkeyPatch) -> None:
         pytest.param([without_row_level_security], id="manager alone", marks=on_postgresql),
     ]
 )
-def walls(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave standing what the test is run with."""
-    for take_down in request.param:
-        take_down(monkeypatch)
+def barriers(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the barriers that the test runs without."""
+    for remove in request.param:
+        remove(monkeypatch)
 
 
 @pytest.fixture
-def no_walls(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take both walls down."""
+def no_barriers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove both barriers."""
     without_managers_filter(monkeypatch)
     if connection.vendor == "postgresql":
         without_row_level_security(monkeypatch)
@@ -128,7 +128,7 @@ def in_browser(firm: Firm, role: Role) -> Member:
 
 @EACH_ROLE
 def test_no_operation_of_the_api_finds_or_tells_of_another_firms_rows(
-    walls: None, mine: Canaries, foreign: Canaries, role: Role
+    barriers: None, mine: Canaries, foreign: Canaries, role: Role
 ) -> None:
     member, before = by_key(mine.firm, role), foreign.stored()
     assert member.leaks(api_rows(foreign), foreign, HTTPStatus.NOT_FOUND) == []
@@ -139,7 +139,7 @@ def test_no_operation_of_the_api_finds_or_tells_of_another_firms_rows(
 
 @EACH_ROLE
 def test_no_page_or_act_of_the_admin_finds_or_tells_of_another_firms_rows(
-    walls: None, mine: Canaries, foreign: Canaries, role: Role
+    barriers: None, mine: Canaries, foreign: Canaries, role: Role
 ) -> None:
     member, before = in_browser(mine.firm, role), foreign.stored()
     found = []
@@ -156,7 +156,7 @@ def test_no_page_or_act_of_the_admin_finds_or_tells_of_another_firms_rows(
 
 
 def test_no_way_to_aim_at_another_firms_rows_in_the_admin_hits(
-    walls: None, mine: Canaries, foreign: Canaries
+    barriers: None, mine: Canaries, foreign: Canaries
 ) -> None:
     member, before = in_browser(mine.firm, Role.ADMIN), foreign.stored()
     statuses = [HTTPStatus.OK, HTTPStatus.FOUND, HTTPStatus.BAD_REQUEST]
@@ -166,7 +166,7 @@ def test_no_way_to_aim_at_another_firms_rows_in_the_admin_hits(
 
 
 def test_a_row_of_another_firm_looks_like_none_wherever_the_admin_leads(
-    walls: None, mine: Canaries, foreign: Canaries
+    barriers: None, mine: Canaries, foreign: Canaries
 ) -> None:
     member = in_browser(mine.firm, Role.ADMIN)
     for row in all_rows(foreign):
@@ -179,7 +179,9 @@ def test_a_row_of_another_firm_looks_like_none_wherever_the_admin_leads(
         assert told[0] == told[1], row._meta.label
 
 
-def test_figures_are_those_of_ones_own_firm(walls: None, mine: Canaries, foreign: Canaries) -> None:
+def test_figures_are_those_of_ones_own_firm(
+    barriers: None, mine: Canaries, foreign: Canaries
+) -> None:
     answer: Any = by_key(mine.firm, Role.VIEWER).ask(Ask("get", "/api/v1/jobs/admin/queues/"))
     figures = answer.json()
     assert figures["totals"]["completed"] == 0
@@ -206,8 +208,8 @@ def test_ones_own_rows_are_found_and_told_of(mine: Canaries, foreign: Canaries) 
         assert mine.firm.slug in mine.traces_in(answer), ask
 
 
-def test_without_any_wall_the_same_questions_tell_of_every_table(
-    no_walls: None, mine: Canaries, foreign: Canaries
+def test_without_any_barrier_the_same_questions_tell_of_every_table(
+    no_barriers: None, mine: Canaries, foreign: Canaries
 ) -> None:
     told = " ".join(in_browser(mine.firm, Role.ADMIN).leaks(admin_lists(), foreign, *HTTPStatus))
     silent = {
