@@ -1,1 +1,1 @@
-"""The wall between firms: who they are, who belongs to them, and which one is in scope."""
+"""Tenancy: firms, members, roles, the tenant scope, row level security, the audit log."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,14 +11,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from jobs.admin.charts import HOURS, charts
-from jobs.admin.firm_lines import firm_lines
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.engine.clock import database_now
 from jobs.queries.durations import in_words
-from jobs.queries.stats import JobCounts, QueueStats, queue_stats
+from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
 from jobs.states import Status
 from tenants.admin.base import sees_all_firms, sees_several_firms
+from tenants.models import Firm
 
+FIRMS_SHOWN = 20
 STATUS_HEADINGS: dict[Status, str] = {
     status: "Dead" if status == Status.DLQ else status.value.capitalize() for status in Status
 }
@@ -45,10 +47,25 @@ class Cell:
 
 @dataclass(frozen=True)
 class CategoryLine:
-    """One category's row in the table."""
+    """One category's row in its table."""
 
     name: str
     cells: list[Cell]
+    oldest_wait: str
+    per_minute: str
+    failure_rate: str
+
+
+@dataclass(frozen=True)
+class FirmLine:
+    """One firm's row in its table."""
+
+    name: str
+    jobs_url: str
+    dead_url: str
+    pending: int
+    running: int
+    dead: int
     oldest_wait: str
     per_minute: str
     failure_rate: str
@@ -62,11 +79,11 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "title": "Queue",
         "tiles": _tiles(stats),
         "statuses": list(STATUS_HEADINGS.values()),
-        "lines": [_line(category) for category in stats.categories],
+        "lines": [_category_line(category) for category in stats.categories],
         "window_minutes": stats.window_minutes,
         "charts": charts(now),
         "chart_hours": HOURS,
-        "firms": firm_lines(now) if sees_several_firms() else [],
+        "firms": _firm_lines(now) if sees_several_firms() else [],
         "pinned": _pinned() if sees_all_firms() else "",
     }
 
@@ -107,14 +124,13 @@ def _tiles(stats: QueueStats) -> list[Tile]:
             "Open dead letters",
             f"{dead_letters:,}",
             "waiting for a decision",
-            f"{reverse('admin:jobs_deadletterqueue_changelist')}?decision=open",
+            _dead_letters_url(decision="open"),
             alarming=dead_letters > 0,
         ),
     ]
 
 
-def _line(category: JobCounts) -> CategoryLine:
-    wait, rate = category.oldest_wait_seconds, category.failure_rate
+def _category_line(category: JobCounts) -> CategoryLine:
     return CategoryLine(
         name=category.group,
         cells=[
@@ -125,11 +141,46 @@ def _line(category: JobCounts) -> CategoryLine:
             )
             for status, count in category.statuses.items()
         ],
-        oldest_wait="-" if wait is None else in_words(wait),
-        per_minute=f"{category.completed_per_minute:.1f}",
-        failure_rate="-" if rate is None else f"{rate:.1%}",
+        **_rates(category),
     )
+
+
+def _firm_lines(now: datetime) -> list[FirmLine]:
+    """Return the firms in scope that have something in the queue, the most urgent first."""
+    counts = sorted(count_jobs("firm_id", now).values(), key=_urgency, reverse=True)[:FIRMS_SHOWN]
+    firms = Firm.objects.in_bulk([firm.group for firm in counts])
+    return [_firm_line(firms[firm.group], firm) for firm in counts if firm.group in firms]
+
+
+def _urgency(firm: JobCounts) -> tuple[int, int, int]:
+    """Open dead letters first, then the longest queue, then the busiest."""
+    return firm.statuses[Status.DLQ], firm.statuses[Status.PENDING], firm.window_completed
+
+
+def _firm_line(firm: Firm, counts: JobCounts) -> FirmLine:
+    return FirmLine(
+        name=firm.name,
+        jobs_url=_jobs_url(firm=firm.slug),
+        dead_url=_dead_letters_url(firm=firm.slug, decision="open"),
+        pending=counts.statuses[Status.PENDING],
+        running=counts.in_flight,
+        dead=counts.statuses[Status.DLQ],
+        **_rates(counts),
+    )
+
+
+def _rates(counts: JobCounts) -> dict[str, str]:
+    wait, rate = counts.oldest_wait_seconds, counts.failure_rate
+    return {
+        "oldest_wait": "-" if wait is None else in_words(wait),
+        "per_minute": f"{counts.completed_per_minute:.1f}",
+        "failure_rate": "-" if rate is None else f"{rate:.1%}",
+    }
 
 
 def _jobs_url(**filters: str) -> str:
     return f"{reverse('admin:jobs_jobqueue_changelist')}?{urlencode(filters)}"
+
+
+def _dead_letters_url(**filters: str) -> str:
+    return f"{reverse('admin:jobs_deadletterqueue_changelist')}?{urlencode(filters)}"

@@ -39,7 +39,7 @@ RESOURCES: dict[str, type[Any]] = {
     "breakers": CircuitBreaker,
     "schedules": Schedule,
 }
-# Django's own user pages are for superusers, whom no firm's wall concerns.
+# Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [
     model_admin
     for model, model_admin in admin.site._registry.items()

@@ -212,12 +212,12 @@ def test_true_in_place_of_one_is_an_edit(operator: Client, letter: DeadLetterQue
     ],
 )
 def test_a_bad_payload_is_refused_by_field_and_nothing_is_lost(
-    operator: Client, letter: DeadLetterQueue, text: str, messages_of: str
+    operator: Client, letter: DeadLetterQueue, text: str, told: str
 ) -> None:
     answer = submit(operator, letter, "reprocess", payload=text, note="my note", priority="1")
     assert answer.status_code == 400
     form = answer.context["form"]
-    assert any(messages_of in error for error in form.errors["payload"]), form.errors
+    assert any(told in error for error in form.errors["payload"]), form.errors
     assert (form["payload"].value(), form["note"].value(), form["priority"].value()) == (
         text,
         "my note",
