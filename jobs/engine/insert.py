@@ -13,7 +13,7 @@ from jobs.engine.admission import admit
 from jobs.engine.dialects import Column
 from jobs.engine.insert_sql import NewJob, insert_sql, rows_sql
 from jobs.engine.released_capacity import ReleasedCapacity
-from jobs.engine.transactions import fetch, in_transaction, run, run_alone
+from jobs.engine.transactions import fetch, fetch_alone, in_transaction, run, run_alone
 from jobs.engine.wakeup import NOTIFY_AHEAD_SECONDS, note_notify, notify_is_due, notify_sql, wake
 
 BATCH = 1000
@@ -68,7 +68,9 @@ def _insert_alone(jobs: Sequence[NewJob]) -> bool:
         rows, params = f"{notify_sql('notified')}, {rows}", [category, *params]
     begun = time.monotonic()
     rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
-    stored = run_alone(insert_sql(rows, dialect.now_sql(), keyed=keyed), params)
+    sql = insert_sql(rows, dialect.now_sql(), keyed=keyed)
+    # SQLite knows no row count of a statement that returns rows.
+    stored = len(fetch_alone(sql, params)) if keyed else run_alone(sql, params)
     if category is not None:
         note_notify(category, begun)
     return stored == len(jobs)

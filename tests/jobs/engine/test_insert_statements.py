@@ -108,6 +108,12 @@ def test_an_enqueue_is_one_statement_and_ends_the_rls_bypass(firm, statements, c
     assert table_rows("SELECT count(*) FROM jobs_jobqueue") == [(0,)]
 
 
+@pytest.mark.req("J-01", "J-07")
+def test_a_job_with_an_idempotency_key_is_stored_by_one_statement_too(firm, statements):
+    assert enqueue("test.work", firm=firm, idempotency_key="key").created
+    assert len([sql for sql in statements if "INSERT INTO jobs_jobqueue" in sql]) == 1
+
+
 @on_postgresql
 @pytest.mark.req("W-02", "J-06")
 def test_others_are_notified_once_there_is_something_to_claim(firm):
