@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from jobs.registry import JobType
     from tenants.models import Firm
 
+# Real workers, and the queue they work on.
+pytest_plugins = ["tests.support.fixtures"]
+
 # What a test asks for, if what it proves depends on the database that the suite runs on.
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server", "own_server"}
 

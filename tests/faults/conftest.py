@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fixtures import fleet, own_server, queue, queue_on_own_server
 from tests.support.proxy import Proxy, proxied
 from tests.support.scenario import Scenario
-
-__all__ = ["fleet", "own_server", "proxy", "queue", "queue_on_own_server"]
 
 
 @pytest.fixture

@@ -18,8 +18,6 @@ from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
 
-__all__ = ["fleet", "own_server", "queue", "queue_at", "queue_on_own_server"]
-
 
 @pytest.fixture
 def queue(transactional_db: None, firm: Firm, tmp_path: Path) -> Iterator[Scenario]:

@@ -10,9 +10,6 @@ import pytest
 from jobs.registry import JobPayload, JobType, job
 from jobs.schedules import groups as schedule_groups
 from jobs.schedules.groups import GroupRequest, Member
-from tests.support.fixtures import fleet, queue
-
-__all__ = ["fleet", "groups", "mail_type", "queue"]
 
 
 class PostPayload(JobPayload):

@@ -6,11 +6,8 @@ import pytest
 from django_tasks import TaskResultStatus
 
 from tests.jobs.tasks_backend import tasks
-from tests.support.fixtures import fleet, queue
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
-
-__all__ = ["fleet", "queue"]
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("J-26")]
 

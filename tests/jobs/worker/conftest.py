@@ -8,9 +8,6 @@ import pytest
 from django.conf import settings
 
 from tests.support.databases import database_url
-from tests.support.fixtures import fleet, queue
-
-__all__ = ["fleet", "isolated_memory_mb", "queue"]
 
 
 @pytest.fixture(scope="module")
