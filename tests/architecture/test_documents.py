@@ -48,3 +48,15 @@ def test_every_fault_names_tests_that_are_there_and_every_test_of_faults_is_name
     assert {name for name in named if not (ROOT / name).is_file()} == set()
     there = {f"tests/faults/{path.name}" for path in (ROOT / "tests/faults").glob("test_*.py")}
     assert there - named == set()
+
+
+def test_every_word_of_the_glossary_stands_there_once_and_names_a_file_that_is_there():
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+ \| `([^`|]+)` \|$",
+        (ROOT / "docs" / "glossary.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    words = [word for word, _ in rows]
+    assert len(words) > 80
+    assert {word for word in words if words.count(word) > 1} == set()
+    assert {file for _, file in rows if not (ROOT / file).is_file()} == set()
