@@ -1,4 +1,4 @@
-"""The queue in Django's admin: to read, and to act on."""
+"""The queue's admin pages."""
 
 from jobs.admin.breaker import BreakerAdmin
 from jobs.admin.dead_letter import DeadLetterAdmin

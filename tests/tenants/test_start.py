@@ -58,7 +58,7 @@ def superuser() -> str:
 
 
 @postgresql_only
-def test_the_suites_own_role_leaves_no_hole(settings: Any) -> None:
+def test_the_suites_own_role_has_no_fault(settings: Any) -> None:
     settings.REQUIRE_RLS = True
     assert list(rls.rls_faults()) == []
     check_rls()
@@ -67,27 +67,27 @@ def test_the_suites_own_role_leaves_no_hole(settings: Any) -> None:
 @postgresql_only
 def test_a_superuser_is_reported_warned_of_and_refused(superuser: str, settings: Any) -> None:
     with default_database(superuser), capture_logs() as logs:
-        (hole,) = rls.rls_faults()
+        (fault,) = rls.rls_faults()
         check_rls()
         settings.REQUIRE_RLS = True
         with pytest.raises(ImproperlyConfigured, match=REFUSED):
             check_rls()
         with pytest.raises(SystemCheckError, match=r"tenants\.E001.* is a superuser"):
             call_command("check", deploy=True, tags=["security"], stderr=StringIO())
-    assert "NOSUPERUSER NOBYPASSRLS" in hole.mend
-    warned = {"event": "tenants.rls_fault", "log_level": "warning", "fault": str(hole)}
+    assert "NOSUPERUSER NOBYPASSRLS" in fault.fix
+    warned = {"event": "tenants.rls_fault", "log_level": "warning", "fault": str(fault)}
     assert logs == [warned, warned]
 
 
 @postgresql_only
-def test_a_role_that_is_exempt_is_a_hole(superuser: str) -> None:
+def test_a_role_that_is_exempt_is_a_fault(superuser: str) -> None:
     with default_database(superuser), transaction.atomic():
         execute("CREATE ROLE exempt NOSUPERUSER BYPASSRLS")
         execute("SET LOCAL ROLE exempt")
-        (hole,) = rls.rls_faults()
+        (fault,) = rls.rls_faults()
         transaction.set_rollback(True)
-    assert "the database role is exempt (BYPASSRLS)" in hole.what
-    assert hole.mend == "ALTER ROLE exempt NOSUPERUSER NOBYPASSRLS;"
+    assert "the database role is exempt (BYPASSRLS)" in fault.what
+    assert fault.fix == "ALTER ROLE exempt NOSUPERUSER NOBYPASSRLS;"
 
 
 @postgresql_only
