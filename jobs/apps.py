@@ -15,7 +15,7 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
-        from jobs.engine.fork_safety import watch_forks
+        from jobs.engine.transactions import watch_forks
         from jobs.models import DeadLetterQueue, Schedule
         from jobs.operations import dead_letters
         from jobs.registry import autodiscover

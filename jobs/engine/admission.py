@@ -26,8 +26,7 @@ from jobs.engine.candidates import (
 )
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED
-from jobs.engine.locks import take_job_slot
-from jobs.engine.released_capacity import ReleasedCapacity, WaitingGroup
+from jobs.engine.locks import ReleasedCapacity, WaitingGroup, take_job_slot
 from jobs.engine.token_bucket import lock_bucket, store_bucket
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 

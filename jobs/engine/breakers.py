@@ -15,12 +15,11 @@ from uuid_utils.compat import uuid7
 from jobs import registry
 from jobs.breaker import Breaker, Circuit
 from jobs.engine import dialects
-from jobs.engine.claim import Claim
+from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
-from jobs.engine.in_flight import InFlightJob
-from jobs.engine.json_storage import to_json
 from jobs.engine.limit_sql import due_sql
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
+from jobs.engine.steps import to_json
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.states import BreakerState
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
-from jobs.engine.dialects.base import Column, Dialect
-from jobs.engine.dialects.claim_types import (
+from jobs.engine.dialects.base import (
     ClaimFilter,
+    Column,
+    Dialect,
     FirmsWithWork,
     Quota,
     Range,
@@ -61,6 +62,27 @@ class Claim(NamedTuple):
     started: bool
     worker_id: UUID
     waited_seconds: float
+
+
+class InFlightJob(NamedTuple):
+    """A claimed or processing job, read from its row; `ran_seconds` None: no start was recorded."""
+
+    job_id: UUID
+    worker_id: UUID
+    admitted: bool
+    cancel_requested: bool
+    waited_seconds: float
+    ran_seconds: float | None
+    firm_id: int
+    category: str
+    job_type: str
+    correlation_id: str
+    attempts: int
+    max_attempts: int
+    series: int
+    deaths: int
+    lease_token: int
+    lock_key: str | None
 
 
 def claim(

@@ -20,10 +20,8 @@ from interfaces.correlation import (
 )
 from jobs import registry
 from jobs.engine.current_job import current_job
-from jobs.engine.insert import dispatch, insert
-from jobs.engine.insert_sql import NewJob
-from jobs.engine.job_wait import wait_until_settled, wait_until_settled_async
-from jobs.engine.lookup import read_job
+from jobs.engine.insert import NewJob, dispatch, insert
+from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, number_faults, parse_payload

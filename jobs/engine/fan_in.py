@@ -17,8 +17,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import Column
-from jobs.engine.insert import dispatch, insert
-from jobs.engine.insert_sql import NewJob
+from jobs.engine.insert import NewJob, dispatch, insert
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost

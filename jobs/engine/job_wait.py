@@ -1,4 +1,4 @@
-"""Waits until a job is settled."""
+"""Reads a job by its id, whatever the scope, and waits until it is settled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 
 from jobs.engine.current_job import current_job, in_event_loop
-from jobs.engine.lookup import read_job
+from jobs.engine.transactions import reading
 from jobs.engine.wakeup import on_settled
 from jobs.errors import NotSettled, WrongPlace
-from jobs.models import JobQueue
+from jobs.models import Attempt, JobQueue
 from jobs.states import TERMINAL
 
 FIRST_PAUSE_SECONDS = 0.02
@@ -92,3 +92,29 @@ def _refuse_in_handler() -> None:
         raise WrongPlace(
             "a handler that waits occupies a worker: use ctx.enqueue_many(…, then=…) instead"
         )
+
+
+def read_job(job_id: UUID) -> JobQueue:
+    """Return the row of a job whose id the caller was just given by the engine.
+
+    Raises:
+        JobQueue.DoesNotExist: it was purged meanwhile.
+    """
+    rows = JobQueue.objects.unscoped("an id just given by the engine")
+    row: JobQueue = reading(lambda: rows.get(pk=job_id))
+    return row
+
+
+def read_with_attempts(job_id: UUID) -> tuple[JobQueue, list[Attempt]]:
+    """Return a job, whatever the scope, with its attempts in order; the caller checks the firm.
+
+    Raises:
+        JobQueue.DoesNotExist: there is none.
+    """
+
+    def read() -> tuple[JobQueue, list[Attempt]]:
+        job = JobQueue.objects.unscoped("the caller checks the firm").get(pk=job_id)
+        attempts = Attempt.objects.unscoped("of that job").filter(job_id=job_id)
+        return job, list(attempts.order_by("ended_at", "id"))
+
+    return reading(read)

@@ -1,13 +1,16 @@
-"""Lock slots: those that jobs hold, and the one INSERT that takes a slot for a job or a user."""
+"""Lock slots: the one INSERT that takes a slot, and the capacity that ended attempts give back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
+from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.lock import JOB_HOLDER
@@ -96,3 +99,48 @@ def free_orphan_slots() -> int:
             [],
         )
     )
+
+
+class WaitingGroup(NamedTuple):
+    """The waiting jobs of one firm, lock key (empty for jobs without one) and type."""
+
+    firm_id: int
+    lock_key: str
+    job_type: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """The firm and its lock key."""
+        return self.firm_id, self.lock_key
+
+
+@dataclass(frozen=True)
+class ReleasedCapacity:
+    """Lock keys (firm id, key) with a free slot, and groups whose firm has room again."""
+
+    keys: frozenset[tuple[int, str]] = frozenset()
+    groups: frozenset[WaitingGroup] = frozenset()
+
+    @classmethod
+    def of_jobs(cls, jobs: Iterable[Claim | InFlightJob]) -> ReleasedCapacity:
+        """Return what these jobs give back when their attempts end."""
+        jobs = list(jobs)
+        return cls(
+            keys=frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key is not None),
+            groups=frozenset(
+                WaitingGroup(job.firm_id, job.lock_key or "", job.job_type)
+                for job in jobs
+                if job.admitted
+            ),
+        )
+
+    @classmethod
+    def of_key(cls, firm_id: int, lock_key: str) -> ReleasedCapacity:
+        """Return one slot of a lock key."""
+        return cls(keys=frozenset([(firm_id, lock_key)]))
+
+    def __or__(self, other: ReleasedCapacity) -> ReleasedCapacity:
+        return ReleasedCapacity(self.keys | other.keys, self.groups | other.groups)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.groups)

@@ -1,4 +1,7 @@
-"""Deletes old finished rows in small chunks; never what an operator has yet to review."""
+"""Ends pending jobs that have expired, and deletes old finished rows in small chunks.
+
+What an operator has yet to review is never deleted.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from jobs.conf import retention_days
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
+from jobs.engine.end_attempts import end_pending
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.ids import id_at
+from jobs.states import Status
 from tenants.models import Firm
 
 CHUNK = 500
@@ -144,3 +149,23 @@ def _delete_where(table: str, condition: str, params: list[Any]) -> int:
         total += deleted
         if deleted < CHUNK:
             return total
+
+
+BATCH = 500
+EXPIRED_MESSAGE = "expired"
+
+
+def expire() -> int:
+    """Fail a batch of pending jobs past their `expires_at`; return how many."""
+    dialect = dialects.current()
+    due = f"""
+        WITH due AS {dialect.materialized} (
+            SELECT job_id FROM jobs_jobqueue
+            WHERE expires_at <= {dialect.now_sql()} AND completed_at IS NULL AND status = 'pending'
+            ORDER BY expires_at LIMIT {BATCH} {dialect.skip_locked}
+        )
+    """
+    which = "job_id IN (SELECT due.job_id FROM due)"
+    return in_transaction(
+        lambda: end_pending(Status.FAILED, EXPIRED_MESSAGE, which, [], select=due)
+    )

@@ -1,18 +1,20 @@
-"""Gives back claims whose handlers did not start; the attempt is not counted."""
+"""Reads what a worker holds, and gives back claims whose handlers did not start, uncounted."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from jobs.engine.claim import Claim
+from jobs.engine import dialects
+from jobs.engine.claim import Claim, InFlightJob
+from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_attempts
-from jobs.engine.in_flight import InFlightJob, lock_in_flight
 from jobs.engine.outcomes import Failure
-from jobs.engine.transactions import in_transaction
+from jobs.engine.transactions import fetch, in_transaction
 from jobs.engine.transition import Transition
 from jobs.states import AttemptEnd, Status
 
+BATCH = 200
 LOST_ANSWER = "the answer to its claim was lost"
 
 
@@ -50,3 +52,37 @@ def _release(jobs: Sequence[Claim | InFlightJob], reason: str) -> list[UUID]:
         Transition(job, Status.PENDING, AttemptEnd.RELEASED, failure, refund=1) for job in jobs
     ]
     return [one.job.job_id for one in end_attempts(transitions, by_worker=False)]
+
+
+def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> list[InFlightJob]:
+    """Return, and lock, a batch of the worker's jobs in flight, without those of these tokens."""
+    dialect = dialects.current()
+    tokens, params = dialect.rows_sql(
+        "r", {"token": Column.BIGINT}, [(token,) for token in except_tokens]
+    )
+    rows = fetch(
+        f"""
+        SELECT job_id, admitted, cancel_requested_at IS NOT NULL,
+            {dialect.seconds_between_sql("scheduled_at", "claimed_at")},
+            {dialect.seconds_between_sql("started_at", dialect.now_sql())},
+            firm_id, category, job_type, correlation_id, attempts, max_attempts, series, deaths,
+            lease_token, lock_key
+        FROM jobs_jobqueue
+        WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
+          AND lease_token NOT IN (SELECT r.token FROM {tokens})
+        ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
+        """,
+        [dialect.value(Column.UUID, worker_id), *params],
+    )
+    return [
+        InFlightJob(
+            dialect.read_uuid(job_id),
+            worker_id,
+            bool(admitted),
+            bool(cancel_requested),
+            max(float(waited or 0.0), 0.0),
+            ran,
+            *as_stored,
+        )
+        for job_id, admitted, cancel_requested, waited, ran, *as_stored in rows
+    ]

@@ -18,11 +18,12 @@ from uuid import UUID
 from jobs import registry
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
+from jobs.engine.claim import InFlightJob
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_attempts
-from jobs.engine.in_flight import InFlightJob, lock_in_flight
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Failure
-from jobs.engine.released_capacity import ReleasedCapacity
+from jobs.engine.release import lock_in_flight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.engine.transition import Transition, is_quarantined, last_death_reason
 from jobs.models.ids import unpack_ids

@@ -1,21 +1,28 @@
-"""Writes the outcomes of attempts, in batches, each guarded by the lease token of its claim."""
+"""Writes the outcomes of attempts, in batches, each guarded by the lease token of its claim.
+
+Nearly all outcomes are plain completions, which take one statement and one round trip for a batch. A
+completion is plain when only its row and its counters change: no lock key, no breaker, and no fan-in
+waits for any job. Every other outcome is a transition, written in a transaction of several statements.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from django.db import DataError, IntegrityError
+from django.db import DataError, IntegrityError, connection
 
+from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
-from jobs.engine.complete import complete_plain
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_attempts
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, SettleReport
-from jobs.engine.released_capacity import ReleasedCapacity
-from jobs.engine.transactions import fetch, in_transaction
-from jobs.engine.transition import transition_of
+from jobs.engine.transactions import fetch, fetch_pipelined, in_transaction
+from jobs.engine.transition import result_json, transition_of
 from jobs.engine.wakeup import notify_settled
 from jobs.errors import LeaseLost
 from jobs.states import DeadReason, Status
@@ -128,3 +135,81 @@ def _settled_before(missed: Sequence[Claim]) -> dict[int, Status]:
         params,
     )
     return {token: Status(status) for token, status in found}
+
+
+COLUMNS = {
+    "id": Column.UUID,
+    "token": Column.BIGINT,
+    "result": Column.TEXT,
+    "ran": Column.FLOAT,
+    "begun_ago": Column.FLOAT,
+}
+
+
+def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
+    """Write the plain completions among these; return their lease tokens.
+
+    What is missing from the answer is not plain, is stale, or was written by an earlier statement
+    whose answer was lost: `settle` finds out. Inside a transaction, and on a database without
+    pipelines, nothing is written.
+
+    Raises:
+        DataError: the database refuses a result; nothing was written.
+    """
+    dialect = dialects.current()
+    if not dialect.has_pipelines or connection.in_atomic_block:
+        return set()
+    breakers = registry.breakers()
+    now = time.monotonic()
+    table = [
+        (
+            one.claim.job_id,
+            one.claim.lease_token,
+            result_json(one.outcome),
+            one.ran_seconds,
+            one.begun_ago(now),
+        )
+        for one in settlements
+        if isinstance(one.outcome, Completed)
+        and one.claim.lock_key is None
+        and one.claim.job_type not in breakers
+    ]
+    if not table:
+        return set()
+    rows, params = dialect.rows_sql("r", COLUMNS, table)
+    return {token for (token,) in fetch_pipelined(_sql(rows, dialect.now_sql()), params)}
+
+
+@lru_cache(maxsize=8)
+def _sql(rows: str, now: str) -> str:
+    # A fan-in that is being stored right now is not seen here; the sweep completes it, as
+    # everywhere (fan_in._add_members). Counters are added to in the order of their keys, or two
+    # workers that add to the same ones could deadlock.
+    dialect = dialects.current()
+    waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
+    began = dialect.after_sql(now, "-r.begun_ago")
+    return f"""
+        WITH done AS (
+            UPDATE jobs_jobqueue AS j
+            SET status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
+                started_at = CASE
+                    WHEN r.begun_ago IS NULL THEN COALESCE(j.started_at, {now}) ELSE {began} END,
+                completed_at = {now}, ready = false, waiting = false, admitted = false,
+                live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
+            FROM {rows}
+            WHERE j.job_id = r.id AND j.lease_token = r.token
+              AND NOT EXISTS (SELECT 1 FROM jobs_faninmember)
+            RETURNING j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran
+        ), counted AS (
+            INSERT INTO jobs_jobminute (id, firm_id, minute, category, completed, failed, dlq,
+                canceled, retried, wait_ms, run_ms)
+            SELECT gen_random_uuid(), firm_id, {dialect.minute_sql(now)}, category, count(*),
+                0, 0, 0, 0, sum(greatest(waited, 0) * 1000), sum(ran) * 1000
+            FROM done GROUP BY firm_id, category ORDER BY firm_id, category
+            ON CONFLICT (firm_id, category, minute) DO UPDATE
+            SET completed = jobs_jobminute.completed + excluded.completed,
+                wait_ms = jobs_jobminute.wait_ms + excluded.wait_ms,
+                run_ms = jobs_jobminute.run_ms + excluded.run_ms
+        )
+        SELECT token FROM done
+    """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from random import SystemRandom
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
@@ -159,3 +161,18 @@ def _cursor(prepared: bool) -> Any:
     if not _in_engine.get():
         raise RuntimeError("engine statements run inside in_transaction()")
     return dialects.current().prepared_cursor() if prepared else connection.cursor()
+
+
+# Kept: closing or collecting one would end the parent's session.
+_inherited: list[BaseDatabaseWrapper] = []
+
+
+def watch_forks() -> None:
+    """From now on, let every forked child open its own connections."""
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _leave_to_parent() -> None:
+    for inherited in connections.all(initialized_only=True):
+        _inherited.append(inherited)
+        del connections[inherited.alias]

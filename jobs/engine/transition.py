@@ -7,9 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from jobs.engine.claim import Claim
-from jobs.engine.in_flight import InFlightJob
-from jobs.engine.json_storage import to_json
+from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.outcomes import (
     Canceled,
     Completed,
@@ -21,6 +19,7 @@ from jobs.engine.outcomes import (
     Settlement,
     Snoozed,
 )
+from jobs.engine.steps import to_json
 from jobs.states import AttemptEnd, DeadReason, Status
 
 MAX_DEATHS = 3

@@ -10,12 +10,18 @@ from typing import Any, get_args
 from uuid import UUID
 
 from jobs.engine import breakers
-from jobs.engine.claim import Claim
-from jobs.engine.in_flight import InFlightJob
-from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry, Settlement, SettleReport
+from jobs.engine.claim import Claim, InFlightJob
+from jobs.engine.outcomes import (
+    Completed,
+    DeadLettered,
+    Outcome,
+    Retry,
+    Settlement,
+    SettleReport,
+    class_path,
+)
 from jobs.engine.rescue import RescueReport
 from jobs.execution import telemetry
-from jobs.execution.failures import class_path
 from jobs.states import BreakerState, Status
 
 

@@ -22,6 +22,8 @@ from jobs.engine.outcomes import (
     Released,
     Retry,
     Snoozed,
+    failure_of,
+    fingerprint,
 )
 from jobs.engine.redaction import redact
 from jobs.engine.transition import last_death_reason
@@ -36,7 +38,6 @@ from jobs.errors import (
     UnknownJobType,
 )
 from jobs.execution.context import JobContext, Signals, storable_result
-from jobs.execution.failures import failure_of, fingerprint
 from jobs.payload_validator import parse_payload
 from jobs.registry import JobType
 from jobs.retry import RetryPolicy

@@ -15,9 +15,9 @@ from jobs.engine import dialects
 from jobs.engine.admission import admit
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
-from jobs.engine.lookup import read_job
+from jobs.engine.job_wait import read_job
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
-from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.requeue import Restart, Restarted, restart
 from jobs.engine.transactions import run
 from jobs.engine.wakeup import wake

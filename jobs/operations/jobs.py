@@ -7,7 +7,7 @@ from uuid import UUID
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
-from jobs.engine.lookup import read_job
+from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart
 from jobs.engine.transactions import run
 from jobs.errors import WrongState

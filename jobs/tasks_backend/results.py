@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from jobs.engine.lookup import read_with_attempts
+from jobs.engine.job_wait import read_with_attempts
 from jobs.engine.rescue import NOT_STARTED, STALE, STALE_QUARANTINED
 from jobs.models import Attempt, JobQueue
 from jobs.states import IN_FLIGHT, AttemptEnd, Status

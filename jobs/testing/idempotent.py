@@ -13,7 +13,7 @@ from django.core import mail
 from django.db import models
 
 from jobs.engine.claim import Claim
-from jobs.engine.lookup import read_job
+from jobs.engine.job_wait import read_job
 from jobs.engine.outcomes import Completed, Outcome
 from jobs.engine.release import release
 from jobs.models import JobQueue

@@ -19,7 +19,7 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim, claim_one
 from jobs.engine.enqueue import EnqueueResult, enqueue
 from jobs.engine.fair_share import FairShare
-from jobs.engine.lookup import read_job
+from jobs.engine.job_wait import read_job
 from jobs.engine.outcomes import DeadLettered, Outcome, Released, Retry, Settlement, Snoozed
 from jobs.engine.settle import settle
 from jobs.execution.async_bridge import calls_stay_on_this_thread

@@ -17,14 +17,13 @@ from django.db import DatabaseError, connection
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Settlement, SettleReport
-from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.settle import settle
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_settled
 from jobs.execution.telemetry import SETTLE_SECONDS
-from jobs.worker.database import AWAY, Outage, refresh_connection
-from jobs.worker.state import SharedState
+from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 
 CAPACITY = 1000
 # With `COLLECT_FROM` outcomes, wait for `COLLECT_UP_TO`, but not longer than this.

@@ -24,7 +24,7 @@ from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
-from jobs.worker.runners import Runner, StopReason
+from jobs.worker.threads import Runner, StopReason
 
 Task = asyncio.Task[Any]
 # The heartbeat thread checks every 50 ms, so ten seconds at least. Checks are counted, not timed:

@@ -20,10 +20,9 @@ from jobs.engine.lease import (
     register,
 )
 from jobs.execution.events import Event, emit
-from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.pool import Pool
 from jobs.worker.running import StartedClaims
-from jobs.worker.state import Lease, SharedState
+from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_connection
 
 TICK_SECONDS = 0.05
 RETRY_PROCESSING_SECONDS = 1.0

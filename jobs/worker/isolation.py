@@ -30,7 +30,7 @@ from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome, Released
 from jobs.execution.executor import died, timed_out
-from jobs.worker.runners import Runner, StopReason
+from jobs.worker.threads import Runner, StopReason
 
 # It imports what its worker imports, wherever and however that one was started.
 START = (

@@ -20,11 +20,11 @@ from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Outcome, Retry
 from jobs.execution.context import Signals
-from jobs.worker.database import refresh_connection
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import EXIT_OUT_OF_MEMORY, decode_claim, encode, encode_outcome
-from jobs.worker.runners import Runner, StopReason, ThreadRunner
+from jobs.worker.state import refresh_connection
 from jobs.worker.supervisor import die_with_parent
+from jobs.worker.threads import Runner, StopReason, ThreadRunner
 
 
 def main(handle: int) -> None:

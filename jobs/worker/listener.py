@@ -15,8 +15,7 @@ from jobs.engine.wakeup import (
     subscribe,
     unsubscribe,
 )
-from jobs.worker.database import AWAY
-from jobs.worker.state import SharedState
+from jobs.worker.state import AWAY, SharedState
 
 LISTEN_SECONDS = 5.0
 DATA_VERSION_SECONDS = 0.1

@@ -13,22 +13,22 @@ from uuid import UUID
 from django.db import DatabaseError, connection
 
 from jobs.conf import lease_seconds
+from jobs.doctor.snapshots import holders, is_pinned
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.breakers import drop_idle_breakers, send_probes
 from jobs.engine.clock import database_now
 from jobs.engine.demotion import Demotion, demote
-from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.pending_work import PendingWork
+from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
-from jobs.worker.database import AWAY, Outage, refresh_connection
-from jobs.worker.long_transactions import LongTransactionWatch
+from jobs.models import Worker
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
-from jobs.worker.state import SharedState
+from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 
 T = TypeVar("T")
 
@@ -214,3 +214,29 @@ def _schedule_tasks() -> list[MaintenanceTask]:
         MaintenanceTask("schedule", TICK_SECONDS, scheduler.tick, attrgetter("due_schedules")),
         MaintenanceTask("note_unknown_schedules", NOTE_SECONDS, scheduler.note_unknown),
     ]
+
+
+class LongTransactionWatch:
+    """Logs each alert once; of all live workers only the eldest does."""
+
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        self._known: frozenset[str] = frozenset()
+
+    def check(self) -> None:
+        """Read which transactions hold an old snapshot, and log those that are new."""
+        pinned = {holder.name: holder for holder in holders() if is_pinned(holder)}
+        fresh = [holder for name, holder in pinned.items() if name not in self._known]
+        if fresh and self._is_eldest():
+            for holder in fresh:
+                emit(
+                    Event.SNAPSHOT_PINNED,
+                    holder=holder.name,
+                    held_s=round(holder.seconds),
+                    mend=holder.mend,
+                )
+        self._known = frozenset(pinned)
+
+    def _is_eldest(self) -> bool:
+        live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
+        return live.order_by("pk").values_list("pk", flat=True).first() == self._state.worker_id

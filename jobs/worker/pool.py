@@ -23,10 +23,9 @@ from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import IsolatedProcess, ProcessRunner
 from jobs.worker.prefetch import LARGEST_BATCH, PrefetchBuffer, PrefetchPolicy
 from jobs.worker.quarantine import Quarantine
-from jobs.worker.runners import Runner, StopReason, ThreadRunner
 from jobs.worker.running import RunningHandlers, StartedClaims
 from jobs.worker.state import SharedState
-from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
+from jobs.worker.threads import Batch, Runner, StopReason, ThreadRunner, WorkerThread, WorkerThreads
 
 # Jobs of microseconds hardly wait for anything: more threads would only compete.
 MOST_LARGE_BATCHES = 4

@@ -11,10 +11,9 @@ from uuid import UUID
 from jobs import registry
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
-from jobs.worker.database import AWAY, Outage
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
-from jobs.worker.runners import Runner, StopReason
-from jobs.worker.state import SharedState
+from jobs.worker.state import AWAY, Outage, SharedState
+from jobs.worker.threads import Runner, StopReason
 
 # A handler that still runs this long after it was told to stop is ended by force.
 INTERRUPT_SECONDS = 10.0

@@ -14,22 +14,21 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import WorkerInfo, deregister
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Released, Settlement
 from jobs.engine.release import release, release_lost
-from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_released
 from jobs.execution.executor import timed_out
 from jobs.execution.telemetry import CLAIM_SECONDS
 from jobs.worker.completer import Completer
-from jobs.worker.database import AWAY, Outage, refresh_connection
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
 from jobs.worker.running import StartedClaims
-from jobs.worker.state import SharedState
+from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 from tenants.rls import require_rls
 
 LARGEST_CLAIM = 500

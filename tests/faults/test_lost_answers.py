@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed
 from jobs.engine.release import release_lost
-from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.states import AttemptEnd, Status
 from tests.queue_kit import finish, new_worker, take
 from tests.support.scenario import Scenario

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.admission import Sweep, admit, sweep
-from jobs.engine.released_capacity import ReleasedCapacity, WaitingGroup
+from jobs.engine.locks import ReleasedCapacity, WaitingGroup
 from jobs.engine.transactions import in_transaction, run
 from jobs.queue import set_rate_limit
 from jobs.states import Status

@@ -9,7 +9,7 @@ from jobs.engine.outcomes import Outcome
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
 from jobs.worker.isolation import ProcessDied
-from jobs.worker.runners import StopReason
+from jobs.worker.threads import StopReason
 from tests.simulation.primitives import Event
 from tests.simulation.scheduler import Process, Scheduler
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs.engine import complete, end_attempts, settle
+from jobs.engine import end_attempts, settle
 
 
 class Seen(list[str]):
@@ -122,4 +122,4 @@ class WithoutInEnd:
 def settle_without_fence(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Write outcomes whoever has the job by now, plain completions and all others."""
     RewriteEnd(settle, FENCE)(monkeypatch, seen)
-    Rewrite(complete, FENCE)(monkeypatch, seen)
+    Rewrite(settle, FENCE)(monkeypatch, seen)

@@ -15,8 +15,15 @@ from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
-from jobs.engine.dialects.base import Column, Dialect, Statement
-from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
+from jobs.engine.dialects.base import (
+    ClaimFilter,
+    Column,
+    Dialect,
+    FirmsWithWork,
+    Quota,
+    Range,
+    Statement,
+)
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"

@@ -11,8 +11,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
-from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Statement
-from jobs.engine.dialects.claim_types import ClaimFilter, Quota, Range, named_sql
+from jobs.engine.dialects.base import (
+    CLAIM_COLUMNS,
+    ClaimFilter,
+    Column,
+    Quota,
+    Range,
+    Statement,
+    named_sql,
+)
 
 # A loose index scan: from each firm with ready jobs to the next, range after range, until enough
 # firms have work or the priority of those that have is behind. OFFSET 0 keeps the planner from

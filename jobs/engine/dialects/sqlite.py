@@ -15,8 +15,16 @@ from uuid import UUID
 from django.db import OperationalError, connection
 
 from jobs.engine.dialects import sqlite_claim
-from jobs.engine.dialects.base import CLAIM_COLUMNS, Column, Dialect, Statement
-from jobs.engine.dialects.claim_types import ClaimFilter, FirmsWithWork, Quota, Range
+from jobs.engine.dialects.base import (
+    CLAIM_COLUMNS,
+    ClaimFilter,
+    Column,
+    Dialect,
+    FirmsWithWork,
+    Quota,
+    Range,
+    Statement,
+)
 
 # The form Django stores, always with six digits so that texts compare as times do.
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"

@@ -13,9 +13,9 @@ from django.db import transaction
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
-from jobs.engine.json_storage import NotStorable, to_json
-from jobs.engine.released_capacity import ReleasedCapacity
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.settle import complete
+from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
 from jobs.errors import Fatal, JobTimeout, WrongPlace
 from jobs.execution.context.signals import Signals

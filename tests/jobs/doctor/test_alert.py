@@ -14,7 +14,7 @@ from jobs.doctor import snapshots
 from jobs.doctor.snapshots import SnapshotHolder
 from jobs.engine.lease import deregister
 from jobs.execution.events import Event
-from jobs.worker.long_transactions import LongTransactionWatch
+from jobs.worker.maintenance import LongTransactionWatch
 from jobs.worker.state import SharedState
 from tests.factories.tenants import UserFactory
 from tests.queue_kit import new_worker
@@ -47,7 +47,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Event, Mapping[str, Any]
     """Return what workers say from now on."""
     said: list[tuple[Event, Mapping[str, Any]]] = []
     monkeypatch.setattr(
-        "jobs.worker.long_transactions.emit", lambda event, **fields: said.append((event, fields))
+        "jobs.worker.maintenance.emit", lambda event, **fields: said.append((event, fields))
     )
     return said
 

@@ -9,9 +9,9 @@ from django.db import transaction
 
 from jobs.engine.admission import admit, sweep
 from jobs.engine.clock import database_now
-from jobs.engine.expire import expire
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.outcomes import Completed
+from jobs.engine.prune import expire
 from jobs.models import ConcurrencyLock, JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.engine import expire as module
+from jobs.engine import prune as module
 from jobs.engine.clock import database_now
-from jobs.engine.expire import expire
+from jobs.engine.prune import expire
 from tests.queue_kit import counted, dead_letters, later, locks, row, take_one
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08")]

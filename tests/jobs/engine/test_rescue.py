@@ -10,7 +10,8 @@ import pytest
 from django.db import connection
 
 from jobs.conf import lease_seconds
-from jobs.engine import dialects, in_flight
+from jobs.engine import dialects
+from jobs.engine import release as release_module
 from jobs.engine import rescue as module
 from jobs.engine.admission import sweep
 from jobs.engine.claim import claim
@@ -249,7 +250,7 @@ def test_a_job_that_another_worker_has_by_now_is_left_alone(add):
 
 @pytest.mark.req("J-14")
 def test_more_jobs_than_a_batch_are_all_rescued(monkeypatch, add):
-    monkeypatch.setattr(in_flight, "BATCH", 3)
+    monkeypatch.setattr(release_module, "BATCH", 3)
     ids = [add() for _ in range(8)]
     take(8, worker_id=new_worker())
     assert after_the_lease() == RescueReport(workers=1, rescued=8)

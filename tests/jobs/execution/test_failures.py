@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.engine.outcomes import Failure
+from jobs.engine.outcomes import MESSAGE_LIMIT, TRACEBACK_LIMIT, Failure, failure_of
 from jobs.errors import Retryable
-from jobs.execution.failures import MESSAGE_LIMIT, TRACEBACK_LIMIT, failure_of
 
 
 def raised(error: Exception, job_type: str = "sync") -> Failure:

@@ -15,7 +15,6 @@ from django.db import connection
 
 from jobs.engine.claim import Claim
 from jobs.engine.clock import database_now
-from jobs.engine.expire import expire
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.outcomes import (
     Canceled,
@@ -27,7 +26,7 @@ from jobs.engine.outcomes import (
     Settlement,
     Snoozed,
 )
-from jobs.engine.prune import prune
+from jobs.engine.prune import expire, prune
 from jobs.engine.rescue import rescue
 from jobs.engine.settle import settle
 from jobs.errors import LeaseLost, PayloadInvalid

@@ -8,7 +8,6 @@ from random import Random
 
 from jobs.conf import lease_seconds
 from jobs.engine.clock import database_now
-from jobs.engine.expire import expire
 from jobs.engine.lease import mark_processing, note_running
 from jobs.engine.outcomes import (
     Canceled,
@@ -19,6 +18,7 @@ from jobs.engine.outcomes import (
     Retry,
     Snoozed,
 )
+from jobs.engine.prune import expire
 from jobs.engine.release import release
 from jobs.engine.rescue import rescue
 from jobs.states import DeadReason

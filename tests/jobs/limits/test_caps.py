@@ -12,9 +12,9 @@ from jobs.engine import candidates
 from jobs.engine.admission import admit, sweep
 from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed, Retry
 from jobs.engine.release import release
-from jobs.engine.released_capacity import ReleasedCapacity
 from jobs.engine.rescue import rescue
 from tenants.models import Firm
 from tests.queue_kit import FAILURE, finish, later, locks, new_worker, row, take, take_one

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
 from jobs.engine.claim import Claim
-from jobs.engine.json_storage import to_json
 from jobs.engine.outcomes import (
     Canceled,
     Completed,
@@ -28,6 +27,7 @@ from jobs.engine.outcomes import (
     Retry,
     Snoozed,
 )
+from jobs.engine.steps import to_json
 from jobs.states import DeadReason
 from jobs.worker.isolation import (
     IsolatedProcess,
@@ -39,7 +39,7 @@ from jobs.worker.isolation import (
     encode_claim,
     encode_outcome,
 )
-from jobs.worker.runners import StopReason
+from jobs.worker.threads import StopReason
 from tests.support.journal import Journal
 from tests.support.scenario import Gate
 from tests.support.testjobs import job_handlers

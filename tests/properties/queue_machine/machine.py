@@ -29,10 +29,9 @@ from hypothesis.strategies import (
 from jobs import queue
 from jobs.engine.admission import sweep
 from jobs.engine.claim import Claim
-from jobs.engine.expire import expire
 from jobs.engine.fair_share import FairShare
 from jobs.engine.locks import free_orphan_slots
-from jobs.engine.prune import prune
+from jobs.engine.prune import expire, prune
 from jobs.engine.rescue import rescue_orphans
 from jobs.states import RETRYABLE, Status
 from tenants.models import Firm

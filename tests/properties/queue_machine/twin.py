@@ -12,12 +12,11 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import stopped_at
 from jobs.engine.fair_share import FairShare
-from jobs.engine.in_flight import lock_in_flight
-from jobs.engine.insert import insert
-from jobs.engine.insert_sql import NewJob
+from jobs.engine.insert import NewJob, insert
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
+from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Settlement
-from jobs.engine.released_capacity import ReleasedCapacity
+from jobs.engine.release import lock_in_flight
 from jobs.engine.settle import settle
 from jobs.engine.transactions import in_transaction, reading
 from jobs.errors import JobError
