@@ -13,12 +13,12 @@ from django.db import transaction
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
+from jobs.engine.current_job import Signals
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.settle import complete
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
 from jobs.errors import Fatal, JobTimeout, WrongPlace
-from jobs.execution.context.signals import Signals
 from tenants.scope import firm_scope
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
-from jobs.worker.threads import StopReason, ThreadRunner
 
 from jobs.engine.claim import Claim
 from jobs.engine.lease import mark_processing
@@ -23,6 +22,7 @@ from jobs.models import JobQueue
 from jobs.queue import cancel, enqueue
 from jobs.registry import job
 from jobs.states import DeadReason
+from jobs.worker.threads import StopReason, ThreadRunner
 from mail.models import MailAccount
 from tenants.models import Firm
 from tenants.scope import current_scope
