@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
 from jobs.engine.clock import database_now
-from jobs.engine.lease import WorkerInfo, register
+from jobs.engine.lease import WorkerInfo, heartbeat, register
 from jobs.engine.rescue import rescue
 from jobs.models import Worker
 from jobs.testing import frozen_time
@@ -50,3 +50,22 @@ def test_who_was_given_up_meanwhile_is_told_so():
     register(worker)
     Worker.objects.filter(pk=worker.worker_id).update(dead_at=database_now())
     assert not register(worker)
+
+
+def test_a_heartbeat_begins_the_lease_anew():
+    worker = info(uuid7())
+    with frozen_time() as clock:
+        register(worker)
+        for _ in range(3):
+            clock.tick(seconds=0.9 * lease_seconds())
+            assert heartbeat(worker.worker_id, rss_bytes=1)
+            assert rescue(Random(1)).workers == 0
+        clock.tick(seconds=lease_seconds() + 1)
+        assert rescue(Random(1)).workers == 1
+
+
+def test_a_worker_that_was_marked_dead_is_told_by_its_heartbeat():
+    worker = info(uuid7())
+    register(worker)
+    Worker.objects.filter(pk=worker.worker_id).update(dead_at=database_now())
+    assert not heartbeat(worker.worker_id, rss_bytes=1)
