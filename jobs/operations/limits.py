@@ -34,6 +34,26 @@ MOST = 2**31 - 1
 # A smaller value overflows the database's rate arithmetic and stops admission for everybody.
 LEAST_SECONDS = 0.001
 
+INSERT_PAUSE_SQL = """
+INSERT INTO jobs_pause
+    (id, firm_id, everywhere, category, job_type, reason, paused_by, until, created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, {now})
+ON CONFLICT (firm_id, everywhere, category, job_type) DO UPDATE
+SET reason = excluded.reason, paused_by = excluded.paused_by, until = excluded.until,
+    created_at = excluded.created_at
+WHERE jobs_pause.until <= {now}
+RETURNING id
+"""
+
+INSERT_RATE_LIMIT_SQL = """
+INSERT INTO jobs_ratelimit
+    (id, firm_id, everywhere, job_type, amount, per_seconds, burst, created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, {now})
+ON CONFLICT (firm_id, everywhere, job_type) DO UPDATE
+SET amount = excluded.amount, per_seconds = excluded.per_seconds, burst = excluded.burst
+RETURNING id
+"""
+
 
 @operation
 def pause(
@@ -59,18 +79,8 @@ def pause(
     require_reason(reason)
     firm_id = owner_id(firm)
     dialect = dialects.current()
-    now = dialect.now_sql()
     stored = fetch(
-        f"""
-        INSERT INTO jobs_pause
-            (id, firm_id, everywhere, category, job_type, reason, paused_by, until, created_at)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, {now})
-        ON CONFLICT (firm_id, everywhere, category, job_type) DO UPDATE
-        SET reason = excluded.reason, paused_by = excluded.paused_by, until = excluded.until,
-            created_at = excluded.created_at
-        WHERE jobs_pause.until <= {now}
-        RETURNING id
-        """,
+        INSERT_PAUSE_SQL.format(now=dialect.now_sql()),
         [
             dialect.value(Column.UUID, uuid7()),
             firm_id,
@@ -128,14 +138,7 @@ def set_rate_limit(
     before = _find_rate_limit(firm, firm_id, job_type)
     dialect = dialects.current()
     ((limit_id,),) = fetch(
-        f"""
-        INSERT INTO jobs_ratelimit
-            (id, firm_id, everywhere, job_type, amount, per_seconds, burst, created_at)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, {dialect.now_sql()})
-        ON CONFLICT (firm_id, everywhere, job_type) DO UPDATE
-        SET amount = excluded.amount, per_seconds = excluded.per_seconds, burst = excluded.burst
-        RETURNING id
-        """,
+        INSERT_RATE_LIMIT_SQL.format(now=dialect.now_sql()),
         [
             dialect.value(Column.UUID, uuid7()),
             firm_id,

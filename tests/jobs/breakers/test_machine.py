@@ -65,7 +65,9 @@ class BreakerMachine(RuleBasedStateMachine):
     def settle(self, outcome: Any, number: int) -> None:
         if self.held:
             claim = self.held.pop(number % len(self.held))
-            self.act(lambda: finish(claim, outcome))
+            # The executor retries no last attempt: such a job would be pending and never claimed.
+            is_last = outcome is FAILS and claim.attempts >= claim.max_attempts
+            self.act(lambda: finish(claim, DIES if is_last else outcome))
 
     @rule(limit=st.integers(4, 8))
     def the_line_is_down(self, limit: int) -> None:
@@ -126,3 +128,15 @@ def test_an_open_breaker_lets_its_probe_out_and_nothing_else(
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_jobs_that_fail_on_every_attempt_leave_none_behind(
+    firm: Firm, job_types: dict[str, Any]
+) -> None:
+    BreakerMachine.firm = firm
+    machine = BreakerMachine()
+    for limit in (7, 7, 6, 6, 4, 6, 7, 7, 8, 4):
+        machine.the_line_is_down(limit)
+        machine.override()
+    machine.teardown()
+    assert {job.status for job in rows(JobQueue)} == {"completed", "dlq"}
