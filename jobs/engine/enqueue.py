@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import (
@@ -19,9 +19,11 @@ from interfaces.correlation import (
     new_correlation_id,
 )
 from jobs import registry
+from jobs.engine import dialects
 from jobs.engine.current_job import current_job
-from jobs.engine.insert import NewJob, dispatch, insert
+from jobs.engine.insert import NewJob, dispatch, insert, insert_batch
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
+from jobs.engine.transactions import in_transaction, outside_engine, without_waiting
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
@@ -33,6 +35,8 @@ from tenants.scope import current_scope
 
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
+# That many are stored while the next are validated.
+BATCH = 250
 PRIORITIES = (min(Priority), max(Priority))
 
 
@@ -138,13 +142,33 @@ def enqueue_many(
 
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
     """Store jobs of several firms, given by id; otherwise as `enqueue_many`."""
-    jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
-    stored = insert(jobs)
+    overlaps = dialects.current().has_pipelines and not connection.in_atomic_block
+    if overlaps and len(specs) > BATCH:
+        jobs, stored = in_transaction(lambda: _store_while_validating(specs))
+    else:
+        jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
+        stored = insert(jobs)
     transaction.on_commit(lambda: dispatch(jobs), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == job.job_id)
         for job, job_id in zip(jobs, stored, strict=True)
     ]
+
+
+def _store_while_validating(
+    specs: Sequence[tuple[int, EnqueueSpec]],
+) -> tuple[list[NewJob], list[UUID]]:
+    """Validate each batch while the database stores the one before; return the jobs, as `insert`."""
+    jobs: list[NewJob] = []
+    stored: list[UUID] = []
+    with without_waiting():
+        for start in range(0, len(specs), BATCH):
+            # The functions of the types run here, and see what their caller may see.
+            with outside_engine():
+                batch = [new_job(spec, firm_id) for firm_id, spec in specs[start : start + BATCH]]
+            stored += insert_batch(batch)
+            jobs += batch
+    return jobs, stored
 
 
 aenqueue = sync_to_async(enqueue)

@@ -85,7 +85,7 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     def in_batches() -> list[UUID]:
         stored: list[UUID] = []
         for start in range(0, len(jobs), BATCH):
-            stored += _insert_batch(jobs[start : start + BATCH])
+            stored += insert_batch(jobs[start : start + BATCH])
         return stored
 
     return in_transaction(in_batches)
@@ -137,7 +137,8 @@ def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
     return category if is_due and connection.vendor == "postgresql" else None
 
 
-def _insert_batch(jobs: Sequence[NewJob]) -> list[UUID]:
+def insert_batch(jobs: Sequence[NewJob]) -> list[UUID]:
+    """Store one batch inside `in_transaction`; otherwise as `insert`."""
     if all(job.idempotency_key is None for job in jobs):
         rows, params = rows_sql(jobs)
         run(insert_sql(rows, dialects.current().now_sql(), keyed=False), params, prepared=True)

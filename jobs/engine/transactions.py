@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from random import SystemRandom
 from typing import Any, TypeVar
@@ -143,6 +144,29 @@ def pipelined(work: Callable[[], T]) -> T:
     if connection.in_atomic_block or not dialects.current().has_pipelines:
         return in_transaction(work)
     return _repeated(work)
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Send the statements inside one after the other; wait only for rows that are fetched.
+
+    Inside `in_transaction`, and only where `dialect.has_pipelines`. The error of a statement may be
+    raised by a later one, or at the end.
+    """
+    with connection.wrap_database_errors, connection.connection.pipeline():
+        yield
+
+
+@contextmanager
+def outside_engine() -> Iterator[None]:
+    """Turn the RLS bypass off for foreign code that runs inside the engine's transaction."""
+    token = _in_engine.set(False)
+    set_local(ENGINE_SETTING, "off")
+    try:
+        yield
+    finally:
+        _in_engine.reset(token)
+    set_local(ENGINE_SETTING, "on")
 
 
 def _repeated(work: Callable[[], T]) -> T:

@@ -145,12 +145,13 @@ def test_nobody_is_notified_of_what_was_rolled_back(firm, statements):
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store two jobs with one statement."""
+    """Store two jobs with one statement, while the next two are validated."""
+    monkeypatch.setattr(door, "BATCH", 2)
     monkeypatch.setattr(insert, "BATCH", 2)
 
 
 @pytest.mark.req("J-06")
-def test_many_are_stored_in_batches_and_in_order(firm, small_batches):
+def test_of_many_some_are_stored_while_others_are_validated_and_all_in_order(firm, small_batches):
     results = enqueue_many(
         [EnqueueSpec("test.work", {"name": str(n)}) for n in range(7)], firm=firm
     )
@@ -189,7 +190,7 @@ def test_a_types_own_functions_never_bypass_row_level_security(firm, small_batch
 
 
 @pytest.mark.req("J-03", "J-06")
-def test_what_is_refused_lets_none_of_the_others_be_stored(firm, small_batches, statements):
+def test_what_is_refused_undoes_what_was_stored_before_it(firm, small_batches, statements):
     specs = [*[EnqueueSpec("test.work")] * 4, EnqueueSpec("test.work", {"nmae": "x"})]
     with pytest.raises(PayloadInvalid):
         enqueue_many(specs, firm=firm)
