@@ -1,4 +1,4 @@
-"""Every write to the queue's tables, one verb per file.
+"""Every write to the queue's tables, one file a task.
 
-Engine verbs see all firms: callers above decide whose jobs they may touch.
+The engine sees all firms: callers above decide whose jobs they may touch.
 """
