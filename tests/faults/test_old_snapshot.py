@@ -24,16 +24,20 @@ WORKERS = 2
 CONCURRENCY = ("--concurrency", "20")
 PORTION = 2_000
 SUITE_JOBS = 300
-CHAOS_SECONDS = 600.0
+# Seconds of work without a snapshot, beside it, and the last of those, which are compared.
+USUAL_SECONDS, BESIDE_SECONDS, LAST_SECONDS = 60.0, 600.0, 60.0
+SHARE = 0.75
 
 
 @pytest.mark.req("J-08")
 def test_work_goes_on_beside_an_old_snapshot(queue: Scenario, fleet: Fleet, chaos: bool) -> None:
     fleet.start_many(WORKERS if chaos else 1, *CONCURRENCY)
+    usual = rate(queue, USUAL_SECONDS) if chaos else 0.0
     with old_snapshot() as count:
         seen = count()
         if chaos:
-            keep_busy(queue, CHAOS_SECONDS)
+            rate(queue, BESIDE_SECONDS - LAST_SECONDS)
+            assert rate(queue, LAST_SECONDS) >= SHARE * usual
         else:
             queue.add(SUITE_JOBS)
         queue.wait_until_settled(timeout=120)
@@ -43,12 +47,13 @@ def test_work_goes_on_beside_an_old_snapshot(queue: Scenario, fleet: Fleet, chao
     queue.check()
 
 
-def keep_busy(queue: Scenario, seconds: float) -> None:
-    """Keep the workers busy for so long; each portion of jobs must be done within a minute."""
-    begun = time.monotonic()
+def rate(queue: Scenario, seconds: float) -> float:
+    """Keep the workers busy for so long; return how many jobs a second they complete."""
+    begun, before = time.monotonic(), completed()
     while time.monotonic() < begun + seconds:
         queue.add(PORTION)
         wait_until(lambda: len(queue.accepted) - completed() < PORTION, "room", timeout=60)
+    return (completed() - before) / (time.monotonic() - begun)
 
 
 def completed() -> int:
