@@ -158,17 +158,22 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
 def _store_while_validating(
     specs: Sequence[tuple[int, EnqueueSpec]],
 ) -> tuple[list[NewJob], list[UUID]]:
-    """Validate each batch while the database stores the one before; return the jobs, as `insert`."""
+    """Validate each batch while the database stores the one before; return the jobs, as `insert`.
+
+    Jobs with an idempotency key are stored last, because `insert` has to put them in order.
+    """
     jobs: list[NewJob] = []
-    stored: list[UUID] = []
     with without_waiting():
         for start in range(0, len(specs), BATCH):
             # The functions of the types run here, and see what their caller may see.
             with outside_engine():
                 batch = [new_job(spec, firm_id) for firm_id, spec in specs[start : start + BATCH]]
-            stored += insert_batch(batch)
+            if keyless := [job for job in batch if job.idempotency_key is None]:
+                insert_batch(keyless)
             jobs += batch
-    return jobs, stored
+        keyed = [job for job in jobs if job.idempotency_key is not None]
+        stands_for = dict(zip((job.job_id for job in keyed), insert(keyed), strict=True))
+    return jobs, [stands_for.get(job.job_id, job.job_id) for job in jobs]
 
 
 aenqueue = sync_to_async(enqueue)

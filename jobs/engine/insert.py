@@ -82,13 +82,7 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     if not connection.in_atomic_block and _insert_alone(jobs):
         return [job.job_id for job in jobs]
 
-    def in_batches() -> list[UUID]:
-        stored: list[UUID] = []
-        for start in range(0, len(jobs), BATCH):
-            stored += insert_batch(jobs[start : start + BATCH])
-        return stored
-
-    return in_transaction(in_batches)
+    return in_transaction(lambda: _insert_in_batches(jobs))
 
 
 def dispatch(jobs: Sequence[NewJob]) -> None:
@@ -137,16 +131,35 @@ def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
     return category if is_due and connection.vendor == "postgresql" else None
 
 
-def insert_batch(jobs: Sequence[NewJob]) -> list[UUID]:
-    """Store one batch inside `in_transaction`; otherwise as `insert`."""
+def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
+    """Take the idempotency keys in one order, so that two callers with the same keys cannot deadlock.
+
+    All keys of once-only jobs come first, then the live keys.
+    """
+    stands_for: dict[UUID, UUID] = {}
+    ordered = jobs
+    if any(job.idempotency_key is not None for job in jobs):
+        ordered = sorted(jobs, key=lambda job: (job.firm_id, job.idempotency_key or ""))
+    once_only = [job for job in ordered if job.once_only and job.idempotency_key is not None]
+    for start in range(0, len(once_only), BATCH):
+        stands_for |= _reserve_once_only(once_only[start : start + BATCH])
+    reserving = [job for job in once_only if job.job_id not in stands_for]
+    unrefused = [job for job in ordered if job.job_id not in stands_for]
+    for start in range(0, len(unrefused), BATCH):
+        stands_for |= insert_batch(unrefused[start : start + BATCH])
+    _pass_on_keys([job for job in reserving if stands_for[job.job_id] != job.job_id], stands_for)
+    # A refused job may stand for another one that was refused too: follow it once more.
+    return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
+
+
+def insert_batch(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
+    """Store one batch inside `in_transaction`; return, by id, which live job stands for each."""
     if all(job.idempotency_key is None for job in jobs):
         rows, params = rows_sql(jobs)
         run(insert_sql(rows, dialects.current().now_sql(), keyed=False), params, prepared=True)
-        return [job.job_id for job in jobs]
-    once_only = [job for job in jobs if job.once_only and job.idempotency_key is not None]
-    stands_for = _reserve_once_only(once_only)
-    reserving = [job for job in once_only if job.job_id not in stands_for]
-    open_jobs = {job.job_id: job for job in jobs if job.job_id not in stands_for}
+        return {job.job_id: job.job_id for job in jobs}
+    stands_for: dict[UUID, UUID] = {}
+    open_jobs = {job.job_id: job for job in jobs}
     for _ in range(RACE_REPEATS):
         stored = _insert_keyed(list(open_jobs.values()))
         refused = {job_id: job for job_id, job in open_jobs.items() if job_id not in stored}
@@ -156,9 +169,7 @@ def insert_batch(jobs: Sequence[NewJob]) -> list[UUID]:
         open_jobs = {job_id: job for job_id, job in refused.items() if job_id not in stands_for}
         if not open_jobs:
             break
-    _pass_on_keys([job for job in reserving if stands_for[job.job_id] != job.job_id], stands_for)
-    # A refused job may stand for another of this batch that was refused too: follow it once more.
-    return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
+    return stands_for
 
 
 def _insert_keyed(jobs: Sequence[NewJob]) -> set[UUID]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from threading import Barrier
 
 import pytest
@@ -11,7 +12,9 @@ from django.db import connection, transaction
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Completed, Settlement, SettleReport
 from jobs.engine.settle import settle
-from jobs.queue import EnqueueSpec, enqueue_many
+from jobs.execution.context import JobContext
+from jobs.queue import EnqueueResult, EnqueueSpec, enqueue_many
+from jobs.registry import JobPayload, JobType, job
 from jobs.states import Status
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -70,6 +73,61 @@ def test_an_outcome_lost_to_a_deadlock_is_written_again(queue: Scenario) -> None
     assert count_deadlocks() == deadlocks + 1
     assert {row(claim.job_id).status for claim in claims} == {Status.COMPLETED}
     queue.check()
+
+
+@pytest.mark.req("J-07")
+@pytest.mark.parametrize("job_type", ["noop", "once"])
+@pytest.mark.parametrize("joins", [True, False], ids=["joined", "alone"])
+def test_the_same_keys_in_opposite_orders_do_not_deadlock(
+    queue: Scenario, job_types: dict[str, JobType], job_type: str, joins: bool
+) -> None:
+    job("once", category="sync", payload=JobPayload, idempotency_key=key_of, once_only=True)(
+        do_nothing
+    )
+    deadlocks = count_deadlocks()
+    for number in range(2):
+        # More than one statement stores, and with keyless jobs in between.
+        specs = [
+            EnqueueSpec(job_type, idempotency_key=f"{number}-{key}" if key % 5 else None)
+            for key in range(1200)
+        ]
+        orders = [specs, specs[::-1]]
+        line = Barrier(len(orders))
+        with ThreadPoolExecutor(len(orders)) as writers:
+            stored = list(
+                writers.map(
+                    lambda order: store(order, queue.firm, line, joins=joins),  # noqa: B023 - waited for at once
+                    orders,
+                )
+            )
+        first, second = (
+            {spec.idempotency_key: one for spec, one in zip(order, results, strict=True)}
+            for order, results in zip(orders, stored, strict=True)
+        )
+        for key in first.keys() - {None}:
+            assert first[key].job_id == second[key].job_id
+            assert first[key].created != second[key].created
+    assert count_deadlocks() == deadlocks
+
+
+def key_of(payload: JobPayload) -> str:
+    """Return a key that no spec of the test keeps."""
+    return payload.correlation_id
+
+
+def do_nothing(payload: JobPayload, ctx: JobContext) -> None:
+    """Handle a job."""
+
+
+def store(
+    specs: list[EnqueueSpec], firm: Firm, line: Barrier, *, joins: bool
+) -> list[EnqueueResult]:
+    line.wait(20)
+    try:
+        with transaction.atomic() if joins else nullcontext():
+            return enqueue_many(specs, firm=firm)
+    finally:
+        connection.close()
 
 
 def write(batch: list[Claim], line: Barrier | None = None) -> SettleReport:
