@@ -2,80 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import multiprocessing
+from collections.abc import Sequence
 from statistics import median
 
-from jobs.benchmarks import rows
-from jobs.benchmarks.firms import BenchmarkFirms
-from jobs.benchmarks.raw.ceiling import work_off
-from jobs.benchmarks.rows import Span
-from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
+from django.db import connection
+
+from jobs.benchmarks import raw, rows
+from jobs.benchmarks.firms import clear, make_firms
+from jobs.benchmarks.scenario import Figures, Plan
 from jobs.benchmarks.workers import serving
-from jobs.engine.wakeup import wake
+from jobs.engine.dialects.base import CLAIM_COLUMNS
+from jobs.engine.wakeup import main_conninfo, wake
 from jobs.errors import BenchmarkFailed
+from jobs.job_handlers import BENCH_JOB_TYPE
 from jobs.states import Category
 
 
-class Drain(Scenario):
-    """Runs jobs as fast as workers can."""
-
-    name = "drain"
-    measures = (
-        "Workers are idle when all jobs appear at once; timed from the first claim to the last"
-        " settled job, by the database's clock. Raw is a loop of bare SQL that claims 500 jobs of"
-        " the same table and completes them, in as many processes, with no handler."
-    )
-    has_workers = True
-    default_jobs = 20_000
-    default_concurrency = 100
-
-    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
-        """Alternate between workers and the bare loop, on equal jobs."""
-        firms = bench_firms.make(plan.firms)
-        points: list[Point] = []
-        product: list[Span] = []
-        raw: list[Span] = []
-        for number in range(1, plan.rounds + 1):
-            product.append(_time(lambda: _by_workers(plan, firms), plan, firms))
-            bench_firms.clear()
-            raw.append(_time(lambda: _by_bare_loop(plan, firms), plan, firms))
-            bench_firms.clear()
-            points.append(
-                {
-                    "round": number,
-                    "seconds": product[-1].seconds,
-                    "jobs_per_second": product[-1].jobs_per_second,
-                    "raw_seconds": raw[-1].seconds,
-                    "raw_jobs_per_second": raw[-1].jobs_per_second,
-                    "ratio": product[-1].jobs_per_second / raw[-1].jobs_per_second,
-                }
-            )
-        rate = median(span.jobs_per_second for span in product)
-        raw_rate = median(span.jobs_per_second for span in raw)
-        return Figures(
-            seconds=median(span.seconds for span in product),
-            jobs_per_second=rate,
-            raw_jobs_per_second=raw_rate,
-            ratio=rate / raw_rate,
-            points=points,
+def measure_drain(plan: Plan) -> Figures:
+    """Alternate between workers and the bare loop, on equal jobs."""
+    firms = make_firms(plan.firms)
+    jobs = rows.spread(plan.jobs, firms)
+    points = []
+    for number in range(1, plan.rounds + 1):
+        with serving(plan) as workers:
+            rows.fill(jobs)
+            wake({Category.MAINTENANCE})
+            workers.wait_until_settled(plan.jobs)
+        seconds, rate = rows.speed(plan.jobs)
+        clear()
+        rows.fill(jobs)
+        _run_bare_loop(firms, plan.processes)
+        raw_seconds, raw_rate = rows.speed(plan.jobs)
+        clear()
+        points.append(
+            {
+                "round": number,
+                "seconds": seconds,
+                "jobs_per_second": rate,
+                "raw_seconds": raw_seconds,
+                "raw_jobs_per_second": raw_rate,
+                "ratio": rate / raw_rate,
+            }
         )
+    medians = {
+        name: median(point[name] for point in points)
+        for name in ("seconds", "jobs_per_second", "raw_jobs_per_second")
+    }
+    ratio = medians["jobs_per_second"] / medians["raw_jobs_per_second"]
+    return {**medians, "ratio": ratio, "points": points}
 
 
-def _time(work: Callable[[], None], plan: Plan, firms: Sequence[int]) -> Span:
-    work()
-    span = rows.completed_span(firms)
-    if span.jobs != plan.jobs:
-        raise BenchmarkFailed(f"{span.jobs} of {plan.jobs} jobs were completed")
-    return span
+def _run_bare_loop(firms: Sequence[int], processes: int) -> None:
+    """Claim and complete every job of these firms; each process begins with firms of its own.
+
+    Raises:
+        BenchmarkFailed: a process failed.
+    """
+    # Spawned: a forked process would share this one's connection.
+    fresh = multiprocessing.get_context("spawn")
+    ready = fresh.Barrier(processes)
+    starts = [firms[len(firms) * number // processes] for number in range(processes)]
+    started = [
+        fresh.Process(target=raw.run, args=(_loop(firms[0], start), ready), daemon=True)
+        for start in starts
+    ]
+    try:
+        for process in started:
+            process.start()
+        for process in started:
+            process.join()
+    finally:
+        for process in started:
+            if process.is_alive():
+                process.terminate()
+                process.join()
+    if any(process.exitcode for process in started):
+        raise BenchmarkFailed("a process of the bare loop has fallen; it said why above")
 
 
-def _by_workers(plan: Plan, firms: Sequence[int]) -> None:
-    with serving(plan) as workers:
-        rows.fill(rows.spread(plan.jobs, firms))
-        wake({Category.MAINTENANCE})
-        workers.wait_until_settled(firms, plan.jobs)
-
-
-def _by_bare_loop(plan: Plan, firms: Sequence[int]) -> None:
-    rows.fill(rows.spread(plan.jobs, firms))
-    work_off(firms, plan.processes)
+def _loop(first: int, start: int) -> raw.Loop:
+    if connection.vendor == "sqlite":
+        columns = ", ".join(CLAIM_COLUMNS)
+        address = raw.sqlite_address(connection)
+    else:
+        columns = ", ".join(
+            "j.payload::text" if name == "payload" else f"j.{name}" for name in CLAIM_COLUMNS
+        )
+        address = main_conninfo(), ""
+    return raw.Loop(connection.vendor, *address, BENCH_JOB_TYPE, columns, first, start)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
+
+from uuid_utils.compat import uuid7
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.firms import BenchmarkFirms
-from jobs.benchmarks.measures import jain, percentile
+from jobs.benchmarks.firms import make_firms
 from jobs.benchmarks.rows import Kind
-from jobs.benchmarks.scenario import Figures, Plan, Point, Scenario
-from jobs.benchmarks.server import Server
+from jobs.benchmarks.scenario import Figures, Plan, jain, percentile
+from jobs.engine.claim import claim
+from jobs.engine.fair_share import FairShare
 from jobs.job_handlers import BENCH_JOB_TYPE
 
 # How much a worker claims at once.
@@ -22,43 +25,32 @@ HEAVY_AGE_SECONDS = 7_200
 LIGHT_AGE_SECONDS = 3_600
 
 
-class Fairness(Scenario):
-    """Serves firms of which one has far more jobs than the others."""
-
-    name = "fairness"
-    measures = (
-        "One firm has all of --jobs, older than the few of each of --firms light ones. A worker"
-        " without processes claims in batches of several sizes: after how many services each light"
-        " firm had its first turn, Jain's index over the services of all firms (1 is perfectly"
-        " fair), and what a claim took."
-    )
-    default_jobs = 100_000
-    default_firms = 1_000
-
-    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
-        """Measure one size of batch after the other."""
-        heavy, *light = bench_firms.make(plan.firms + 1)
-        rows.fill({heavy: plan.jobs}, Kind(age_seconds=HEAVY_AGE_SECONDS))
-        begun = time.perf_counter()
-        points: list[Point] = []
-        for batch in BATCHES:
-            rows.fill(dict.fromkeys(light, ROUNDS + 1), Kind(age_seconds=LIGHT_AGE_SECONDS))
-            points.append(_serve(batch, heavy, len(light)))
-        return Figures(seconds=time.perf_counter() - begun, points=points)
+def measure_fairness(plan: Plan) -> Figures:
+    """Serve firms of which one has far more jobs, with one size of batch after the other."""
+    heavy, *light = make_firms(plan.firms + 1)
+    rows.fill({heavy: plan.jobs}, Kind(age_seconds=HEAVY_AGE_SECONDS))
+    begun = time.perf_counter()
+    points = []
+    for batch in BATCHES:
+        rows.fill(dict.fromkeys(light, ROUNDS + 1), Kind(age_seconds=LIGHT_AGE_SECONDS))
+        points.append(_serve(batch, heavy, len(light)))
+    return {"seconds": time.perf_counter() - begun, "points": points}
 
 
-def _serve(batch: int, heavy: int, lights: int) -> Point:
-    server = Server(job_types=(BENCH_JOB_TYPE,))
+def _serve(batch: int, heavy: int, lights: int) -> dict[str, Any]:
+    worker_id, fair_share = uuid7(), FairShare()
     times: list[float] = []
+    # The firms of the jobs served, in order.
     order: list[int] = []
     services = ROUNDS * (lights + 1)
     while len(order) < services and (len(times) < MOST_CLAIMS or batch == max(BATCHES)):
         begun = time.perf_counter()
-        claims = server.claim(batch)
+        claims = claim(worker_id, batch, fair_share, job_types=(BENCH_JOB_TYPE,))
         times.append((time.perf_counter() - begun) * 1_000)
         if not claims:
             break
-        order += server.finish(claims)
+        rows.complete([one.job_id for one in claims])
+        order += [one.firm_id for one in claims]
     # The rest of the last batch is beyond what is measured.
     order = order[:services]
     first = {firm_id: place for place, firm_id in reversed(list(enumerate(order, 1)))}

@@ -4,66 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
+from django.apps import apps
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
-from jobs.benchmarks import rows
+from jobs.engine.transactions import in_transaction, run
 from jobs.errors import DatabaseInUse
 from jobs.models import JobQueue, Worker
-from tenants.models import Firm
+from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
 
-SLUG_PREFIX = "bench-"
 # Checked beside the slug, so that no other firm is ever taken for one of these.
 FIRM_NAME = "Firm of bench_queue"
-_OURS = Q(name=FIRM_NAME, slug__startswith=SLUG_PREFIX)
+_OURS = Q(name=FIRM_NAME, slug__startswith="bench-")
+_OUR_IDS = "SELECT id FROM tenants_firm WHERE name = %s AND slug LIKE 'bench-%%'"
 NAMED_FIRMS = 3
+DELETED_AT_ONCE = 100_000
 
 
-class BenchmarkFirms:
-    """Makes firms, and deletes them with their rows."""
+def bench_firms() -> QuerySet[Firm]:
+    """Return the firms of benchmarks."""
+    return Firm.objects.filter(_OURS)
 
-    def __init__(self) -> None:
-        self._slug = f"{SLUG_PREFIX}{uuid7().hex[-12:]}"
-        self._made = 0
 
-    def make(self, count: int) -> list[int]:
-        """Make firms; return their ids, lowest first."""
-        firms = Firm.objects.bulk_create(
-            Firm(name=FIRM_NAME, slug=f"{self._slug}-{self._made + number}")
-            for number in range(count)
-        )
-        self._made += count
-        return sorted(firm.pk for firm in firms)
-
-    def clear(self) -> None:
-        """Delete every row of the firms but not the firms, and vacuum."""
-        # By slug: after an interrupt the ids may not be known here.
-        rows.delete_of_firms(_ids(Q(slug__startswith=self._slug)))
-        rows.tidy()
-
-    def delete(self) -> None:
-        """Delete the firms too."""
-        self.clear()
-        rows.delete_firms(_ids(Q(slug__startswith=self._slug)))
+def make_firms(count: int) -> list[int]:
+    """Make firms; return their ids, lowest first."""
+    slug = f"bench-{uuid7().hex[-12:]}"
+    firms = (Firm(name=FIRM_NAME, slug=f"{slug}-{number}") for number in range(count))
+    return sorted(firm.pk for firm in Firm.objects.bulk_create(firms))
 
 
 @contextmanager
-def own_firms() -> Iterator[BenchmarkFirms]:
-    """Yield a benchmark its firms, and delete them whatever happens."""
-    _delete_leftovers()
-    bench_firms = BenchmarkFirms()
+def own_firms() -> Iterator[None]:
+    """Delete the firms that the block makes, whatever happens; before it, those of killed runs."""
+    if bench_firms().exists():
+        _delete()
     try:
-        yield bench_firms
+        yield
     except BaseException:
         # An interrupt may come within a statement: the state of the connection is unknown.
         connection.close()
         raise
     finally:
-        bench_firms.delete()
+        _delete()
+
+
+def clear() -> None:
+    """Delete every row of the firms but not the firms, and vacuum."""
+    for table, key in _tables():
+        some = (
+            f"DELETE FROM {table} WHERE {key} IN ("
+            f"SELECT {key} FROM {table} WHERE firm_id IN ({_OUR_IDS}) LIMIT {DELETED_AT_ONCE})"
+        )
+        while in_transaction(partial(run, some, [FIRM_NAME])):
+            pass
+    vacuum()
+
+
+def vacuum() -> None:
+    """Vacuum on PostgreSQL, so that the next measurement starts without dead rows."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for table, _ in _tables():
+                cursor.execute(f"VACUUM (ANALYZE) {table}")
 
 
 def refuse_shared_database() -> None:
@@ -90,15 +97,13 @@ def refuse_shared_database() -> None:
         )
 
 
-def _delete_leftovers() -> None:
-    """Delete the rows of benchmarks that were killed."""
-    left = _ids(Q())
-    if left:
-        rows.delete_of_firms(left)
-        rows.delete_firms(left)
-        rows.tidy()
+def _delete() -> None:
+    clear()
+    in_transaction(lambda: run(f"DELETE FROM tenants_firm WHERE id IN ({_OUR_IDS})", [FIRM_NAME]))
 
 
-def _ids(which: Q) -> list[int]:
-    """Return the ids of the benchmarks' firms that match."""
-    return list(Firm.objects.filter(_OURS, which).values_list("pk", flat=True))
+def _tables() -> list[tuple[str, str]]:
+    """Return the queue's firm-owned tables, each with the name of its primary key."""
+    models = apps.get_app_config("jobs").get_models()
+    metas = [model._meta for model in models if issubclass(model, FirmOwned)]
+    return [(meta.db_table, meta.pk.attname) for meta in metas]

@@ -11,9 +11,8 @@ from random import SystemRandom
 from django.db import connection
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.firms import BenchmarkFirms
-from jobs.benchmarks.measures import percentile
-from jobs.benchmarks.scenario import Figures, Plan, Scenario
+from jobs.benchmarks.firms import make_firms
+from jobs.benchmarks.scenario import Figures, Plan, percentile
 from jobs.benchmarks.workers import serving
 from jobs.job_handlers import BENCH_JOB_TYPE
 from jobs.queue import enqueue
@@ -27,45 +26,32 @@ SETTLING_SECONDS = 2.0
 JOBS_FOR_ALL_OF_IT = 100
 
 
-class Latency(Scenario):
-    """Enqueues jobs for idle workers, one at a time."""
-
-    name = "latency"
-    measures = (
-        "Idle workers get one job at a time, at random moments. p50 and p99 run from the insert"
-        " to the start of the handler; the table has the way to the claim as well, the share of a"
-        " core that a worker takes while idle, and the transactions per second of the whole"
-        " database meanwhile."
-    )
-    has_workers = True
-    default_jobs = 100
-    default_firms = 10
-    default_concurrency = 10
-
-    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
-        """Watch the idle workers, then enqueue."""
-        firms = bench_firms.make(plan.firms)
-        rng = SystemRandom()
-        with serving(plan) as workers:
-            point = _watch(workers.pids, min(plan.jobs / JOBS_FOR_ALL_OF_IT, 1.0))
-            for number in range(plan.jobs):
-                time.sleep(rng.uniform(*GAPS))
-                enqueue(BENCH_JOB_TYPE, firm=firms[number % len(firms)])
-            workers.wait_until_settled(firms, plan.jobs)
-        pick_ups = rows.pick_ups(firms)
-        claimed = [seconds * 1_000 for seconds, _ in pick_ups]
-        started = [seconds * 1_000 for _, seconds in pick_ups]
-        point |= {
-            "claimed_p50_ms": percentile(claimed, 50),
-            "claimed_p99_ms": percentile(claimed, 99),
-            "started_max_ms": max(started),
-        }
-        return Figures(
-            p50_ms=percentile(started, 50), p99_ms=percentile(started, 99), points=[point]
-        )
+def measure_latency(plan: Plan) -> Figures:
+    """Watch the idle workers, then enqueue jobs one at a time."""
+    firms = make_firms(plan.firms)
+    rng = SystemRandom()
+    with serving(plan) as workers:
+        point = _watch(workers.pids, min(plan.jobs / JOBS_FOR_ALL_OF_IT, 1.0))
+        for number in range(plan.jobs):
+            time.sleep(rng.uniform(*GAPS))
+            enqueue(BENCH_JOB_TYPE, firm=firms[number % len(firms)])
+        workers.wait_until_settled(plan.jobs)
+    times = rows.completed("created_at", "claimed_at", "started_at")
+    claimed = [(claim - insert).total_seconds() * 1_000 for insert, claim, _ in times]
+    started = [(start - insert).total_seconds() * 1_000 for insert, _, start in times]
+    point |= {
+        "claimed_p50_ms": percentile(claimed, 50),
+        "claimed_p99_ms": percentile(claimed, 99),
+        "started_max_ms": max(started),
+    }
+    return {
+        "p50_ms": percentile(started, 50),
+        "p99_ms": percentile(started, 99),
+        "points": [point],
+    }
 
 
-def _watch(pids: Sequence[int], effort: float) -> dict[str, object]:
+def _watch(pids: Sequence[int], effort: float) -> dict[str, float | None]:
     """Return what idle workers cost; `effort`, at most 1, shortens the watch."""
     time.sleep(SETTLING_SECONDS * effort)
     transactions, processor = _transactions(), _processor_seconds(pids)
@@ -73,7 +59,7 @@ def _watch(pids: Sequence[int], effort: float) -> dict[str, object]:
     time.sleep(WATCH_SECONDS * effort)
     seconds = time.monotonic() - begun
     transactions_after, processor_after = _transactions(), _processor_seconds(pids)
-    cost: dict[str, object] = {
+    cost: dict[str, float | None] = {
         "idle_seconds": seconds,
         "idle_cpu_share": None,
         "idle_transactions_per_second": None,

@@ -1,17 +1,18 @@
-"""The base of the benchmarks, their parameters and their results."""
+"""What a benchmark is: its parameters, its figures, and the arithmetic of both."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any
 
 from django.db import connection
 
-from jobs.benchmarks.firms import BenchmarkFirms
-
-Point = Mapping[str, object]
+# What was measured by the names in FIGURES; `points` are the single measurements behind that,
+# each with the same keys.
+Figures = dict[str, Any]
+FIGURES = ("seconds", "jobs_per_second", "p50_ms", "p99_ms", "raw_jobs_per_second", "ratio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,56 +27,48 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
-    """What was measured; None: the scenario does not measure it.
+class Scenario:
+    """One thing to measure: `manage.py bench_queue NAME`.
 
-    `points` are the single measurements behind the figures, each with the same keys.
+    `run` makes the firms and jobs that it needs; the caller deletes them. It raises BenchmarkFailed
+    when there is no result.
     """
 
-    seconds: float | None = None
-    jobs_per_second: float | None = None
-    p50_ms: float | None = None
-    p99_ms: float | None = None
-    raw_jobs_per_second: float | None = None
-    ratio: float | None = None
-    points: Sequence[Point] = field(default_factory=tuple)
-
-
-class Scenario(ABC):
-    """One thing to measure: `manage.py bench_queue NAME`."""
-
-    name: ClassVar[str]
+    name: str
     # What is measured, as a sentence.
-    measures: ClassVar[str]
+    measures: str
+    run: Callable[[Plan], Figures]
     # Whether worker processes take part: else `concurrency` and `processes` mean nothing.
-    has_workers: ClassVar[bool] = False
-    default_jobs: ClassVar[int]
-    default_firms: ClassVar[int] = 100
-    default_concurrency: ClassVar[int] = 1
-    default_processes: ClassVar[int] = 1
-
-    @abstractmethod
-    def measure(self, plan: Plan, bench_firms: BenchmarkFirms) -> Figures:
-        """Measure it on rows of `bench_firms`; the caller deletes them.
-
-        Raises:
-            BenchmarkFailed: there is no result.
-        """
+    has_workers: bool = False
+    default_jobs: int
+    default_firms: int = 100
+    default_concurrency: int = 1
+    default_processes: int = 1
 
 
-def report(scenario: Scenario, plan: Plan, figures: Figures) -> dict[str, object]:
-    """Return the figures as the command's JSON."""
-    values = {name: _rounded(value) for name, value in asdict(figures).items() if name != "points"}
+def report(scenario: Scenario, plan: Plan, figures: Figures) -> dict[str, Any]:
+    """Return the figures as the command's JSON; None: the scenario does not measure it."""
     return {
         "scenario": scenario.name,
         "database": connection.vendor,
         **asdict(plan),
-        **values,
+        **{name: _rounded(figures.get(name)) for name in FIGURES},
         "points": [
-            {name: _rounded(value) for name, value in point.items()} for point in figures.points
+            {name: _rounded(value) for name, value in point.items()} for point in figures["points"]
         ],
     }
 
 
 def _rounded(value: object) -> object:
     return round(value, 3) if isinstance(value, float) else value
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value that `percent` of the values do not exceed; there must be some."""
+    ordered = sorted(values)
+    return ordered[max(ceil(len(ordered) * percent / 100) - 1, 0)]
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Return Jain's index of fairness: 1 where all are equal, 1/n where one has everything."""
+    return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))

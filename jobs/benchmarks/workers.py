@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
@@ -81,8 +81,8 @@ class Workers:
             self._check(until, "the start of the workers")
             time.sleep(POLL_SECONDS)
 
-    def wait_until_settled(self, firms: Sequence[int], jobs: int) -> None:
-        """Wait until this many jobs of these firms are settled.
+    def wait_until_settled(self, jobs: int) -> None:
+        """Wait until this many jobs are settled.
 
         Raises:
             BenchmarkFailed: a worker ended, or no job was settled for a while.
@@ -92,7 +92,7 @@ class Workers:
         while settled < jobs:
             self._check(until, "the next settled job; is something paused?")
             time.sleep(POLL_SECONDS)
-            before, settled = settled, rows.settled(firms)
+            before, settled = settled, rows.settled()
             if settled > before:
                 until = time.monotonic() + STALL_SECONDS
 

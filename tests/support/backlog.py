@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from django.db import connection
 
 from jobs.benchmarks import rows
-from jobs.benchmarks.measures import jain
 from jobs.benchmarks.rows import Kind
-from jobs.benchmarks.server import Server as AnyServer
+from jobs.benchmarks.scenario import jain
+from jobs.engine.claim import Claim, claim
+from jobs.engine.fair_share import FairShare
 from tenants.models import Firm
 from tests.queue_kit import new_worker
 
@@ -33,8 +34,27 @@ def fill(jobs: Mapping[int, int], *, priority: int = 2, age_seconds: int = 3_600
         cursor.execute("ANALYZE")
 
 
-class Server(AnyServer):
+class Server:
     """A worker, with a row of its own, that is done with its jobs at once."""
 
     def __init__(self) -> None:
-        super().__init__(new_worker())
+        self.fair_share = FairShare()
+        self._worker_id = new_worker()
+
+    def claim(self, limit: int) -> list[Claim]:
+        """Claim one batch."""
+        return claim(self._worker_id, limit, self.fair_share)
+
+    def finish(self, claims: Sequence[Claim]) -> list[int]:
+        """Complete these jobs; return their firms, in order."""
+        rows.complete([one.job_id for one in claims])
+        return [one.firm_id for one in claims]
+
+    def serve(self, limit: int) -> list[int]:
+        """Claim and complete one batch; return the firms of its jobs, in order."""
+        return self.finish(self.claim(limit))
+
+    def services(self, limit: int) -> Iterator[int]:
+        """Yield the firms of all jobs, batch after batch, until nothing is left."""
+        while served := self.serve(limit):
+            yield from served

@@ -70,8 +70,8 @@ class Command(JsonCommand):
         with refusals(), _interruptible():
             if not yes:
                 refuse_shared_database()
-            with own_firms() as bench_firms:
-                figures = chosen.measure(plan, bench_firms)
+            with own_firms():
+                figures = chosen.run(plan)
         measured = report(chosen, plan, figures)
         if json:
             self.emit(measured)

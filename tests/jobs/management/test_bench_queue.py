@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,9 @@ from django.db import connection
 from django.utils import timezone
 
 from jobs.benchmarks import claim
-from jobs.benchmarks.fairness import Fairness
-from jobs.benchmarks.firms import FIRM_NAME, own_firms
+from jobs.benchmarks.firms import FIRM_NAME, make_firms, own_firms
+from jobs.benchmarks.scenario import Figures, Plan
+from jobs.benchmarks.scenarios import SCENARIOS
 from jobs.models import JobMinute, JobQueue, Worker
 from jobs.queue import enqueue, pause, resume
 from jobs.states import Status
@@ -200,14 +202,14 @@ def test_an_interrupt_leaves_nothing_behind(
 
 @pytest.mark.usefixtures("nothing_stays")
 def test_a_failure_leaves_nothing_behind(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure = Fairness.measure
+    fairness = SCENARIOS["fairness"]
 
-    def fail(*arguments: Any) -> None:
-        measure(*arguments)
+    def fail(plan: Plan) -> Figures:
+        fairness.run(plan)
         assert census()["JobQueue"]
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Fairness, "measure", fail)
+    monkeypatch.setitem(SCENARIOS, "fairness", replace(fairness, run=fail))
     with pytest.raises(ZeroDivisionError):
         run("bench_queue", "fairness", *SIZE)
 
@@ -278,8 +280,8 @@ def test_an_interrupt_in_the_midst_of_a_statement_leaves_nothing_behind() -> Non
 
 
 def _interrupted_mid_statement() -> None:
-    with own_firms() as bench_firms:
-        bench_firms.make(2)
+    with own_firms():
+        make_firms(2)
         # Django has not heard of it: the interrupt came before it could.
         begin = "BEGIN IMMEDIATE" if connection.vendor == "sqlite" else "BEGIN"
         connection.connection.execute(begin)
