@@ -11,7 +11,7 @@ from jobs.admin.base import age, age_column, job_url, link
 from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock
-from jobs.models.lock import JOB_HOLDER, held_at
+from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.operations import locks
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter

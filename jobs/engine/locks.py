@@ -13,7 +13,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, run
-from jobs.models.lock import JOB_HOLDER
+from jobs.models.limits import JOB_HOLDER
 
 ORPHANS = 500
 

@@ -11,7 +11,7 @@ from jobs.engine.locks import take_slot
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock
-from jobs.models.lock import JOB_HOLDER
+from jobs.models.limits import JOB_HOLDER
 from tenants.models import Firm
 
 # If a holder dies, its lock stays until its time is over; whoever needs it longer renews it.

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.models.base import QueueModel
+from jobs.models.base import QueueModel, choices
 from jobs.models.job import JobQueue
 from jobs.states import OPEN_RESOLUTIONS, DeadReason, Resolution
 
@@ -31,9 +31,7 @@ class DeadLetterQueue(QueueModel):
     )
     job_series = models.SmallIntegerField()
     moved_at = models.DateTimeField(db_default=Now())
-    reason = models.CharField(
-        max_length=20, choices=[(reason.value, reason.value) for reason in DeadReason]
-    )
+    reason = models.CharField(max_length=20, choices=choices(DeadReason))
     error_class = models.CharField(max_length=200, default="", blank=True)
     error = models.TextField(default="", blank=True, help_text="Redacted.")
     fingerprint = models.CharField(
@@ -54,7 +52,7 @@ class DeadLetterQueue(QueueModel):
         max_length=15,
         default="",
         blank=True,
-        choices=[(word.value, word.value) for word in Resolution],
+        choices=choices(Resolution),
         help_text="Empty while open.",
     )
     resolution_note = models.TextField(default="", blank=True)

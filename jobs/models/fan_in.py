@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
-from jobs.models.base import QueueModel
+from jobs.models.base import UNCONSTRAINED, QueueModel, choices
 from jobs.models.job import JobQueue
 from jobs.states import Category
 
@@ -17,15 +17,11 @@ class FanIn(QueueModel):
 
     parent = models.ForeignKey(
         JobQueue,
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
         related_name="fan_ins",
+        **UNCONSTRAINED,
     )
     name = models.CharField(max_length=200, help_text="The step of the parent that made it.")
-    category = models.CharField(
-        max_length=20, choices=[(word.value, word.value) for word in Category]
-    )
+    category = models.CharField(max_length=20, choices=choices(Category))
     job_type = models.CharField(max_length=100)
     payload_version = models.CharField(max_length=20)
     payload = models.JSONField()
@@ -65,10 +61,8 @@ class FanInMember(QueueModel):
     )
     job = models.ForeignKey(
         JobQueue,
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
         related_name="+",
+        **UNCONSTRAINED,
     )
 
     class Meta:

@@ -17,12 +17,9 @@ from uuid_utils.compat import uuid7
 
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from interfaces.stored_json import StoredJSONField
+from jobs.models.base import UNCONSTRAINED, choices
 from jobs.states import Category, Priority, Status
 from tenants.models import FirmOwned, TenantManager
-
-
-def _choices(words: type[Status] | type[Category]) -> list[tuple[str, str]]:
-    return [(word.value, word.value) for word in words]
 
 
 class JobQueue(FirmOwned):
@@ -31,38 +28,32 @@ class JobQueue(FirmOwned):
     job_id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     firm = models.ForeignKey(
         "tenants.Firm",
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
         related_name="+",
+        **UNCONSTRAINED,
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
         blank=True,
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
         related_name="+",
         help_text="On whose behalf; the job is deleted with the user.",
+        **UNCONSTRAINED,
     )
     parent = models.ForeignKey(
         "self",
         null=True,
         blank=True,
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
         related_name="+",
         help_text="The job whose handler enqueued this one.",
+        **UNCONSTRAINED,
     )
-    category = models.CharField(max_length=20, choices=_choices(Category))
+    category = models.CharField(max_length=20, choices=choices(Category))
     job_type = models.CharField(max_length=100)
     payload_version = models.CharField(max_length=20)
     payload = StoredJSONField()
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
     status = models.CharField(
-        max_length=10, choices=_choices(Status), default=Status.PENDING, db_default=Status.PENDING
+        max_length=10, choices=choices(Status), default=Status.PENDING, db_default=Status.PENDING
     )
     priority = models.SmallIntegerField(
         choices=[(level.value, level.name.lower()) for level in Priority],

@@ -1,13 +1,19 @@
-"""`Pause` stops jobs from starting, `RateLimit` limits their rate, `RateBucket` counts tokens."""
+"""What holds jobs back: pauses, rate limits, circuit breakers, locks."""
 
 from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.models.base import QueueModel
-from jobs.states import Category
+from jobs.models.base import QueueModel, choices
+from jobs.states import BreakerState, Category
+
+# The prefix of `holder_id` for a job's own lock; the job's id follows.
+JOB_HOLDER = "job:"
 
 _EVERYWHERE = "Holds for every firm; the row itself belongs to the system firm."
 
@@ -20,7 +26,7 @@ class Pause(QueueModel):
         max_length=20,
         default="",
         blank=True,
-        choices=[(word.value, word.value) for word in Category],
+        choices=choices(Category),
         help_text="Empty means every category.",
     )
     job_type = models.CharField(
@@ -89,3 +95,79 @@ class RateBucket(QueueModel):
 
     def __str__(self) -> str:
         return self.job_type
+
+
+class CircuitBreaker(QueueModel):
+    """Holds back a firm's jobs of one type while it is not closed; no row, no recent failure."""
+
+    job_type = models.CharField(max_length=100)
+    state = models.CharField(
+        max_length=10,
+        choices=[(word.value, word.value.replace("_", " ")) for word in BreakerState],
+        default=BreakerState.CLOSED,
+    )
+    attempts = models.IntegerField(default=0, help_text="In this window, failed or not.")
+    failures: models.JSONField[Any, Any] = models.JSONField(
+        default=dict, help_text="In this window, how many per fingerprint."
+    )
+    window_ends_at = models.DateTimeField(help_text="Then counting begins anew.")
+    trips = models.IntegerField(
+        default=0, help_text="How often it opened in a row; each time for twice as long."
+    )
+    fingerprint = models.CharField(
+        max_length=32, default="", blank=True, help_text="The failure that opened it."
+    )
+    opened_at = models.DateTimeField(null=True, blank=True)
+    probe_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When one job may be tried; while one is, when another takes its place.",
+    )
+    probe_job_id = models.UUIDField(null=True, blank=True, help_text="The job that is tried.")
+
+    class Meta:
+        verbose_name = "circuit breaker"
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "job_type"], name="breaker_once"),
+            models.CheckConstraint(
+                condition=Q(state__in=list(BreakerState)), name="breaker_state_known"
+            ),
+        ]
+        indexes = [
+            # Every claim checks whether one is open.
+            models.Index(
+                fields=["firm", "job_type"],
+                condition=Q(state__in=["open", "half_open"]),
+                name="breaker_not_closed",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.job_type
+
+
+class ConcurrencyLock(QueueModel):
+    """A held lock. A job's lock never expires: it is released when its attempt ends."""
+
+    lock_key = models.CharField(max_length=200)
+    slot = models.SmallIntegerField(default=0, help_text="From 0 to the key's limit minus one.")
+    holder_id = models.CharField(max_length=200, help_text="job:<id> for a job's own lock.")
+    acquired_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True, blank=True)
+    fencing_token = models.BigIntegerField()
+
+    class Meta:
+        verbose_name = "lock"
+        verbose_name_plural = "locks"
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "lock_key", "slot"], name="lock_slot_once")
+        ]
+        indexes = [models.Index(fields=["holder_id"], name="lock_holder")]
+
+    def __str__(self) -> str:
+        return self.lock_key
+
+
+def held_at(moment: datetime) -> Q:
+    """Return the condition that a lock is held at that time: users' locks expire."""
+    return Q(expires_at__isnull=True) | Q(expires_at__gte=moment)

@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from interfaces.stored_json import StoredJSONField
-from jobs.models.base import QueueModel
+from jobs.models.base import QueueModel, choices
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 
 MAX_CRON_LENGTH = 100
@@ -20,7 +20,7 @@ class Schedule(QueueModel):
     name = models.CharField(max_length=100)
     target = models.CharField(
         max_length=20,
-        choices=[(word.value, word.value) for word in ScheduleTarget],
+        choices=choices(ScheduleTarget),
         default=ScheduleTarget.FIRM,
         help_text="Whom each run is for: its firm, every active firm, or every member of a group.",
     )
@@ -51,7 +51,7 @@ class Schedule(QueueModel):
     )
     missed_runs = models.CharField(
         max_length=10,
-        choices=[(word.value, word.value) for word in MissedRuns],
+        choices=choices(MissedRuns),
         default=MissedRuns.SKIP,
         help_text="What becomes of slots that passed while no worker was there.",
     )

@@ -13,7 +13,7 @@ from django.db.models.functions import Cast
 from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.ids import id_at
-from jobs.models.lock import JOB_HOLDER
+from jobs.models.limits import JOB_HOLDER
 from jobs.states import LIVE, OPEN_RESOLUTIONS, LockKind, Status, WorkerState
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.

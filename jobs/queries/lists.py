@@ -16,7 +16,7 @@ from django.db.models import Model, Q, QuerySet
 
 from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
-from jobs.models.lock import held_at
+from jobs.models.limits import held_at
 from jobs.states import IN_FLIGHT
 
 T = TypeVar("T", bound=Model)

@@ -19,7 +19,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED, NOT_CLOSED, matches_pause_sql
 from jobs.engine.transactions import fetch, reading
 from jobs.models import ConcurrencyLock, JobQueue, Worker
-from jobs.models.lock import held_at
+from jobs.models.limits import held_at
 from jobs.queries.durations import in_words
 from jobs.states import BreakerState, Status
 

@@ -1,0 +1,93 @@
+"""What jobs leave behind: failed attempts, finished steps, used keys, counters per minute."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from interfaces.stored_json import StoredJSONField
+from jobs.models.base import QueueModel, choices
+from jobs.models.job import JobQueue
+from jobs.states import AttemptEnd, Category
+
+
+class Attempt(QueueModel):
+    """A failed, snoozed, released or rescued attempt. A completed one is recorded in the job itself."""
+
+    job = models.ForeignKey(
+        JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="attempts_log"
+    )
+    series = models.SmallIntegerField()
+    number = models.SmallIntegerField(help_text="From 1, within its series.")
+    worker_id = models.UUIDField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(db_default=Now())
+    end = models.CharField(max_length=15, choices=choices(AttemptEnd))
+    error_class = models.CharField(max_length=200, default="", blank=True)
+    message = models.TextField(
+        default="", blank=True, help_text="Redacted, at most 2,000 characters."
+    )
+    traceback = models.TextField(default="", blank=True)
+
+    class Meta:
+        ordering = ["ended_at", "id"]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number}: {self.end}"
+
+
+class JobStep(QueueModel):
+    """A finished step of a job; on retry its result is returned instead of running it again."""
+
+    job = models.ForeignKey(
+        JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="steps"
+    )
+    name = models.CharField(max_length=200)
+    result = StoredJSONField(null=True)
+    finished_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["finished_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "job", "name"], name="step_once_per_job")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IdempotencyKey(QueueModel):
+    """A key that was used once and may never be used again; purging leaves it alone."""
+
+    key = models.CharField(max_length=200)
+    job_id = models.UUIDField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["firm", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class JobMinute(QueueModel):
+    """Settled jobs of one firm and category in one minute."""
+
+    minute = models.DateTimeField()
+    category = models.CharField(max_length=20, choices=choices(Category))
+    completed = models.IntegerField(default=0, db_default=0)
+    failed = models.IntegerField(default=0, db_default=0)
+    dlq = models.IntegerField(default=0, db_default=0)
+    canceled = models.IntegerField(default=0, db_default=0)
+    retried = models.IntegerField(default=0, db_default=0)
+    wait_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
+    run_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "category", "minute"], name="job_minute_once")
+        ]
+        indexes = [models.Index(fields=["minute"], name="job_minute_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.category} {self.minute}"
