@@ -20,29 +20,17 @@ from tenants.scope import all_firms
 EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What a scrape reads from the database; `oldest_snapshot` is None on SQLite."""
+@dataclass(frozen=True, kw_only=True)
+class QueueCollector(Collector):
+    """Exports what a scrape read from the database; `oldest_snapshot` is None on SQLite."""
 
     stats: QueueStats
     breakers: Sequence[tuple[str, str, int]]
     schedules_late: int
     oldest_snapshot: float | None
 
-
-class QueueCollector(Collector):
-    """Exports figures as gauges."""
-
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
-        self._stats = figures.stats
-
     def collect(self) -> Iterator[Metric]:
         """Yield one family per figure."""
-        yield from self._by_category()
-        yield from self._of_everything()
-
-    def _by_category(self) -> Iterator[Metric]:
         jobs = GaugeMetricFamily("mailroom_jobs", "Jobs", labels=["category", "status"])
         oldest = GaugeMetricFamily(
             "mailroom_oldest_wait_seconds", "Wait of the oldest due job", labels=["category"]
@@ -50,60 +38,54 @@ class QueueCollector(Collector):
         rate = GaugeMetricFamily(
             "mailroom_completed_per_minute", "Over the last hour", labels=["category"]
         )
-        for category in self._stats.categories:
+        for category in self.stats.categories:
             for status in EXACT:
                 jobs.add_metric([category.group, status.value], category.statuses[status])
             oldest.add_metric([category.group], category.oldest_wait_seconds or 0.0)
             rate.add_metric([category.group], category.completed_per_minute)
-        yield from (jobs, oldest, rate)
-
-    def _of_everything(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "mailroom_workers", "Live worker processes", value=self._stats.workers
-        )
-        yield GaugeMetricFamily(
-            "mailroom_dead_letters_open",
-            "Dead letters nobody has decided",
-            value=self._stats.totals.statuses[Status.DLQ],
-        )
         breakers = GaugeMetricFamily(
             "mailroom_breakers",
             "Firms for which the type's circuit breaker is not closed",
             labels=["job_type", "state"],
         )
-        for job_type, state, firms in self._figures.breakers:
+        for job_type, state, firms in self.breakers:
             breakers.add_metric([job_type, state], firms)
-        yield breakers
-        yield GaugeMetricFamily(
-            "mailroom_schedules_late",
-            "Schedules that were due over a minute ago and did not run",
-            value=self._figures.schedules_late,
-        )
-        if self._figures.oldest_snapshot is not None:
-            yield GaugeMetricFamily(
-                "mailroom_oldest_snapshot_seconds",
+        yield from (jobs, oldest, rate, breakers)
+        for name, text, value in (
+            ("workers", "Live worker processes", self.stats.workers),
+            (
+                "dead_letters_open",
+                "Dead letters nobody has decided",
+                self.stats.totals.statuses[Status.DLQ],
+            ),
+            (
+                "schedules_late",
+                "Schedules that were due over a minute ago and did not run",
+                self.schedules_late,
+            ),
+            (
+                "oldest_snapshot_seconds",
                 "Age of the oldest transaction that keeps vacuum from removing dead rows",
-                value=self._figures.oldest_snapshot,
-            )
+                self.oldest_snapshot,
+            ),
+        ):
+            if value is not None:
+                yield GaugeMetricFamily(f"mailroom_{name}", text, value=value)
 
 
 def metrics(_: HttpRequest) -> HttpResponse:
     """Answer a scrape."""
-    with all_firms("metrics carry no firm"):
-        figures = _figures()
-    registry = CollectorRegistry()
-    registry.register(QueueCollector(figures))
-    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
-
-
-def _figures() -> Figures:
     snapshot = None
-    if connection.vendor == "postgresql":
-        oldest = oldest_snapshot()
-        snapshot = 0.0 if oldest is None else oldest.seconds
-    return Figures(
-        stats=queue_stats(),
-        breakers=breakers_not_closed(),
-        schedules_late=schedules_late(database_now()),
-        oldest_snapshot=snapshot,
-    )
+    with all_firms("metrics carry no firm"):
+        if connection.vendor == "postgresql":
+            oldest = oldest_snapshot()
+            snapshot = 0.0 if oldest is None else oldest.seconds
+        collector = QueueCollector(
+            stats=queue_stats(),
+            breakers=breakers_not_closed(),
+            schedules_late=schedules_late(database_now()),
+            oldest_snapshot=snapshot,
+        )
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

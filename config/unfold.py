@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 
-
-@dataclass(frozen=True)
-class _Link:
-    """A link to a model's list, shown to users who may see it."""
-
-    title: str
-    icon: str
-    model: str
-
-
-@dataclass(frozen=True)
-class _StaffLink:
-    """A link to a page for platform staff."""
-
-    title: str
-    icon: str
-    url_name: str
-
-
-_SECTIONS: dict[str, list[_Link | _StaffLink]] = {
+# Title, icon, and the model whose list it opens; the doctor's page is for platform staff.
+_SECTIONS = {
     "Queue": [
-        _Link("Jobs", "list_alt", "jobs.JobQueue"),
-        _Link("Dead letters", "report", "jobs.DeadLetterQueue"),
-        _Link("Locks", "lock", "jobs.ConcurrencyLock"),
-        _Link("Schedules", "event_repeat", "jobs.Schedule"),
-        _Link("Pauses", "pause_circle", "jobs.Pause"),
-        _Link("Rate limits", "speed", "jobs.RateLimit"),
-        _Link("Circuit breakers", "electric_bolt", "jobs.CircuitBreaker"),
-        _Link("Workers", "memory", "jobs.Worker"),
-        _StaffLink("Queue doctor", "stethoscope", "queue-doctor"),
+        ("Jobs", "list_alt", "jobs.JobQueue"),
+        ("Dead letters", "report", "jobs.DeadLetterQueue"),
+        ("Locks", "lock", "jobs.ConcurrencyLock"),
+        ("Schedules", "event_repeat", "jobs.Schedule"),
+        ("Pauses", "pause_circle", "jobs.Pause"),
+        ("Rate limits", "speed", "jobs.RateLimit"),
+        ("Circuit breakers", "electric_bolt", "jobs.CircuitBreaker"),
+        ("Workers", "memory", "jobs.Worker"),
+        ("Queue doctor", "stethoscope", "queue-doctor"),
     ],
     "Mail": [
-        _Link("Accounts", "inbox", "mail.MailAccount"),
-        _Link("Messages", "mail", "mail.Message"),
-        _Link("Decisions", "rule", "mail.Decision"),
-        _Link("Actions", "bolt", "mail.Action"),
-        _Link("Events", "history", "mail.MailEvent"),
+        ("Accounts", "inbox", "mail.MailAccount"),
+        ("Messages", "mail", "mail.Message"),
+        ("Decisions", "rule", "mail.Decision"),
+        ("Actions", "bolt", "mail.Action"),
+        ("Events", "history", "mail.MailEvent"),
     ],
     "Tenants": [
-        _Link("Firms", "domain", "tenants.Firm"),
-        _Link("Members", "group", "tenants.Membership"),
-        _Link("API keys", "key", "tenants.ApiKey"),
-        _Link("Audit log", "policy", "tenants.AuditEntry"),
-        _Link("Users", "person", "auth.User"),
+        ("Firms", "domain", "tenants.Firm"),
+        ("Members", "group", "tenants.Membership"),
+        ("API keys", "key", "tenants.ApiKey"),
+        ("Audit log", "policy", "tenants.AuditEntry"),
+        ("Users", "person", "auth.User"),
     ],
 }
-
 
 # An envelope, written out so that the tab icon needs no file of its own.
 FAVICON = (
@@ -67,36 +46,31 @@ FAVICON = (
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """Return the sidebar for this user."""
+    """Return the sidebar for this user, with the pages that the user may see."""
     from django.contrib import admin
+
+    from tenants.admin.base import sees_all_firms
 
     pages = {
         f"{app['app_label']}.{model['object_name']}": model["admin_url"]
         for app in admin.site.get_app_list(request)
         for model in app["models"]
     }
+    if sees_all_firms():
+        pages["queue-doctor"] = reverse("queue-doctor")
     overview = {"title": "Overview", "icon": "monitoring", "link": reverse("admin:index")}
     sections = [
         {
-            "title": title,
+            "title": section,
             "items": [
-                {"title": link.title, "icon": link.icon, "link": address}
-                for link in links
-                if (address := _address(link, pages))
+                {"title": title, "icon": icon, "link": pages[page]}
+                for title, icon, page in links
+                if pages.get(page)
             ],
         }
-        for title, links in _SECTIONS.items()
+        for section, links in _SECTIONS.items()
     ]
     return [{"items": [overview]}, *(section for section in sections if section["items"])]
-
-
-def _address(link: _Link | _StaffLink, pages: Mapping[str, str | None]) -> str | None:
-    """Return the link's address, None where the user may not see the page."""
-    from tenants.admin.base import sees_all_firms
-
-    if isinstance(link, _Link):
-        return pages.get(link.model)
-    return reverse(link.url_name) if sees_all_firms() else None
 
 
 def _queue_styles(_: HttpRequest) -> str:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
-from config.metrics import Figures, QueueCollector
+from config.metrics import QueueCollector
 from jobs.execution import telemetry
 from jobs.queries.stats import JobCounts, QueueStats
 from tests.architecture.tree import ROOT
@@ -18,7 +18,7 @@ from tests.architecture.tree import ROOT
 pytestmark = pytest.mark.req("W-07", "O-05")
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FIGURES = Figures(
+COLLECTOR = QueueCollector(
     stats=QueueStats(
         generated_at=NOW,
         categories=[JobCounts("sync", NOW)],
@@ -36,7 +36,7 @@ def exported() -> dict[str, set[str]]:
     assert telemetry.ATTEMPTS
     families = [
         *(family for family in REGISTRY.collect() if family.name.startswith("mailroom_")),
-        *QueueCollector(FIGURES).collect(),
+        *COLLECTOR.collect(),
     ]
     return {
         f"{family.name}_total" if family.type == "counter" else family.name: {
