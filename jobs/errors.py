@@ -27,7 +27,7 @@ JobError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -55,12 +55,19 @@ class Fault:
     code: str
     message: str
 
-    def as_dict(self) -> dict[str, str]:
-        """Return the fault as the API's errors show it."""
-        return {"field": self.field, "code": self.code, "message": self.message}
+
+class _Faulty(JobError):
+    """Something fails its checks; `errors` lists field, code and message of each fault."""
+
+    faults: list[Fault]
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The faults as plain dictionaries."""
+        return [asdict(fault) for fault in self.faults]
 
 
-class PayloadInvalid(EnqueueError):
+class PayloadInvalid(_Faulty, EnqueueError):
     """The payload fails its checks; `errors` lists field, code and message of each fault."""
 
     code = "payload_invalid"
@@ -70,11 +77,6 @@ class PayloadInvalid(EnqueueError):
         self.faults = faults
         text = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
         super().__init__(f"{job_type} refused: {text}")
-
-    @property
-    def errors(self) -> list[dict[str, str]]:
-        """The faults as plain dictionaries."""
-        return [fault.as_dict() for fault in self.faults]
 
 
 class UnknownJobType(PayloadInvalid):
@@ -88,7 +90,7 @@ class UnknownJobType(PayloadInvalid):
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 
 
-class ArgumentsInvalid(JobError):
+class ArgumentsInvalid(_Faulty):
     """Arguments fail their checks; `errors` lists field, code and message of each fault."""
 
     code = "arguments_invalid"
@@ -96,11 +98,6 @@ class ArgumentsInvalid(JobError):
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
         super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
-
-    @property
-    def errors(self) -> list[dict[str, str]]:
-        """The faults as plain dictionaries."""
-        return [fault.as_dict() for fault in self.faults]
 
 
 class ScheduleInvalid(ArgumentsInvalid):

@@ -3,7 +3,7 @@
 It only reads, in transactions that are rolled back, with a time limit.
 """
 
-from jobs.doctor.base import Finding, FindingRow, Severity, finding_row
+from jobs.doctor.base import Finding, Severity
 from jobs.doctor.examination import Examination, examine
 
-__all__ = ["Examination", "Finding", "FindingRow", "Severity", "examine", "finding_row"]
+__all__ = ["Examination", "Finding", "Severity", "examine"]

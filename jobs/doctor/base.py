@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 
@@ -37,27 +37,6 @@ class Finding:
     what: str
     why: str
     mend: str = ""
-
-
-class FindingRow(TypedDict):
-    """A finding as JSON."""
-
-    id: str
-    severity: str
-    what: str
-    why: str
-    mend: str | None
-
-
-def finding_row(finding: Finding) -> FindingRow:
-    """Return a finding as JSON."""
-    return FindingRow(
-        id=finding.id,
-        severity=finding.severity.value,
-        what=finding.what,
-        why=finding.why,
-        mend=finding.mend or None,
-    )
 
 
 def graded(

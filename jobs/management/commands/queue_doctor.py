@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -9,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from interfaces.commands import EXIT_REFUSED, JsonCommand, printable
-from jobs.doctor import Examination, Finding, Severity, examine, finding_row
+from jobs.doctor import Examination, Finding, Severity, examine
 from jobs.queries.serializers.fields import iso
 from tenants.scope import all_firms
 
@@ -53,5 +54,7 @@ def _as_json(examination: Examination) -> dict[str, Any]:
     return {
         "generated_at": iso(examination.at),
         "database": examination.database,
-        "findings": [finding_row(finding) for finding in examination.findings],
+        "findings": [
+            {**asdict(finding), "mend": finding.mend or None} for finding in examination.findings
+        ],
     }
