@@ -20,7 +20,7 @@ from tenants.scope import all_firms
 EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QueueCollector(Collector):
     """Exports what a scrape read from the database; `oldest_snapshot` is None on SQLite."""
 

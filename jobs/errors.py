@@ -56,8 +56,8 @@ class Fault:
     message: str
 
 
-class _Faulty(JobError):
-    """Something fails its checks; `errors` lists field, code and message of each fault."""
+class _Faults:
+    """Lists field, code and message of each fault as `errors`."""
 
     faults: list[Fault]
 
@@ -67,7 +67,7 @@ class _Faulty(JobError):
         return [asdict(fault) for fault in self.faults]
 
 
-class PayloadInvalid(_Faulty, EnqueueError):
+class PayloadInvalid(EnqueueError, _Faults):
     """The payload fails its checks; `errors` lists field, code and message of each fault."""
 
     code = "payload_invalid"
@@ -90,7 +90,7 @@ class UnknownJobType(PayloadInvalid):
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 
 
-class ArgumentsInvalid(_Faulty):
+class ArgumentsInvalid(JobError, _Faults):
     """Arguments fail their checks; `errors` lists field, code and message of each fault."""
 
     code = "arguments_invalid"
