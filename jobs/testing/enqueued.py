@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jobs import registry
@@ -14,34 +13,6 @@ from tenants.scope import all_firms
 
 MAX_LISTED = 20
 COLUMNS = frozenset(field.attname for field in JobQueue._meta.concrete_fields)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The conditions a job must meet; None sets no condition."""
-
-    job_type: str | None
-    payload: Mapping[str, Any] | None
-    columns: Mapping[str, Any]
-
-    def differences(self, job: JobQueue) -> list[str]:
-        """Describe the conditions that the job does not meet."""
-        found = []
-        if self.job_type not in (None, job.job_type):
-            found.append(f"job_type is {job.job_type!r}, not {self.job_type!r}")
-        found += _payload_differences("payload", self.payload or {}, job.payload)
-        found += [
-            f"{name} is {getattr(job, name)!r}, not {value!r}"
-            for name, value in self.columns.items()
-            if getattr(job, name) != value
-        ]
-        return found
-
-    def __str__(self) -> str:
-        parts = [self.job_type or "any type"]
-        parts += [f"payload {dict(self.payload)!r}"] if self.payload else []
-        parts += [f"{name}={value!r}" for name, value in self.columns.items()]
-        return ", ".join(parts)
 
 
 def enqueued(
@@ -60,44 +31,35 @@ def enqueued(
         UnknownJobType: there is no such type; the error suggests similar names.
         TypeError: there is no such column.
     """
-    wanted = _wanted(job_type, payload, firm, columns)
-    return [job for job in _all_jobs() if not wanted.differences(job)]
+    wanted = _conditions(job_type, payload=payload, firm=firm, **columns)
+    return [job for job in _all_jobs() if not _differences(job, wanted)]
 
 
 def assert_enqueued(
-    job_type: str | None = None,
-    *,
-    count: int = 1,
-    payload: Mapping[str, Any] | None = None,
-    firm: Firm | int | None = None,
-    **columns: Any,
+    job_type: str | None = None, *, count: int = 1, **conditions: Any
 ) -> list[JobQueue]:
-    """Check that exactly `count` such jobs were enqueued, and return them; see `enqueued`.
+    """Check that exactly `count` such jobs were enqueued, and return them.
+
+    The conditions are those of `enqueued`, which names the errors too.
 
     Raises:
         AssertionError: there are more or fewer; the message lists what was enqueued, the closest match first.
     """
-    wanted = _wanted(job_type, payload, firm, columns)
+    wanted = _conditions(job_type, **conditions)
     jobs = _all_jobs()
-    found = [job for job in jobs if not wanted.differences(job)]
+    found = [job for job in jobs if not _differences(job, wanted)]
     if len(found) != count:
         raise AssertionError("\n".join(_report(wanted, count, len(found), jobs)))
     return found
 
 
-def assert_not_enqueued(
-    job_type: str | None = None,
-    *,
-    payload: Mapping[str, Any] | None = None,
-    firm: Firm | int | None = None,
-    **columns: Any,
-) -> None:
+def assert_not_enqueued(job_type: str | None = None, **conditions: Any) -> None:
     """Check that no such job was enqueued; see `enqueued`.
 
     Raises:
         AssertionError: there is one.
     """
-    assert_enqueued(job_type, count=0, payload=payload, firm=firm, **columns)
+    assert_enqueued(job_type, count=0, **conditions)
 
 
 def described(job: JobQueue) -> str:
@@ -106,25 +68,38 @@ def described(job: JobQueue) -> str:
     return f"{job.job_type} ({job.status}) {own!r}"
 
 
-def _wanted(
-    job_type: str | None,
-    payload: Mapping[str, Any] | None,
-    firm: Firm | int | None,
-    columns: Mapping[str, Any],
-) -> Wanted:
-    if job_type is not None:
-        registry.get(job_type)
+def _conditions(
+    job_type: str | None = None,
+    *,
+    payload: Mapping[str, Any] | None = None,
+    firm: Firm | int | None = None,
+    **columns: Any,
+) -> dict[str, Any]:
+    """Return the values that the job's columns must have; of the payload, those fields."""
     unknown = columns.keys() - COLUMNS
     if unknown:
         raise TypeError(f"a job has no column {', '.join(sorted(unknown))}")
     if firm is not None:
-        columns = {**columns, "firm_id": firm if isinstance(firm, int) else firm.pk}
-    return Wanted(job_type, payload, columns)
+        columns["firm_id"] = firm if isinstance(firm, int) else firm.pk
+    kind = {} if job_type is None else {"job_type": registry.get(job_type).name}
+    return kind | ({"payload": dict(payload)} if payload else {}) | columns
 
 
 def _all_jobs() -> list[JobQueue]:
     with all_firms("the test kit looks at the queue"):
         return list(JobQueue.objects.order_by("job_id"))
+
+
+def _differences(job: JobQueue, conditions: Mapping[str, Any]) -> list[str]:
+    """Describe the conditions that the job does not meet."""
+    found: list[str] = []
+    for name, value in conditions.items():
+        actual = getattr(job, name)
+        if name == "payload":
+            found += _payload_differences(name, value, actual)
+        elif actual != value:
+            found.append(f"{name} is {actual!r}, not {value!r}")
+    return found
 
 
 def _payload_differences(path: str, wanted: Mapping[str, Any], found: Any) -> Iterator[str]:
@@ -138,15 +113,24 @@ def _payload_differences(path: str, wanted: Mapping[str, Any], found: Any) -> It
             yield f"{place} is {found[key]!r}, not {value!r}"
 
 
-def _report(wanted: Wanted, count: int, found: int, jobs: list[JobQueue]) -> Iterator[str]:
-    yield f"expected {count} of: {wanted}; found {found}"
+def _report(
+    wanted: Mapping[str, Any], count: int, found: int, jobs: list[JobQueue]
+) -> Iterator[str]:
+    job_type = wanted.get("job_type")
+    parts = [job_type or "any type"]
+    parts += [
+        f"payload {value!r}" if name == "payload" else f"{name}={value!r}"
+        for name, value in wanted.items()
+        if name != "job_type"
+    ]
+    yield f"expected {count} of: {', '.join(parts)}; found {found}"
     if not jobs:
         yield "nothing was enqueued"
         return
     yield f"enqueued were {len(jobs)}, the nearest first:"
     # A job of the right type comes before one that has fewer differences.
     nearest = sorted(
-        ((job.job_type != wanted.job_type, wanted.differences(job), job) for job in jobs),
+        ((job.job_type != job_type, _differences(job, wanted), job) for job in jobs),
         key=lambda one: (one[0], len(one[1])),
     )
     for _, differences, job in nearest[:MAX_LISTED]:
