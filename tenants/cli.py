@@ -7,10 +7,12 @@ import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.core.management.base import CommandParser
+
 from interfaces.commands import NotFound
 from tenants.audit import Actor
 from tenants.errors import UnknownFirm
-from tenants.models import Firm
+from tenants.models import Firm, Role
 from tenants.scope import all_firms, firm_scope
 
 
@@ -36,9 +38,25 @@ def command_scope(firm_slug: str | None) -> Iterator[Firm | None]:
         with all_firms("operator's command line"):
             yield None
         return
-    try:
-        firm = Firm.objects.get_by_slug(firm_slug)
-    except UnknownFirm as error:
-        raise NotFound(str(error)) from error
+    firm = firm_by_slug(firm_slug)
     with firm_scope(firm):
         yield firm
+
+
+def firm_by_slug(slug: str) -> Firm:
+    """Return the firm.
+
+    Raises:
+        NotFound: no firm has this slug.
+    """
+    try:
+        return Firm.objects.get_by_slug(slug)
+    except UnknownFirm as error:
+        raise NotFound(str(error)) from error
+
+
+def add_member_arguments(parser: CommandParser) -> None:
+    """Declare a user's address, the firm and a role in it."""
+    parser.add_argument("email")
+    parser.add_argument("--firm", required=True, help="slug of the firm")
+    parser.add_argument("--role", required=True, choices=Role.values)

@@ -11,9 +11,8 @@ from django.core.management.base import CommandParser
 
 from interfaces.commands import JsonCommand, NotFound, Refused
 from tenants.api import keys
-from tenants.cli import operator
-from tenants.errors import UnknownFirm
-from tenants.models import Firm, Role
+from tenants.cli import add_member_arguments, firm_by_slug, operator
+from tenants.models import Role
 
 MAX_DAYS = 3650
 
@@ -31,9 +30,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare user, firm, role and lifetime."""
-        parser.add_argument("email")
-        parser.add_argument("--firm", required=True, help="slug of the firm")
-        parser.add_argument("--role", required=True, choices=Role.values)
+        add_member_arguments(parser)
         parser.add_argument(
             "--expires-days",
             type=_days,
@@ -51,13 +48,11 @@ class Command(JsonCommand):
         try:
             text, key = keys.issue(
                 user,
-                Firm.objects.get_by_slug(firm),
+                firm_by_slug(firm),
                 Role(role),
                 lifetime=None if days is None else timedelta(days=days),
                 by=operator(),
             )
-        except UnknownFirm as error:
-            raise NotFound(str(error)) from error
         except keys.RoleTooHigh as error:
             raise Refused(str(error)) from error
         if options["json"]:

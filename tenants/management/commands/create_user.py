@@ -13,11 +13,10 @@ from django.core.management.base import CommandParser
 from django.core.validators import validate_email
 from django.db import transaction
 
-from interfaces.commands import JsonCommand, NotFound, Refused
-from tenants.cli import operator
-from tenants.errors import UnknownFirm
+from interfaces.commands import JsonCommand, Refused
+from tenants.cli import add_member_arguments, firm_by_slug, operator
 from tenants.members import set_role
-from tenants.models import Firm, Role
+from tenants.models import Role
 
 
 class Command(JsonCommand):
@@ -27,9 +26,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare address, firm, role and the variable that holds the password."""
-        parser.add_argument("email")
-        parser.add_argument("--firm", required=True, help="slug of the firm")
-        parser.add_argument("--role", required=True, choices=Role.values)
+        add_member_arguments(parser)
         parser.add_argument(
             "--password-env",
             required=True,
@@ -41,11 +38,9 @@ class Command(JsonCommand):
         """Create user, membership and audit entry, or none of them."""
         try:
             validate_email(email)
-            owner = Firm.objects.get_by_slug(firm)
         except ValidationError as error:
             raise Refused(f"email: {error.message}") from error
-        except UnknownFirm as error:
-            raise NotFound(str(error)) from error
+        owner = firm_by_slug(firm)
         with transaction.atomic():
             user = self._user(email, options["password_env"])
             set_role(user, owner, Role(role), by=operator())
