@@ -122,10 +122,6 @@ EMAIL_USE_SSL = ENV.email.use_ssl
 EMAIL_TIMEOUT = 20
 DEFAULT_FROM_EMAIL = ENV.default_from_email
 
-SESSION_COOKIE_HTTPONLY = True
-X_FRAME_OPTIONS = "DENY"
-SECURE_CONTENT_TYPE_NOSNIFF = True
-
 LOGGING = logging_config(ENV.log_format, ENV.log_level)
 configure_structlog()
 

@@ -20,7 +20,7 @@ class JobsConfig(AppConfig):
         from jobs.operations import dead_letters
         from jobs.registry import autodiscover
         from jobs.schedules.tick import set_first_slot
-        from jobs.tasks_backend.run import send_task_signals
+        from jobs.tasks_backend.calls import send_task_signals
 
         DeadLetterQueue.operations = dead_letters
         pre_save.connect(set_first_slot, sender=Schedule)

@@ -12,57 +12,46 @@ PAYLOAD_MAX_DEPTH = 32
 RESULT_MAX_BYTES = 1024 * 1024
 RESULT_MAX_DEPTH = 32
 
-_DEFAULTS: dict[str, Any] = {
-    "JOB_ISOLATED_MEMORY_MB": 2048,
-    "JOB_LEASE_SECONDS": 30.0,
-    "JOB_POLL_SECONDS": 1.0,
-    "JOB_RETENTION_DAYS": 7,
-    "JOB_PURGE_INTERVAL_HOURS": 24,
-    "JOB_UNKNOWN_TYPE_GRACE_SECONDS": 3600,
-    "WORKER_CONCURRENCY": 3,
-    "LISTEN_DATABASE_URL": "",
-}
 
-
-def _setting(name: str) -> Any:
-    return getattr(settings, name, _DEFAULTS[name])
+def _setting(name: str, default: Any) -> Any:
+    return getattr(settings, name, default)
 
 
 def lease_seconds() -> float:
     """Seconds without a heartbeat after which a worker's jobs are rescued."""
-    return float(_setting("JOB_LEASE_SECONDS"))
+    return float(_setting("JOB_LEASE_SECONDS", 30.0))
 
 
 def isolated_memory_mb() -> int:
     """Megabytes of address space of a process that runs one quarantined job."""
-    return int(_setting("JOB_ISOLATED_MEMORY_MB"))
+    return int(_setting("JOB_ISOLATED_MEMORY_MB", 2048))
 
 
 def poll_seconds() -> float:
     """Seconds between two polls of an idle worker."""
-    return float(_setting("JOB_POLL_SECONDS"))
+    return float(_setting("JOB_POLL_SECONDS", 1.0))
 
 
 def retention_days() -> int:
     """Days a finished job is kept."""
-    return int(_setting("JOB_RETENTION_DAYS"))
+    return int(_setting("JOB_RETENTION_DAYS", 7))
 
 
 def purge_interval_hours() -> int:
     """Hours from one purge of old jobs to the next."""
-    return int(_setting("JOB_PURGE_INTERVAL_HOURS"))
+    return int(_setting("JOB_PURGE_INTERVAL_HOURS", 24))
 
 
 def unknown_type_grace_seconds() -> int:
     """Seconds a job of an unknown type waits for a worker that knows it."""
-    return int(_setting("JOB_UNKNOWN_TYPE_GRACE_SECONDS"))
+    return int(_setting("JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600))
 
 
 def worker_concurrency() -> int:
     """Handlers a worker runs at a time when `--concurrency` is not given."""
-    return int(_setting("WORKER_CONCURRENCY"))
+    return int(_setting("WORKER_CONCURRENCY", 3))
 
 
 def listen_database_url() -> str:
     """The database that LISTEN connects to: empty for the main one, "off" for polling only."""
-    return str(_setting("LISTEN_DATABASE_URL"))
+    return str(_setting("LISTEN_DATABASE_URL", ""))

@@ -15,20 +15,11 @@ from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
-from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload
-from jobs.tasks_backend.run import run_task
+from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, run_task
 from tenants.models import Firm
 
 # Workers of `bench_queue` run this type only, and leave other jobs of the database alone.
 BENCH_JOB_TYPE = "bench_noop"
-
-
-class NoopPayload(JobPayload):
-    """Nothing but the envelope."""
-
-
-class PurgePayload(JobPayload):
-    """Nothing but the envelope: the firm's settings say what is old."""
 
 
 class EscalationNoticePayload(JobPayload):
@@ -37,19 +28,19 @@ class EscalationNoticePayload(JobPayload):
     dead_letter_id: UUID
 
 
-@job(BENCH_JOB_TYPE, category=Category.MAINTENANCE, payload=NoopPayload)
-@job("noop", category=Category.MAINTENANCE, payload=NoopPayload)
-def noop(payload: NoopPayload, ctx: JobContext) -> None:
+@job(BENCH_JOB_TYPE, category=Category.MAINTENANCE, payload=JobPayload)
+@job("noop", category=Category.MAINTENANCE, payload=JobPayload)
+def noop(payload: JobPayload, ctx: JobContext) -> None:
     """Do nothing: for benchmarks, and to check that the queue runs."""
 
 
 @job(
     "purge_jobs",
     category=Category.MAINTENANCE,
-    payload=PurgePayload,
+    payload=JobPayload,
     lock_key=lambda _: "purge_jobs",
 )
-def purge_jobs(payload: PurgePayload, ctx: JobContext) -> dict[str, int]:
+def purge_jobs(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
     """Delete old finished jobs; the system firm's job does it for every firm."""
     firms = [ctx.firm] if not ctx.firm.is_system else list(Firm.objects.all())
     totals: Counter[str] = Counter()

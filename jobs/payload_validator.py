@@ -24,23 +24,10 @@ from tenants.models import Firm
 
 __all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]
 
-SECRET_KEYS = frozenset(
-    {
-        "password",
-        "passwd",
-        "secret",
-        "client_secret",
-        "token",
-        "access_token",
-        "refresh_token",
-        "id_token",
-        "api_key",
-        "apikey",
-        "authorization",
-        "private_key",
-        "cookie",
-    }
-)
+SECRET_KEYS = frozenset({
+    "password", "passwd", "secret", "client_secret", "token", "access_token", "refresh_token",
+    "id_token", "api_key", "apikey", "authorization", "private_key", "cookie",
+})  # fmt: skip
 MAX_FAULTS = 50
 
 # JSON, whatever the value.
@@ -65,11 +52,11 @@ def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
         PayloadInvalid: not JSON, too large, too deep, NUL, NaN, a secret key.
     """
     if not isinstance(payload, Mapping):
-        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
+        raise _refused(declared, "payload", "wrong_type", "must be an object")
     data = _encode_plain(payload) or _encode_checked(declared, payload)
     if len(data) > PAYLOAD_MAX_BYTES:
         message = f"{len(data)} bytes; at most {PAYLOAD_MAX_BYTES} are allowed"
-        raise PayloadInvalid(declared.name, [Fault("payload", "too_large", message)])
+        raise _refused(declared, "payload", "too_large", message)
     return data.decode()
 
 
@@ -81,8 +68,7 @@ def parse_payload(declared: JobType, text: str, firm_id: int) -> JobPayload:
     """
     model = _parse_current(declared, text) or _parse_any(declared, text)
     if model.tenant_id != firm_id:
-        fault = Fault("tenant_id", "foreign_tenant", "is not the firm of the job")
-        raise PayloadInvalid(declared.name, [fault])
+        raise _refused(declared, "tenant_id", "foreign_tenant", "is not the firm of the job")
     return model
 
 
@@ -93,6 +79,10 @@ def number_faults(name: str, number: object, least: int, most: int) -> list[Faul
     if not least <= number <= most:
         return [Fault(name, "out_of_range", f"must be from {least} to {most}")]
     return []
+
+
+def _refused(declared: JobType, field: str, code: str, message: str) -> PayloadInvalid:
+    return PayloadInvalid(declared.name, [Fault(field, code, message)])
 
 
 def _parse_current(declared: JobType, text: str) -> JobPayload | None:
@@ -120,10 +110,9 @@ def _decode(declared: JobType, text: str) -> dict[str, Any]:
     try:
         payload = json.loads(text)
     except (ValueError, RecursionError):
-        fault = Fault("payload", "not_json", "cannot be read as JSON")
-        raise PayloadInvalid(declared.name, [fault]) from None
+        raise _refused(declared, "payload", "not_json", "cannot be read as JSON") from None
     if not isinstance(payload, dict):
-        raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
+        raise _refused(declared, "payload", "wrong_type", "must be an object")
     return payload
 
 
@@ -139,7 +128,7 @@ def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[st
         if version == declared.version:
             return payload
     message = f"{version!r} is unknown; {declared.name} reads {declared.version}"
-    raise PayloadInvalid(declared.name, [Fault("version", "unknown_version", message)])
+    raise _refused(declared, "version", "unknown_version", message)
 
 
 def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
@@ -148,7 +137,7 @@ def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) ->
         json.dumps(upcasted, default=_plain)
     except Exception as error:
         message = f"cannot be brought up from version {version!r}: {type(error).__name__}"
-        raise PayloadInvalid(declared.name, [Fault("payload", "upcast_failed", message)]) from error
+        raise _refused(declared, "payload", "upcast_failed", message) from error
     return upcasted
 
 

@@ -24,7 +24,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "wall": schema.check_row_security,
         "indexes": schema.check_indexes,
         "clocks": clocks.check,
-        "counters": vacuum.check_counters,
     },
     "sqlite": {
         "file": sqlite_file.check,

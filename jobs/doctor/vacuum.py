@@ -1,4 +1,4 @@
-"""Whether vacuum keeps up with the hot table, and what runs out: transaction ids, sequences."""
+"""Whether vacuum keeps up with the hot table, and its updates stay HOT."""
 
 from __future__ import annotations
 
@@ -58,26 +58,6 @@ WHY_HOT = (
     "times as much."
 )
 WHY_BLOAT = "A claim reads the index from its beginning, empty pages too."
-
-# Shares of all numbers.
-NOTICE_SHARE = 0.5
-PROBLEM_SHARE = 0.8
-# PostgreSQL stops assigning ids when this many are in use.
-MOST_TRANSACTION_IDS = 2**31
-
-WHY_SEQUENCE = "When a sequence is at its end, nothing can be inserted or claimed any more."
-WHY_IDS = (
-    "Transaction ids are used in a circle. Autovacuum reclaims old ones; where it cannot, "
-    "PostgreSQL stops writing before they run out."
-)
-
-SEQUENCES = """
-SELECT sequencename, coalesce(last_value, 0)::double precision / max_value
-FROM pg_sequences WHERE schemaname = current_schema() ORDER BY 2 DESC, 1 LIMIT 5
-"""
-AGES = """
-SELECT age(datfrozenxid), mxid_age(datminmxid) FROM pg_database WHERE datname = current_database()
-"""
 
 
 def check() -> Iterator[Finding]:
@@ -157,32 +137,3 @@ def _bloat() -> Iterator[Finding]:
     if not bloated:
         what = f"No index of {HOT_TABLE} looks bloated."
         yield Finding("vacuum.index_bloat", Severity.OK, what, WHY_BLOAT)
-
-
-def check_counters() -> Iterator[Finding]:
-    """Check how much is left of sequences and transaction ids."""
-    yield from _sequences()
-    for ids, multixacts in fetch(AGES):
-        yield _age("counters.transaction_ids", "transaction ids", ids)
-        yield _age("counters.multixacts", "ids of row locks", multixacts)
-
-
-def _sequences() -> Iterator[Finding]:
-    found = fetch(SEQUENCES)
-    full = [(name, share) for name, share in found if share >= NOTICE_SHARE]
-    for name, share in full:
-        what = f"Sequence {name} has given out {share:.0%} of its numbers."
-        mend = f"ALTER SEQUENCE {name} AS bigint;  -- and the column it fills"
-        severe = share >= PROBLEM_SHARE
-        yield graded("counters.sequence", what, WHY_SEQUENCE, mend, problem=severe, notice=True)
-    if not full:
-        what = f"The {len(found)} fullest sequences have most of their numbers left."
-        yield Finding("counters.sequences", Severity.OK, what, WHY_SEQUENCE)
-
-
-def _age(finding_id: str, subject: str, age: int) -> Finding:
-    share = age / MOST_TRANSACTION_IDS
-    what = f"{share:.0%} of all {subject} are in use."
-    mend = "VACUUM (FREEZE, VERBOSE);  -- after ending old snapshots, in this database"
-    severe, notice = share >= PROBLEM_SHARE, share >= NOTICE_SHARE
-    return graded(finding_id, what, WHY_IDS, mend, problem=severe, notice=notice)

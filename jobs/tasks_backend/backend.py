@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from jobs.engine.enqueue import MAX_ATTEMPTS, enqueue
-from jobs.tasks_backend.calls import TASK_JOB_TYPE, job_priority, payload_of
+from jobs.tasks_backend.calls import (
+    TASK_JOB_TYPE,
+    find_result,
+    job_priority,
+    payload_of,
+    result_of,
+)
 from jobs.tasks_backend.framework import (
     BaseTaskBackend,
     InvalidTask,
@@ -15,7 +21,6 @@ from jobs.tasks_backend.framework import (
     TaskResultDoesNotExist,
     task_enqueued,
 )
-from jobs.tasks_backend.results import find_result, result_of
 
 DEFAULT_MAX_ATTEMPTS = 1
 

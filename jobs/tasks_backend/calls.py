@@ -1,28 +1,66 @@
-"""Converts a call of a task function to a job's payload, and back."""
+"""A call of a task function: its job's payload, its run, its result."""
 
 from __future__ import annotations
 
+import builtins
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.utils.module_loading import import_string
+from pydantic import ValidationError
 
+from jobs.engine.job_wait import read_with_attempts
+from jobs.engine.rescue import NOT_STARTED, STALE, STALE_QUARANTINED
+from jobs.execution.context import JobContext
+from jobs.execution.events import Event, subscribe
+from jobs.models import Attempt, JobQueue
 from jobs.registry import JobPayload
-from jobs.states import Priority
+from jobs.states import IN_FLIGHT, AttemptEnd, Priority, Status
 from jobs.tasks_backend.framework import (
     InvalidTask,
     InvalidTaskBackend,
     Task,
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
     normalize_json,
+    task_finished,
+    task_started,
 )
+from tenants.scope import current_scope
 
 TASK_JOB_TYPE = "django_task"
 
 # The task is not in this code, or the settings no longer allow it.
-UNUSABLE = (ImportError, InvalidTask, InvalidTaskBackend)
+_UNUSABLE = (ImportError, InvalidTask, InvalidTaskBackend)
 
 # From here on a task is critical; above zero it is high.
-CRITICAL_FROM = 50
+_CRITICAL_FROM = 50
+
+_STATUSES = {
+    Status.PENDING: TaskResultStatus.READY,
+    Status.CLAIMED: TaskResultStatus.RUNNING,
+    Status.PROCESSING: TaskResultStatus.RUNNING,
+    Status.COMPLETED: TaskResultStatus.SUCCESSFUL,
+    Status.FAILED: TaskResultStatus.FAILED,
+    Status.DLQ: TaskResultStatus.FAILED,
+    Status.CANCELED: TaskResultStatus.FAILED,
+}
+_RETURN_VALUE = "return_value"
+
+# Attempts that are not counted.
+_NOT_COUNTED = frozenset({AttemptEnd.SNOOZED, AttemptEnd.RELEASED})
+# The classes behind the error names that the queue itself stores.
+_QUEUE_ERRORS = {
+    STALE.error_class: "jobs.errors.LeaseLost",
+    STALE_QUARANTINED.error_class: "jobs.errors.LeaseLost",
+    "Cancel": "jobs.errors.Cancel",
+}
 
 
 class TaskPayload(JobPayload):
@@ -76,8 +114,129 @@ def task_of(payload: TaskPayload) -> Task[..., Any]:
 
 def job_priority(priority: int) -> Priority:
     """Return the job's priority for a task's, which runs from -100 (last) to 100 (first)."""
-    if priority >= CRITICAL_FROM:
+    if priority >= _CRITICAL_FROM:
         return Priority.CRITICAL
     if priority > 0:
         return Priority.HIGH
     return Priority.NORMAL if priority == 0 else Priority.LOW
+
+
+def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
+    """Call the function and return what it returned, as JSON.
+
+    Raises:
+        ImportError: this code has no such task.
+        TypeError: its return value cannot be JSON.
+    """
+    task = task_of(payload)
+    result = find_result(ctx.job_id)
+    task_started.send_robust(_sender(task), task_result=result)
+    context = [TaskContext(task_result=result)] if task.takes_context else []
+    returned = task.call(*context, *payload.args, **payload.kwargs)
+    return {_RETURN_VALUE: normalize_json(returned)}
+
+
+def send_task_signals() -> None:
+    """From now on send `task_finished` after a task's job was settled."""
+    subscribe(Event.ATTEMPT_FINISHED, _send_finished)
+
+
+def _send_finished(fields: Mapping[str, Any]) -> None:
+    # The status is unknown when an earlier write was settled and its answer lost.
+    if fields["job_type"] != TASK_JOB_TYPE or fields["status"] == Status.PENDING:
+        return
+    result = find_result(fields["job_id"])
+    if result.is_finished:
+        task_finished.send_robust(_sender(result.task), task_result=result)
+
+
+def _sender(task: Task[..., Any]) -> type:
+    return type(task.get_backend())
+
+
+def find_result(result_id: str | UUID) -> TaskResult[Any]:
+    """Return the state of the task whose job has this id, within the scope in force.
+
+    Raises:
+        TaskResultDoesNotExist: there is none in scope, its payload is not a call, or its function
+            is gone from this code.
+    """
+    try:
+        job, attempts = read_with_attempts(UUID(str(result_id)))
+    except (ValueError, JobQueue.DoesNotExist):
+        raise TaskResultDoesNotExist(result_id) from None
+    scope = current_scope()
+    if job.job_type != TASK_JOB_TYPE or (scope is not None and not scope.allows(job.firm_id)):
+        raise TaskResultDoesNotExist(result_id)
+    try:
+        task = task_of(TaskPayload.model_validate_json(json.dumps(job.payload)))
+    except (*_UNUSABLE, ValidationError, TypeError, RecursionError) as error:
+        raise TaskResultDoesNotExist(result_id) from error
+    return result_of(task, job, attempts)
+
+
+def result_of(
+    task: Task[..., Any], job: JobQueue, attempts: Sequence[Attempt] = ()
+) -> TaskResult[Any]:
+    """Return the task's result, from the job's row and history."""
+    status = Status(job.status)
+    tried = [attempt for attempt in attempts if _counts(attempt)]
+    started = _starts(job, tried)
+    result: TaskResult[Any] = TaskResult(
+        task=task,
+        id=str(job.job_id),
+        status=_STATUSES[status],
+        enqueued_at=job.created_at,
+        started_at=min(started, default=None),
+        finished_at=job.completed_at,
+        last_attempted_at=max(started, default=None),
+        args=job.payload["args"],
+        kwargs=job.payload["kwargs"],
+        backend=task.backend,
+        errors=[_error(attempt) for attempt in tried],
+        worker_ids=list(_workers(job, tried)),
+    )
+    if status is Status.COMPLETED:
+        # As the framework does it: the field is no argument, and the class is frozen.
+        object.__setattr__(result, "_return_value", (job.result or {})[_RETURN_VALUE])
+    return result
+
+
+def _counts(attempt: Attempt) -> bool:
+    """Say whether the attempt reached the task's function, as far as the history knows."""
+    if attempt.end == AttemptEnd.RESCUED:
+        return attempt.error_class != NOT_STARTED.error_class
+    return attempt.end not in _NOT_COUNTED
+
+
+def _starts(job: JobQueue, tried: Iterable[Attempt]) -> list[datetime]:
+    """Return the known start times of attempts."""
+    starts = [attempt.started_at for attempt in tried]
+    starts.append(job.started_at)
+    if job.status in IN_FLIGHT:
+        # The start is written to the row a moment later.
+        starts.append(job.started_at or job.claimed_at)
+    return [start for start in starts if start is not None]
+
+
+def _workers(job: JobQueue, tried: Iterable[Attempt]) -> Iterable[str]:
+    """Return the worker of each attempt; that of a running or completed one is in the row."""
+    for attempt in tried:
+        yield str(attempt.worker_id)
+    if job.status in IN_FLIGHT or job.status == Status.COMPLETED:
+        yield str(job.worker_id)
+
+
+def _error(attempt: Attempt) -> TaskError:
+    return TaskError(
+        exception_class_path=_importable(attempt.error_class),
+        traceback=attempt.traceback or attempt.message,
+    )
+
+
+def _importable(error_class: str) -> str:
+    if "." in error_class:
+        return error_class
+    if hasattr(builtins, error_class):
+        return f"builtins.{error_class}"
+    return _QUEUE_ERRORS.get(error_class, "jobs.errors.JobError")

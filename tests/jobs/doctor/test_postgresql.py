@@ -273,18 +273,6 @@ def test_clocks_that_differ_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-def test_a_sequence_near_its_end_is_told_of_before_it_stops() -> None:
-    execute("CREATE SEQUENCE nearly_over AS smallint")
-    execute("SELECT setval('nearly_over', 30000)")
-    found = only_ill("counters")
-    assert (found.severity, found.what) == (
-        Severity.PROBLEM,
-        "Sequence nearly_over has given out 92% of its numbers.",
-    )
-    mend(found)
-    assert ill("counters") == []
-
-
 def test_a_check_that_takes_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def look() -> list[Any]:
         execute("SELECT pg_sleep(30)")
