@@ -10,7 +10,7 @@ REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
         "tenants.api.authentication.ApiKeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["tenants.api.permissions.DenyAll"],
+    "DEFAULT_PERMISSION_CLASSES": ["tenants.api.authentication.DenyAll"],
     "DEFAULT_PARSER_CLASSES": ["interfaces.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_METADATA_CLASS": None,

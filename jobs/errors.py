@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 # A hundred years: longer waits leave the calendars of databases and of Python.
@@ -36,15 +37,17 @@ LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
 
 
 class JobError(Exception):
-    """Something went wrong in the queue."""
+    """Something went wrong in the queue; `code` names the error to programs."""
 
     code = "job_error"
 
+    def __init_subclass__(cls, *, code: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.code = code or cls.code
 
-class EnqueueError(JobError):
+
+class EnqueueError(JobError, code="enqueue_error"):
     """The job was not stored."""
-
-    code = "enqueue_error"
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,8 @@ class _Faults:
         return [asdict(fault) for fault in self.faults]
 
 
-class PayloadInvalid(EnqueueError, _Faults):
+class PayloadInvalid(EnqueueError, _Faults, code="payload_invalid"):
     """The payload fails its checks; `errors` lists field, code and message of each fault."""
-
-    code = "payload_invalid"
 
     def __init__(self, job_type: str, faults: list[Fault]) -> None:
         self.job_type = job_type
@@ -79,10 +80,8 @@ class PayloadInvalid(EnqueueError, _Faults):
         super().__init__(f"{job_type} refused: {text}")
 
 
-class UnknownJobType(PayloadInvalid):
+class UnknownJobType(PayloadInvalid, code="unknown_job_type"):
     """No handler is registered under this name."""
-
-    code = "unknown_job_type"
 
     def __init__(self, job_type: str, suggestions: list[str] | None = None) -> None:
         hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
@@ -90,32 +89,24 @@ class UnknownJobType(PayloadInvalid):
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 
 
-class ArgumentsInvalid(JobError, _Faults):
+class ArgumentsInvalid(JobError, _Faults, code="arguments_invalid"):
     """Arguments fail their checks; `errors` lists field, code and message of each fault."""
-
-    code = "arguments_invalid"
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
         super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in faults))
 
 
-class ScheduleInvalid(ArgumentsInvalid):
+class ScheduleInvalid(ArgumentsInvalid, code="schedule_invalid"):
     """The schedule fails its checks."""
 
-    code = "schedule_invalid"
 
-
-class LimitInvalid(ArgumentsInvalid):
+class LimitInvalid(ArgumentsInvalid, code="limit_invalid"):
     """The pause or rate limit fails its checks."""
 
-    code = "limit_invalid"
 
-
-class LockInvalid(ArgumentsInvalid):
+class LockInvalid(ArgumentsInvalid, code="lock_invalid"):
     """The key, the time or the holder of a user's lock fails its checks."""
-
-    code = "lock_invalid"
 
 
 def _check_wait(name: str, seconds: float | None) -> None:
@@ -128,16 +119,12 @@ def _check_wait(name: str, seconds: float | None) -> None:
         raise ValueError(f"{name} must be a number of at most {LONGEST_WAIT_SECONDS:,} seconds")
 
 
-class HandlerError(JobError):
+class HandlerError(JobError, code="handler_error"):
     """Raised by a handler to say how its attempt ended."""
 
-    code = "handler_error"
 
-
-class Retryable(HandlerError):
+class Retryable(HandlerError, code="retryable"):
     """The attempt failed and may be tried again; `retry_after` (seconds) overrides the backoff."""
-
-    code = "retryable"
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         _check_wait("retry_after", retry_after)
@@ -145,16 +132,12 @@ class Retryable(HandlerError):
         self.retry_after = retry_after
 
 
-class Fatal(HandlerError):
+class Fatal(HandlerError, code="fatal"):
     """Trying again cannot help: the job is dead-lettered at once."""
 
-    code = "fatal"
 
-
-class Snooze(HandlerError):
+class Snooze(HandlerError, code="snooze"):
     """Run the job again at `until`, or in `seconds`; the attempt is not counted."""
-
-    code = "snooze"
 
     def __init__(
         self, message: str = "", *, until: datetime | None = None, seconds: float | None = None
@@ -169,72 +152,52 @@ class Snooze(HandlerError):
         self.seconds = seconds
 
 
-class Cancel(HandlerError):
+class Cancel(HandlerError, code="cancel"):
     """Stop here; the job ends canceled."""
-
-    code = "cancel"
 
 
 class JobTimeout(BaseException):  # so that a handler's `except Exception` lets it through
     """The handler ran longer than its type's timeout."""
 
 
-class LeaseLost(JobError):
+class LeaseLost(JobError, code="lease_lost"):
     """The job is no longer this worker's; nothing was written, and the work must stop."""
 
-    code = "lease_lost"
 
-
-class WrongPlace(JobError):
+class WrongPlace(JobError, code="wrong_place"):
     """The call cannot work in this context: a transaction, a handler, a coroutine."""
 
-    code = "wrong_place"
 
-
-class NotSettled(JobError, TimeoutError):
+class NotSettled(JobError, TimeoutError, code="not_settled"):
     """The job was not settled within the timeout; it goes on."""
 
-    code = "not_settled"
 
-
-class WrongState(JobError):
+class WrongState(JobError, code="wrong_state"):
     """The job's status does not allow this."""
 
-    code = "wrong_state"
 
-
-class KeyHeld(WrongState):
+class KeyHeld(WrongState, code="key_held"):
     """A live job holds the same idempotency key."""
-
-    code = "key_held"
 
     def __init__(self, holder: UUID | None) -> None:
         super().__init__(f"job {holder} is live and holds the same idempotency key")
         self.holder = holder
 
 
-class UnknownJob(JobError):
+class UnknownJob(JobError, code="not_found"):
     """There is no such job, dead letter or lock in scope."""
 
-    code = "not_found"
 
-
-class ReasonMissing(JobError):
+class ReasonMissing(JobError, code="reason_missing"):
     """The operation needs a reason."""
-
-    code = "reason_missing"
 
     def __init__(self) -> None:
         super().__init__("a reason is required")
 
 
-class DatabaseInUse(JobError):
+class DatabaseInUse(JobError, code="database_in_use"):
     """Others use this queue: they and a benchmark would slow each other down."""
 
-    code = "database_in_use"
 
-
-class BenchmarkFailed(JobError):
+class BenchmarkFailed(JobError, code="benchmark_failed"):
     """The benchmark has no result."""
-
-    code = "benchmark_failed"

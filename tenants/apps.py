@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.db import DatabaseError
 
 
 class TenantsConfig(AppConfig):
@@ -11,6 +15,14 @@ class TenantsConfig(AppConfig):
     name = "tenants"
     default_auto_field = "django.db.models.BigAutoField"
 
-    def ready(self) -> None:
-        """Register the checks."""
-        from tenants import checks  # noqa: F401 - importing registers them
+
+@register(Tags.security, deploy=True)
+def check_row_level_security(**_: Any) -> list[CheckMessage]:
+    """Report every fault of row level security as an error."""
+    from tenants.rls import rls_faults
+
+    try:
+        return [Error(str(fault), id="tenants.E001") for fault in rls_faults()]
+    except DatabaseError as error:
+        text = f"row level security could not be checked: {type(error).__name__}"
+        return [Error(text, id="tenants.E002")]

@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import Any
@@ -28,45 +27,14 @@ SINGLES_PER_JOBS = 10
 
 COLUMNS = [field.attname for field in JobQueue._meta.concrete_fields]
 NAMES = ", ".join(COLUMNS)
+INSERT = f"INSERT INTO jobs_jobqueue ({NAMES}) VALUES ({{}})"
 # COPY refuses a table with row level security: it gets a copy of the table without.
 TWIN = "jobs_bench_twin"
 
+Client = sqlite3.Connection | psycopg.Connection
 Row = tuple[Any, ...]
-Call = Callable[[], Any]
-
-
-@dataclass
-class Way:
-    """One way to enqueue: so many jobs by so many in a call, and what was measured."""
-
-    how: str
-    jobs: int
-    by: int
-    rates: list[float] = field(default_factory=list)
-    raw_rates: list[float] = field(default_factory=list)
-    milliseconds: list[float] = field(default_factory=list)
-
-    def point(self) -> dict[str, Any]:
-        """Return the medians."""
-        rate, raw_rate = median(self.rates), median(self.raw_rates)
-        return {
-            "how": self.how,
-            "jobs_per_second": rate,
-            "raw_jobs_per_second": raw_rate,
-            "ratio": rate / raw_rate,
-            "call_p50_ms": percentile(self.milliseconds, 50),
-            "call_p99_ms": percentile(self.milliseconds, 99),
-        }
-
-
-@dataclass(frozen=True)
-class Bare:
-    """A bare connection that stores jobs: many with one commit, or one."""
-
-    # The jobs of these firms, as they can be stored again.
-    rows: Callable[[Sequence[int]], list[Row]]
-    insert_many: Callable[[Sequence[Row]], object]
-    insert: Callable[[Row], object]
+# Stores rows with one commit.
+Insert = Callable[[Sequence[Row]], object]
 
 
 def measure_enqueue(plan: Plan) -> Figures:
@@ -75,49 +43,51 @@ def measure_enqueue(plan: Plan) -> Figures:
     # The first call of a process is slower.
     enqueue(BENCH_JOB_TYPE, firm=firms[0])
     clear()
-    many = Way("enqueue_many, 1,000 at a time", plan.jobs, CHUNK)
-    single = Way("enqueue, one by one", max(plan.jobs // SINGLES_PER_JOBS, 1), 1)
-    for _ in range(plan.rounds):
-        with _bare() as bare:
-            _measure(many, firms, bare)
-            _measure(single, firms, bare)
-    points = [many.point(), single.point()]
-    names = ("jobs_per_second", "raw_jobs_per_second", "ratio")
+    many, one = [
+        _measure(how, by, jobs, plan.rounds, firms)
+        for how, by, jobs in (
+            ("enqueue_many, 1,000 at a time", CHUNK, plan.jobs),
+            ("enqueue, one by one", 1, max(plan.jobs // SINGLES_PER_JOBS, 1)),
+        )
+    ]
+    figures = {name: many[name] for name in ("jobs_per_second", "raw_jobs_per_second", "ratio")}
+    return {"seconds": plan.jobs / many["jobs_per_second"], **figures, "points": [many, one]}
+
+
+def _measure(how: str, by: int, jobs: int, rounds: int, firms: Sequence[int]) -> dict[str, Any]:
+    """Measure calls that store `by` jobs each; return the medians of the rounds."""
+    rates, raw_rates, calls = [], [], []
+    for _ in range(rounds):
+        milliseconds = _time(_enqueues(by, jobs, firms))
+        with _bare() as (rows, insert):
+            clear()
+            chunks = (rows[start : start + by] for start in range(0, jobs, by))
+            raw_milliseconds = _time(partial(insert, chunk) for chunk in chunks)
+        clear()
+        rates.append(jobs * 1_000 / sum(milliseconds))
+        raw_rates.append(jobs * 1_000 / sum(raw_milliseconds))
+        calls += milliseconds
     return {
-        "seconds": plan.jobs / points[0]["jobs_per_second"],
-        **{name: points[0][name] for name in names},
-        "points": points,
+        "how": how,
+        "jobs_per_second": median(rates),
+        "raw_jobs_per_second": median(raw_rates),
+        "ratio": median(rates) / median(raw_rates),
+        "call_p50_ms": percentile(calls, 50),
+        "call_p99_ms": percentile(calls, 99),
     }
 
 
-def _measure(way: Way, firms: Sequence[int], bare: Bare) -> None:
-    milliseconds = _time(_enqueues(way, firms))
-    rows = bare.rows(firms)
-    clear()
-    chunks = (rows[start : start + way.by] for start in range(0, len(rows), way.by))
-    inserts: Iterable[Call] = (
-        (partial(bare.insert, row) for row in rows)
-        if way.by == 1
-        else (partial(bare.insert_many, chunk) for chunk in chunks)
-    )
-    raw_milliseconds = _time(inserts)
-    clear()
-    way.rates.append(way.jobs * 1_000 / sum(milliseconds))
-    way.raw_rates.append(way.jobs * 1_000 / sum(raw_milliseconds))
-    way.milliseconds += milliseconds
-
-
-def _enqueues(way: Way, firms: Sequence[int]) -> Iterator[Call]:
-    specs = [EnqueueSpec(BENCH_JOB_TYPE)] * way.jobs
-    for number, start in enumerate(range(0, way.jobs, way.by)):
+def _enqueues(by: int, jobs: int, firms: Sequence[int]) -> Iterator[Callable[[], object]]:
+    specs = [EnqueueSpec(BENCH_JOB_TYPE)] * jobs
+    for number, start in enumerate(range(0, jobs, by)):
         firm = firms[number % len(firms)]
-        if way.by == 1:
+        if by == 1:
             yield partial(enqueue, BENCH_JOB_TYPE, firm=firm)
         else:
-            yield partial(enqueue_many, specs[start : start + way.by], firm=firm)
+            yield partial(enqueue_many, specs[start : start + by], firm=firm)
 
 
-def _time(calls: Iterable[Call]) -> list[float]:
+def _time(calls: Iterable[Callable[[], object]]) -> list[float]:
     """Return the milliseconds that each call took."""
     taken = []
     for call in calls:
@@ -128,54 +98,56 @@ def _time(calls: Iterable[Call]) -> list[float]:
 
 
 @contextmanager
-def _bare() -> Iterator[Bare]:
-    """Connect to the configured database."""
+def _bare() -> Iterator[tuple[list[Row], Insert]]:
+    """Yield the stored jobs, and how to store them again in bare SQL."""
     if connection.vendor == "sqlite":
         with raw.connect_to_sqlite(*raw.sqlite_address(connection)) as client:
-            yield _on_sqlite(client)
+            yield _rows(client, COLUMNS), _on_sqlite(client)
         return
     with raw.connect_to_postgresql(main_conninfo()) as client:
+        # JSON as text.
+        json = ("payload", "result")
+        columns = [f"{name}::text" if name in json else name for name in COLUMNS]
         client.execute(f"DROP TABLE IF EXISTS {TWIN}")
         like = "LIKE jobs_jobqueue INCLUDING ALL"
         client.execute(f"CREATE TABLE {TWIN} ({like}) WITH (fillfactor = 45)")
         try:
-            yield _on_postgresql(client)
+            yield _rows(client, columns), _on_postgresql(client)
         finally:
             client.execute(f"DROP TABLE {TWIN}")
 
 
-def _on_sqlite(client: sqlite3.Connection) -> Bare:
-    """Store by one prepared INSERT, many or one."""
-    select = f"SELECT {NAMES} FROM jobs_jobqueue WHERE firm_id BETWEEN ? AND ?"
-    insert = f"INSERT INTO jobs_jobqueue ({NAMES}) VALUES ({', '.join('?' * len(COLUMNS))})"
+def _rows(client: Client, columns: Sequence[str]) -> list[Row]:
+    jobs = f"FROM jobs_jobqueue WHERE job_type = '{BENCH_JOB_TYPE}'"
+    return client.execute(f"SELECT {', '.join(columns)} {jobs}").fetchall()
 
-    def insert_many(rows: Sequence[Row]) -> None:
+
+def _on_sqlite(client: sqlite3.Connection) -> Insert:
+    """Store by one prepared INSERT."""
+    statement = INSERT.format(", ".join("?" * len(COLUMNS)))
+
+    def insert(rows: Sequence[Row]) -> None:
+        if len(rows) == 1:
+            client.execute(statement, rows[0])
+            return
         client.execute("BEGIN IMMEDIATE")
-        client.executemany(insert, rows)
+        client.executemany(statement, rows)
         client.execute("COMMIT")
 
-    return Bare(
-        rows=lambda firms: client.execute(select, (firms[0], firms[-1])).fetchall(),
-        insert_many=insert_many,
-        insert=partial(client.execute, insert),
-    )
+    return insert
 
 
-def _on_postgresql(client: psycopg.Connection) -> Bare:
+def _on_postgresql(client: psycopg.Connection) -> Insert:
     """Store many by COPY into the copy of the table, one by INSERT into the table itself."""
-    json = ("payload", "result")
-    wanted = ", ".join(f"{name}::text" if name in json else name for name in COLUMNS)
-    select = f"SELECT {wanted} FROM jobs_jobqueue WHERE firm_id = ANY(%s)"
-    insert = f"INSERT INTO jobs_jobqueue ({NAMES}) VALUES ({', '.join(['%s'] * len(COLUMNS))})"
+    statement = INSERT.format(", ".join(["%s"] * len(COLUMNS)))
 
-    def copy_many(rows: Sequence[Row]) -> None:
+    def insert(rows: Sequence[Row]) -> None:
+        if len(rows) == 1:
+            client.execute(statement, rows[0])
+            return
         into = f"COPY {TWIN} ({NAMES}) FROM STDIN"
         with client.cursor() as cursor, cursor.copy(into) as copy:
             for row in rows:
                 copy.write_row(row)
 
-    return Bare(
-        rows=lambda firms: client.execute(select, [list(firms)]).fetchall(),
-        insert_many=copy_many,
-        insert=partial(client.execute, insert),
-    )
+    return insert

@@ -8,11 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
-
-from django.db.models import QuerySet
 
 from jobs.benchmarks import rows
 from jobs.benchmarks.scenario import Plan
@@ -23,9 +21,8 @@ from jobs.models import Worker
 
 COMMAND = "bench_queue"
 POLL_SECONDS = 0.05
-START_SECONDS = 60.0
 STOP_SECONDS = 45.0
-# The benchmark gives up when no job is settled for this long.
+# The benchmark gives up when no worker starts, or no job is settled, for this long.
 STALL_SECONDS = 60.0
 OUTPUT_LENGTH = 2000
 
@@ -52,23 +49,23 @@ class Workers:
 
     def __init__(self, plan: Plan, log: IO[bytes]) -> None:
         self._log = log
+        own = sys.orig_argv[1:]
+        # As this command was started.
+        program = own[: own.index(COMMAND)] if COMMAND in own else ["-m", "django"]
         command = [
-            *_manage("runworker"),
+            *(sys.executable, *program, "runworker"),
             *("--concurrency", str(plan.concurrency), "--job-type", BENCH_JOB_TYPE),
             # As `runworker` starts its children: they end with this process.
             *("--no-scheduler", "--child"),
         ]
         self._processes = [
-            subprocess.Popen(command, stdout=self._log, stderr=self._log)  # noqa: S603 - our own command line
+            subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command line
             for _ in range(plan.processes)
         ]
+        self.pids = [process.pid for process in self._processes]
+        self._rows = Worker.objects.filter(host=socket.gethostname(), pid__in=self.pids)
         # Rows with these process ids are left from dead processes.
         self._deregister()
-
-    @property
-    def pids(self) -> list[int]:
-        """The ids of the processes."""
-        return [process.pid for process in self._processes]
 
     def wait_until_registered(self) -> None:
         """Wait until each has its row.
@@ -76,10 +73,7 @@ class Workers:
         Raises:
             BenchmarkFailed: one ended, or it took too long.
         """
-        until = time.monotonic() + START_SECONDS
-        while self._rows().count() < len(self._processes):
-            self._check(until, "the start of the workers")
-            time.sleep(POLL_SECONDS)
+        self._wait(self._rows.count, len(self.pids), "the start of the workers")
 
     def wait_until_settled(self, jobs: int) -> None:
         """Wait until this many jobs are settled.
@@ -87,14 +81,7 @@ class Workers:
         Raises:
             BenchmarkFailed: a worker ended, or no job was settled for a while.
         """
-        settled = 0
-        until = time.monotonic() + STALL_SECONDS
-        while settled < jobs:
-            self._check(until, "the next settled job; is something paused?")
-            time.sleep(POLL_SECONDS)
-            before, settled = settled, rows.settled()
-            if settled > before:
-                until = time.monotonic() + STALL_SECONDS
+        self._wait(rows.settled, jobs, "the next settled job; is something paused?")
 
     def stop(self) -> None:
         """Stop them in order, and kill those that do not stop."""
@@ -110,24 +97,22 @@ class Workers:
         # Those that were killed could not.
         self._deregister()
 
-    def _check(self, until: float, what: str) -> None:
-        if any(process.poll() is not None for process in self._processes):
-            self._log.seek(0)
-            said = self._log.read().decode(errors="replace")[-OUTPUT_LENGTH:]
-            raise BenchmarkFailed(f"a worker has ended; the workers said:\n{said}")
-        if time.monotonic() > until:
-            raise BenchmarkFailed(f"waited too long for {what}")
-
-    def _rows(self) -> QuerySet[Worker]:
-        return Worker.objects.filter(host=socket.gethostname(), pid__in=self.pids)
+    def _wait(self, count: Callable[[], int], wanted: int, what: str) -> None:
+        """Wait until the count is reached; each step forward gives it more time."""
+        counted = 0
+        until = time.monotonic() + STALL_SECONDS
+        while counted < wanted:
+            if any(process.poll() is not None for process in self._processes):
+                self._log.seek(0)
+                said = self._log.read().decode(errors="replace")[-OUTPUT_LENGTH:]
+                raise BenchmarkFailed(f"a worker has ended; the workers said:\n{said}")
+            if time.monotonic() > until:
+                raise BenchmarkFailed(f"waited too long for {what}")
+            time.sleep(POLL_SECONDS)
+            before, counted = counted, count()
+            if counted > before:
+                until = time.monotonic() + STALL_SECONDS
 
     def _deregister(self) -> None:
-        for worker in self._rows():
+        for worker in self._rows.all():
             deregister(worker.pk)
-
-
-def _manage(command: str) -> list[str]:
-    """Return the command line of another management command, as this one was started."""
-    own = sys.orig_argv[1:]
-    program = own[: own.index(COMMAND)] if COMMAND in own else ["-m", "django"]
-    return [sys.executable, *program, command]

@@ -1,4 +1,4 @@
-"""Authentication by API key."""
+"""Who may use the API at all: API keys, and members. The views check roles row by row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from tenants.access import Access
 from tenants.api import keys
 
 SCHEME = "Bearer"
@@ -50,3 +52,22 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
             "scheme": "bearer",
             "description": "A key made by `manage.py create_api_key`.",
         }
+
+
+class DenyAll(BasePermission):
+    """The default: a view must declare its permissions."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Refuse."""
+        return False
+
+
+class IsMember(BasePermission):
+    """Members of at least one active firm, and platform staff."""
+
+    message = "You are not a member of any active firm."
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Allow users who see a firm."""
+        access: Access = view.access
+        return access.firm_ids != frozenset()

@@ -23,8 +23,8 @@ from rest_framework.views import APIView
 
 from interfaces.api.serializers import NoQuery, QuerySerializer, StrictSerializer
 from tenants.access import Access, access_of
+from tenants.api.authentication import IsMember
 from tenants.api.keys import Credential
-from tenants.api.permissions import IsMember
 from tenants.models import Firm, FirmOwned, Role
 from tenants.scope import firm_scope
 from tenants.throttles import CallerThrottle, FirmThrottle, throttle_refusals
