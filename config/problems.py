@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
@@ -33,9 +34,9 @@ def _bad_request_page(request: HttpRequest, exception: Exception) -> HttpRespons
 def _handler(page: Handler, status: HTTPStatus, code: str, detail: str) -> Handler:
     """Return a handler that answers with this problem under the API, with the page elsewhere."""
 
-    def answer(request: HttpRequest, *exception: Exception) -> HttpResponse:
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.path_info.startswith(API_PREFIX):
-            return page(request, *exception)
+            return page(request, *args, **kwargs)
         body = problem(status, code, detail)
         return JsonResponse(body, status=status, content_type=PROBLEM_TYPE)
 
