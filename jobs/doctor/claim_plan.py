@@ -56,13 +56,8 @@ class Explainer:
         return execute(sql, params, many, context)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The indexes and scans of one claim's plans; `rows` None if the database does not estimate."""
-
-    indexes: list[str]
-    scans: list[str]
-    rows: float | None
+# The indexes and other scans of one claim's plans, and the rows it would read, None if not estimated.
+Plan = tuple[set[str], set[str], float | None]
 
 
 def check_claim_plan() -> Iterator[Finding]:
@@ -70,15 +65,16 @@ def check_claim_plan() -> Iterator[Finding]:
     explainer = Explainer()
     with connection.execute_wrapper(explainer), suppress(_ReachedWrite):
         claim(uuid7(), BATCH, FairShare())
-    plan = (_of_postgresql if connection.vendor == "postgresql" else _of_sqlite)(explainer.plans)
-    what = f"A claim of {BATCH} goes by {', '.join(plan.indexes) or 'no index'}"
-    what += f" and would touch about {plan.rows:,.0f} rows." if plan.rows is not None else "."
+    read = _of_postgresql if connection.vendor == "postgresql" else _of_sqlite
+    indexes, scans, rows = read(explainer.plans)
+    what = f"A claim of {BATCH} goes by {', '.join(sorted(indexes)) or 'no index'}"
+    what += f" and would touch about {rows:,.0f} rows." if rows is not None else "."
     if not explainer.reached_write:
         what += " Nothing is due, so only the look for work was explained."
-    if not plan.scans:
+    if not scans:
         yield Finding("claim_plan", Severity.OK, what, WHY)
         return
-    what = f"A claim would go by {', '.join(plan.scans)}."
+    what = f"A claim would go by {', '.join(sorted(scans))}."
     if _table_is_small():
         what += " The table is small enough for that."
         yield Finding("claim_plan", Severity.OK, what, WHY)
@@ -111,7 +107,7 @@ def _of_postgresql(plans: list[Any]) -> Plan:
             else:
                 scans.add(f"{node['Node Type']} by {index}" if index else f"{node['Node Type']}")
         rows += _rows_read(top, inf)
-    return Plan(sorted(indexes), sorted(scans), rows)
+    return indexes, scans, rows
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -146,4 +142,4 @@ def _of_sqlite(plans: list[Any]) -> Plan:
                 indexes.add("job_claim")
             else:
                 scans.add(detail)
-    return Plan(sorted(indexes), sorted(scans), None)
+    return indexes, scans, None

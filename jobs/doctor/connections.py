@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -42,73 +41,53 @@ WHY_NOTIFICATIONS = (
 )
 SET_DIRECT = "LISTEN_DATABASE_URL=postgres://…  # past the pooler; or `off` for polling alone"
 
-# Missing settings (reserved_connections came with PostgreSQL 16) count as none.
+# In all, reserved, used; used by this role, its limit, and what it may have here. A setting that
+# is missing (reserved_connections came with PostgreSQL 16) counts as none, a limit of -1 as no limit.
 BUDGET = """
-SELECT current_setting('max_connections')::integer,
-       current_setting('superuser_reserved_connections')::integer
-           + coalesce(current_setting('reserved_connections', true)::integer, 0),
-       (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL
-            AND coalesce(backend_type, 'client backend') IN ('client backend', 'walsender')),
-       (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
-       (SELECT count(*) FROM pg_stat_activity WHERE usename = current_user),
-       (SELECT datconnlimit FROM pg_database WHERE datname = current_database())
+SELECT total, reserved, used, used_by_role, role_limit,
+       least(total - reserved, role_limit, nullif(datconnlimit, -1))
+FROM (
+    SELECT current_setting('max_connections')::integer AS total,
+           current_setting('superuser_reserved_connections')::integer
+               + coalesce(current_setting('reserved_connections', true)::integer, 0) AS reserved,
+           (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL
+                AND coalesce(backend_type, 'client backend') IN ('client backend', 'walsender')
+           ) AS used,
+           (SELECT count(*) FROM pg_stat_activity WHERE usename = current_user) AS used_by_role,
+           (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user) AS role_limit
+) AS budget, pg_database WHERE datname = current_database()
 """
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What the server allows in all, and for this role and database."""
-
-    most: int
-    reserved: int
-    used: int
-    most_of_role: int
-    used_by_role: int
-    most_of_database: int
-
-    @property
-    def for_us(self) -> int:
-        """How many connections this role may open; a limit of -1 is none."""
-        limits = (self.most - self.reserved, self.most_of_role, self.most_of_database)
-        return min(limit for limit in limits if limit >= 0)
 
 
 def check() -> Iterator[Finding]:
     """Compare the connections allowed with those used and needed."""
-    (row,) = fetch(BUDGET)
-    budget = Budget(*row)
-    yield _used(budget)
-    yield _needed(budget)
-
-
-def _used(budget: Budget) -> Finding:
-    room = budget.most - budget.reserved
-    what = (
-        f"{budget.used} of {room} connections are in use ({budget.most} less {budget.reserved} "
-        f"reserved), {budget.used_by_role} of them by this role."
+    ((total, reserved, used, used_by_role, role_limit, allowed),) = fetch(BUDGET)
+    room = total - reserved
+    yield graded(
+        "connections.used",
+        f"{used} of {room} connections are in use ({total} less {reserved} reserved), "
+        f"{used_by_role} of them by this role.",
+        WHY,
+        f"ALTER SYSTEM SET max_connections = {total * 2};  -- holds after a restart",
+        problem=used >= room,
+        notice=used >= NEARLY_FULL * room,
     )
-    mend = f"ALTER SYSTEM SET max_connections = {budget.most * 2};  -- holds after a restart"
-    full, nearly = budget.used >= room, budget.used >= NEARLY_FULL * room
-    return graded("connections.used", what, WHY, mend, problem=full, notice=nearly)
-
-
-def _needed(budget: Budget) -> Finding:
     live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
     sums = live.aggregate(workers=Count("pk"), handlers=Sum("concurrency", default=0))
     workers, handlers = sums["workers"], sums["handlers"]
     needed = handlers + workers * CONNECTIONS_BESIDE_HANDLERS
     what = (
         f"{workers} live worker processes with {handlers} handlers may open {needed} connections; "
-        f"this role may have {budget.for_us}."
+        f"this role may have {allowed}."
     )
     mend = (
         "Lower --concurrency or --processes, or put PgBouncer in between; or "
-        f"ALTER SYSTEM SET max_connections = {budget.reserved + needed * 2};  -- after a restart"
+        f"ALTER SYSTEM SET max_connections = {reserved + needed * 2};  -- after a restart"
     )
-    if budget.most_of_role >= 0 and budget.most_of_role == budget.for_us:
+    if role_limit == allowed:
         mend = f"ALTER ROLE {own_role()} CONNECTION LIMIT -1;"
-    full, nearly = needed > budget.for_us, needed > NEARLY_FULL * budget.for_us
-    return graded("connections.needed", what, WHY, mend, problem=full, notice=nearly)
+    full, nearly = needed > allowed, needed > NEARLY_FULL * allowed
+    yield graded("connections.needed", what, WHY, mend, problem=full, notice=nearly)
 
 
 def check_pooling() -> Iterator[Finding]:

@@ -226,9 +226,9 @@ def test_workers_that_need_more_connections_than_there_are_are_a_problem() -> No
 @pytest.mark.parametrize(
     ("row", "severity", "mend"),
     [
-        ((100, 3, 70, -1, 10, -1), None, ""),
-        ((100, 3, 90, -1, 10, -1), Severity.NOTICE, "max_connections = 200"),
-        ((100, 3, 97, -1, 10, -1), Severity.PROBLEM, "max_connections = 200"),
+        ((100, 3, 70, 10, None, 97), None, ""),
+        ((100, 3, 90, 10, None, 97), Severity.NOTICE, "max_connections = 200"),
+        ((100, 3, 97, 10, None, 97), Severity.PROBLEM, "max_connections = 200"),
     ],
 )
 def test_connections_in_use_are_judged(
