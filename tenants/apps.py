@@ -22,7 +22,7 @@ def check_row_level_security(**_: Any) -> list[CheckMessage]:
     from tenants.rls import rls_faults
 
     try:
-        return [Error(str(fault), id="tenants.E001") for fault in rls_faults()]
+        return [Error(fault, id="tenants.E001") for fault, _ in rls_faults()]
     except DatabaseError as error:
         text = f"row level security could not be checked: {type(error).__name__}"
         return [Error(text, id="tenants.E002")]

@@ -8,7 +8,6 @@ queue's own tables the setting `mailroom.engine` bypasses the policy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -66,19 +65,8 @@ def protect(app_label: str, *models: str, engine: bool = False) -> migrations.Ru
     return migrations.RunPython(forwards, backwards)
 
 
-@dataclass(frozen=True)
-class RlsFault:
-    """A fault of row level security, and the SQL that fixes it."""
-
-    what: str
-    fix: str
-
-    def __str__(self) -> str:
-        return self.what
-
-
-def rls_faults() -> Iterator[RlsFault]:
-    """Check the default database; there is nothing to check on SQLite."""
+def rls_faults() -> Iterator[tuple[str, str]]:
+    """Yield each fault of the default database, and the SQL that fixes it; none on SQLite."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -87,30 +75,28 @@ def rls_faults() -> Iterator[RlsFault]:
             " WHERE rolname = current_user"
         )
         superuser, bypasses, role = cursor.fetchone()
-        if superuser or bypasses:
-            what = "a superuser" if superuser else "exempt (BYPASSRLS)"
-            yield RlsFault(
-                f"the database role is {what}: row level security does not hold it",
-                f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
+        cursor.execute(
+            "SELECT relname, relrowsecurity AND relforcerowsecurity, EXISTS ("
+            " SELECT FROM pg_policy WHERE polrelid = pg_class.oid AND polname = 'firm_wall')"
+            " FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )
+        tables = {table: (forced, protected) for table, forced, protected in cursor.fetchall()}
+    if superuser or bypasses:
+        what = "a superuser" if superuser else "exempt (BYPASSRLS)"
+        yield (
+            f"the database role is {what}: row level security does not hold it",
+            f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
+        )
+    for table in sorted(firm_owned_tables()):
+        forced, protected = tables.get(table, (False, False))
+        if not forced:
+            yield (
+                f"table {table} has no forced row level security",
+                f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;",
             )
-        cursor.execute(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relrowsecurity"
-            " AND relforcerowsecurity AND relnamespace = current_schema()::regnamespace"
-        )
-        forced = {row[0] for row in cursor.fetchall()}
-        cursor.execute(
-            "SELECT tablename FROM pg_policies"
-            " WHERE policyname = 'firm_wall' AND schemaname = current_schema()"
-        )
-        protected = {row[0] for row in cursor.fetchall()}
-    for table in sorted(firm_owned_tables() - forced):
-        yield RlsFault(
-            f"table {table} has no forced row level security",
-            f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;",
-        )
-    for table in sorted(firm_owned_tables() - protected):
-        sql = " ".join(FIRM_POLICY.format(table=table).split())
-        yield RlsFault(f"table {table} has lost its policy firm_wall", f"{sql};")
+        if not protected:
+            sql = " ".join(FIRM_POLICY.format(table=table).split())
+            yield f"table {table} has lost its policy firm_wall", f"{sql};"
 
 
 def require_rls() -> None:
@@ -124,9 +110,9 @@ def require_rls() -> None:
         raise ImproperlyConfigured(
             "REQUIRE_RLS is set, but only PostgreSQL has row level security: see DATABASE_URL"
         )
-    found = list(rls_faults())
+    found = [fault for fault, _ in rls_faults()]
     for fault in found:
-        _log.warning("tenants.rls_fault", fault=str(fault))
+        _log.warning("tenants.rls_fault", fault=fault)
     if found and required:
         raise ImproperlyConfigured(f"REQUIRE_RLS is set, but {found[0]}")
 

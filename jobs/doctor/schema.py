@@ -113,9 +113,9 @@ def _extra(found: Found) -> Iterator[Finding]:
 def check_row_security() -> Iterator[Finding]:
     """Report every fault of row level security."""
     found = list(rls_faults())
-    for fault in found:
+    for fault, fix in found:
         what = f"{fault}.".capitalize()
-        yield Finding("wall.hole", Severity.PROBLEM, what, WHY_ROW_SECURITY, fault.fix)
+        yield Finding("wall.hole", Severity.PROBLEM, what, WHY_ROW_SECURITY, fix)
     if not found:
         what = "Row level security is forced on every table that a firm owns."
         yield Finding("wall", Severity.OK, what, WHY_ROW_SECURITY)
