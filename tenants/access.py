@@ -26,18 +26,9 @@ class Access:
         return self.roles is None
 
     @property
-    def firm_ids(self) -> frozenset[int] | None:
-        """The visible firms, None for every firm."""
-        return None if self.roles is None else frozenset(self.roles)
-
-    @property
     def only_firm_id(self) -> int | None:
         """The visible firm, None where there are several."""
         return next(iter(self.roles)) if self.roles is not None and len(self.roles) == 1 else None
-
-    def sees(self, firm_id: int) -> bool:
-        """Say whether the firm's rows may be read."""
-        return self.roles is None or firm_id in self.roles
 
     def may(self, needed: Role, firm_id: int) -> bool:
         """Say whether the user has the role `needed` in the firm, or a higher one."""
@@ -48,8 +39,7 @@ class Access:
 
     def scope(self) -> AbstractContextManager[None]:
         """Return the tenant scope of these firms."""
-        firm_ids = self.firm_ids
-        return all_firms("platform staff") if firm_ids is None else firms_scope(firm_ids)
+        return all_firms("platform staff") if self.roles is None else firms_scope(self.roles)
 
 
 def access_of(user: AbstractBaseUser | AnonymousUser) -> Access:

@@ -70,4 +70,4 @@ class IsMember(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         """Allow users who see a firm."""
         access: Access = view.access
-        return access.firm_ids != frozenset()
+        return access.roles != {}

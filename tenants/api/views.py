@@ -91,7 +91,7 @@ class FirmView(APIView):
             NotFound: the caller sees none.
         """
         firm = Firm.objects.filter(slug=slug).first()
-        if firm is None or not self.access.sees(firm.pk):
+        if firm is None or not self.access.may(Role.VIEWER, firm.pk):
             raise NotFound("There is no such firm.")
         return firm
 
