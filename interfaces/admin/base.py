@@ -16,13 +16,33 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
+from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
 
 # The refusal repeats this many characters of an unknown parameter's name.
 NAME_SHOWN = 100
 
 _PAGE_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
+
+
+def column(
+    description: str, value: Callable[[Any], Any], **options: Any
+) -> Callable[[Any, Any], Any]:
+    """Return a list's column, or a page's field, with a row's `value`; `options` are Unfold's."""
+
+    def shown(_: Any, row: Any) -> Any:
+        return value(row)
+
+    displayed: Callable[[Any, Any], Any] = display(description=description, **options)(shown)
+    return displayed
+
+
+def clipped(text: str) -> SafeString:
+    """Return text cut to a line of a list; the whole text shows on hover."""
+    return format_html('<span class="queue-clip" title="{0}">{0}</span>', text)
 
 
 class ParameterRefused(Exception):
@@ -148,9 +168,7 @@ class ReadOnlyAdmin(StrictListAdmin):
         """Refuse."""
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse."""
-        return False
+    has_delete_permission = has_change_permission
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -165,33 +183,16 @@ class ReadOnlyAdmin(StrictListAdmin):
             raise Http404(f"no {self.model._meta.verbose_name} has this id")
         return found
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        """Show the page without save buttons."""
-        context = {"show_save": False, "show_save_and_continue": False, **(extra_context or {})}
-        return super().changeform_view(request, object_id, form_url, context)
-
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what the row's page shows beside its fields."""
         return {}
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
     ) -> Any:
         """Show the row's page."""
-        context = {**context, **self.page_context(request, obj)}
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        context |= self.page_context(request, options["obj"])
+        return super().render_change_form(request, context, *args, **options)
 
     def url_name(self, page: str) -> str:
         """Return the URL name of one of the model's pages, such as "changelist"."""

@@ -20,7 +20,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
-from unfold.widgets import UnfoldAdminTextareaWidget
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from interfaces.admin.base import ReadOnlyAdmin
 
@@ -28,6 +34,15 @@ MAX_REASON_LENGTH = 2000
 CHANGED_MEANWHILE = (
     "This changed after you opened the page; nothing was done. Look again, then send it once more."
 )
+
+# What the forms show in place of Django's widgets.
+WIDGETS: dict[type[forms.Widget], type[forms.Widget]] = {
+    forms.CheckboxInput: UnfoldBooleanSwitchWidget,
+    forms.NumberInput: UnfoldAdminIntegerFieldWidget,
+    forms.Select: UnfoldAdminSelectWidget,
+    forms.Textarea: UnfoldAdminTextareaWidget,
+    forms.TextInput: UnfoldAdminTextInputWidget,
+}
 
 Answers = Mapping[str, Any]
 Variant = Literal["primary", "default", "danger"]
@@ -52,7 +67,7 @@ class TextAnswer(forms.CharField):
     """A few lines of text."""
 
     def __init__(self, **options: Any) -> None:
-        widget = UnfoldAdminTextareaWidget(attrs={"rows": 3})
+        widget = forms.Textarea(attrs={"rows": 3})
         super().__init__(max_length=MAX_REASON_LENGTH, widget=widget, **options)
 
 
@@ -64,9 +79,20 @@ class OperationForm(forms.Form):
     ) -> None:
         super().__init__(data)
         self.prepare(request, row)
+        for field in self.fields.values():
+            if type(field.widget) in WIDGETS:
+                field.widget = _in_unfolds_style(field.widget)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Set what depends on the user or on the row, which is None on a list's page."""
+
+
+def _in_unfolds_style(plain: forms.Widget) -> forms.Widget:
+    widget = WIDGETS[type(plain)](attrs=plain.attrs)
+    widget.is_required = plain.is_required
+    if isinstance(plain, forms.Select) and isinstance(widget, forms.Select):
+        widget.choices = plain.choices
+    return widget
 
 
 class ReasonForm(OperationForm):
@@ -89,8 +115,9 @@ def _empty(_: Any) -> str:
 class Operation:
     """An operation on one row, or on a list; there every `row` is None.
 
-    `perform` gets the row, the form's cleaned data and the actor. It raises OperationRefused, and
-    what it returns is the `row` of a list operation's `report`.
+    `perform` is called with the row, unless it is None, with the form's cleaned data as keyword
+    arguments, and with the actor as `by`. It raises OperationRefused, and what it returns is the
+    `row` of a list operation's `report`.
     """
 
     # Part of the address, text of the button, and past participle ("12 retried").
@@ -103,13 +130,14 @@ class Operation:
     role: str = "operator"
     form: type[OperationForm] = ReasonForm
     bulk_form: type[OperationForm] = ReasonForm
-    # What it will do; a function gets None for "each of several rows".
+    # What it will do to the row, and to each of several.
     effect: str | Callable[[Any], str]
+    bulk_effect: str = ""
     # Why the row's state does not allow it; empty when it does.
     obstacle: Callable[[Any], str] = _empty
     # The part of the row's state that the user's decision depends on.
     seen: Callable[[Any], str] = _empty
-    perform: Callable[[Any, Answers, Any], Any]
+    perform: Callable[..., Any]
     # What was done, as the next page says it.
     report: Callable[[Any], str]
 
@@ -119,22 +147,13 @@ class Operation:
         Raises:
             OperationRefused: it is not possible, or not with these answers.
         """
+        target = () if row is None else (row,)
         with transaction.atomic():
-            return self.perform(row, answers, by)
+            return self.perform(*target, **answers, by=by)
 
     def effect_on(self, row: Any) -> str:
-        """Return what it will do to this row, or to each of several."""
+        """Return what it will do to this row."""
         return self.effect if isinstance(self.effect, str) else self.effect(row)
-
-
-@dataclass(frozen=True)
-class Button:
-    """A link to an operation's page."""
-
-    label: str
-    href: str
-    icon: str
-    variant: Variant
 
 
 class OperationsAdmin(ReadOnlyAdmin):
@@ -184,7 +203,7 @@ class OperationsAdmin(ReadOnlyAdmin):
     ) -> Any:
         """Show the list with the operations that the user's roles allow."""
         buttons = [
-            self._button(operation)
+            (operation, self.address(operation.name))
             for operation in self.list_operations
             if self.may(request, operation)
         ]
@@ -193,15 +212,11 @@ class OperationsAdmin(ReadOnlyAdmin):
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Add the operations that the row's state and the user's role allow."""
         buttons = [
-            self._button(operation, row.pk)
+            (operation, self.address(operation.name, row.pk))
             for operation in self.operations
             if self.may(request, operation, row) and not operation.obstacle(row)
         ]
         return {**super().page_context(request, row), "buttons": buttons}
-
-    def _button(self, operation: Operation, *row_id: Any) -> Button:
-        href = self.address(operation.name, *row_id)
-        return Button(operation.label, href, operation.icon, operation.variant)
 
     def operation_view(
         self, request: HttpRequest, object_id: str | None = None, *, operation: Operation

@@ -3,9 +3,8 @@
 from jobs.admin.breaker import BreakerAdmin
 from jobs.admin.dead_letter import DeadLetterAdmin
 from jobs.admin.job import JobAdmin
+from jobs.admin.limits import PauseAdmin, RateLimitAdmin
 from jobs.admin.lock import LockAdmin
-from jobs.admin.pause import PauseAdmin
-from jobs.admin.rate_limit import RateLimitAdmin
 from jobs.admin.schedule import ScheduleAdmin
 from jobs.admin.worker import WorkerAdmin
 

@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 
+from interfaces.admin.base import clipped, column
 from jobs import registry
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
@@ -88,14 +88,9 @@ def age(moment: datetime | None) -> SafeString | str:
     )
 
 
-def age_column(description: str, field: str) -> Callable[[Any, Any], str]:
+def age_column(description: str, field: str) -> Callable[[Any, Any], Any]:
     """Return a list column with the age of a row's time."""
-
-    def column(_: Any, row: Any) -> str:
-        return age(getattr(row, field))
-
-    displayed: Callable[[Any, Any], str] = display(description=description)(column)
-    return displayed
+    return column(description, lambda row: age(getattr(row, field)))
 
 
 def exact(moment: datetime | None) -> str | None:
@@ -121,7 +116,7 @@ def known(facts: Iterable[Fact]) -> list[Fact]:
 def error_line(text: str) -> SafeString | str:
     """Return the first line of an error, cut to fit a list; the whole line shows on hover."""
     line = text.strip().partition("\n")[0][:ERROR_LENGTH]
-    return format_html('<span class="queue-clip" title="{0}">{0}</span>', line) if line else "-"
+    return clipped(line) if line else "-"
 
 
 def payload_mask(request: HttpRequest, firm_id: int) -> Redactor:

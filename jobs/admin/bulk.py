@@ -126,7 +126,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             "opts": self.model._meta,
             "operation": operation,
             "action": self.address(f"bulk_{operation.name}"),
-            "text": operation.effect_on(None),
+            "text": operation.bulk_effect or operation.effect,
             "ids": " ".join(map(str, chosen)),
             "seen": json.dumps({str(row.pk): operation.seen(row) for row in rows}),
             "count": len(chosen),

@@ -1,14 +1,17 @@
-"""Dead letters in the admin."""
+"""Dead letters in the admin: why their jobs stopped; reprocess, escalate, discard."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
 
+from interfaces.admin.base import column
+from interfaces.admin.operations import OperationForm, ReasonForm, TextAnswer
 from jobs.admin.base import (
     REASON_LABELS,
     RESOLUTION_LABELS,
@@ -23,7 +26,6 @@ from jobs.admin.base import (
     short_id,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
-from jobs.admin.dead_letter_operations import DISCARD, ESCALATE, REPROCESS
 from jobs.admin.filters import (
     DeadCategoryFilter,
     DeadTypeFilter,
@@ -31,12 +33,135 @@ from jobs.admin.filters import (
     ReasonFilter,
     ResolutionFilter,
 )
+from jobs.admin.operations import QueueOperation
+from jobs.admin.payload_field import PayloadField
 from jobs.models import DeadLetterQueue
+from jobs.operations import dead_letters
+from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
+from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
 from tenants.admin.filters import FirmFilter
 
 SAME_FAILURE_SHOWN = 10
+
+
+class ReprocessForm(OperationForm):
+    """The payload and priority of the new series."""
+
+    payload = PayloadField(
+        help_text="Checked against the schema of its type. What changes is kept in the audit log. "
+        "Hidden secrets stay as they are where you leave them in their place."
+    )
+    priority = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
+    note = TextAnswer(required=False, help_text="Kept with the dead letter and in the audit log.")
+
+    def prepare(self, request: HttpRequest, row: DeadLetterQueue) -> None:
+        """Start from the job's payload and priority."""
+        job = row.original_job
+        self.fields["payload"].show(job.payload)  # type: ignore[attr-defined]  # a payload field
+        now = Priority(job.priority).name.lower()
+        self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
+            ("", f"As it is ({now})"),
+            *((str(level.value), level.name.lower()) for level in Priority),
+        ]
+
+
+class NoteForm(OperationForm):
+    """An optional note on several dead letters."""
+
+    note = TextAnswer(required=False, help_text="Kept with each of them and in the audit log.")
+
+
+class EscalateForm(ReasonForm):
+    """Whom to ask, and why."""
+
+    to = forms.ModelChoiceField(
+        queryset=get_user_model().objects.none(),
+        required=False,
+        empty_label="The firm's admins",
+        label="Ask",
+        help_text="Is told by e-mail.",
+    )
+
+    def prepare(self, request: HttpRequest, row: DeadLetterQueue) -> None:
+        """Offer the members of the dead letter's firm."""
+        people = get_user_model().objects.filter(memberships__firm=row.firm_id, is_active=True)
+        self.fields["to"].queryset = people.order_by("username")  # type: ignore[attr-defined]  # a model choice field
+
+
+def _resolved(row: DeadLetterQueue) -> str:
+    if row.resolution in OPEN_RESOLUTIONS:
+        return ""
+    who = f" by {row.reviewed_by.get_username()}" if row.reviewed_by else ""
+    return f"This was decided already: {row.resolution}{who}."
+
+
+def _escalated(row: DeadLetterQueue) -> str:
+    if row.resolution == Resolution.ESCALATED:
+        return "This was escalated already; it waits for a decision."
+    return _resolved(row)
+
+
+def _escalation_report(row: DeadLetterQueue) -> str:
+    asked = row.assigned_to.get_username() if row.assigned_to else "the firm's admins"
+    told = escalation_recipients(row.firm_id, row.assigned_to)
+    return f"Escalated to {asked}." if told else f"Escalated to {asked}. {NO_RECIPIENTS}"
+
+
+REPROCESS = QueueOperation(
+    name="reprocess",
+    label="Reprocess",
+    done="reprocessed",
+    icon="replay",
+    variant="primary",
+    form=ReprocessForm,
+    bulk_form=NoteForm,
+    effect="Its job goes round again with the payload below, and its attempts start over.",
+    bulk_effect="Their jobs go round again as they are, and their attempts start over.",
+    obstacle=_resolved,
+    seen=lambda row: row.resolution,
+    perform=dead_letters.reprocess,
+    report=lambda row: (
+        f"Reprocessed: {row.original_job.job_type} is {row.original_job.status} again."
+    ),
+)
+DISCARD = QueueOperation(
+    name="discard",
+    label="Discard",
+    done="discarded",
+    icon="delete",
+    variant="danger",
+    effect="Its job is given up for good and becomes failed.",
+    bulk_effect="Their jobs are given up for good and become failed.",
+    obstacle=_resolved,
+    seen=lambda row: row.resolution,
+    perform=dead_letters.discard,
+    report=lambda row: f"Discarded: {row.original_job.job_type} is given up.",
+)
+ESCALATE = QueueOperation(
+    name="escalate",
+    label="Escalate",
+    icon="campaign",
+    form=EscalateForm,
+    effect="Somebody is asked by e-mail to look at it. It stays open for a decision.",
+    obstacle=_escalated,
+    seen=lambda row: row.resolution,
+    perform=dead_letters.escalate,
+    report=_escalation_report,
+)
+
+
+def _reason(row: DeadLetterQueue) -> str:
+    return row.reason.replace("_", " ")
+
+
+def _resolution(row: DeadLetterQueue) -> str:
+    return row.resolution or "open"
+
+
+def _error(row: DeadLetterQueue) -> str:
+    return f"{row.error_class}: {row.error}".strip(": ")
 
 
 @admin.register(DeadLetterQueue)
@@ -60,7 +185,15 @@ class DeadLetterAdmin(BulkOperationsAdmin):
     search = staticmethod(search_dead_letters)
     search_help_text = "Job or dead letter id (or its beginning), fingerprint, error class"
     ordering = ("-id",)
+    dead_letter = column(
+        "Dead letter",
+        lambda row: [row.original_job.job_type, f"{row.original_job.category} {short_id(row.pk)}"],
+        header=True,
+    )
+    cause = column("Reason", lambda row: (row.reason, _reason(row)), label=REASON_LABELS)
+    decision = column("Decision", _resolution, label=RESOLUTION_LABELS)
     moved = age_column("Moved", "moved_at")
+    failure = column("Error", lambda row: error_line(_error(row)))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:
         """Do not fetch the jobs' large columns: only a row's own page needs them."""
@@ -76,46 +209,20 @@ class DeadLetterAdmin(BulkOperationsAdmin):
             "row": row,
             "job": job,
             "payload": pretty_json(job.payload, payload_mask(request, row.firm_id)),
-            "reason": row.reason.replace("_", " "),
+            "reason": _reason(row),
             "reason_label": REASON_LABELS[row.reason],
-            "resolution": row.resolution or "open",
-            "resolution_label": RESOLUTION_LABELS[row.resolution or "open"],
+            "resolution": _resolution(row),
+            "resolution_label": RESOLUTION_LABELS[_resolution(row)],
             "same_failure": [
-                (other, RESOLUTION_LABELS[other.resolution or "open"])
-                for other in _same_failure(row)
+                (other, RESOLUTION_LABELS[_resolution(other)]) for other in _same_failure(row)
             ],
             "facts": known(_facts(row)),
         }
 
     def subject(self, row: DeadLetterQueue) -> str:
         """Return type, short id and error."""
-        error = error_text(row)
+        error = _error(row)
         return f"{row.original_job.job_type} {short_id(row.pk)}{': ' if error else ''}{error}"
-
-    @display(description="Dead letter", header=True)
-    def dead_letter(self, row: DeadLetterQueue) -> list[str]:
-        """Return the job's type, then category and short id."""
-        return [row.original_job.job_type, f"{row.original_job.category} {short_id(row.pk)}"]
-
-    @display(description="Reason", label=REASON_LABELS)
-    def cause(self, row: DeadLetterQueue) -> tuple[str, str]:
-        """Return why the job is dead."""
-        return row.reason, row.reason.replace("_", " ")
-
-    @display(description="Decision", label=RESOLUTION_LABELS)
-    def decision(self, row: DeadLetterQueue) -> str:
-        """Return the resolution."""
-        return row.resolution or "open"
-
-    @display(description="Error")
-    def failure(self, row: DeadLetterQueue) -> str:
-        """Return the beginning of the error."""
-        return error_line(error_text(row))
-
-
-def error_text(row: DeadLetterQueue) -> str:
-    """Return the error with its class."""
-    return f"{row.error_class}: {row.error}".strip(": ")
 
 
 def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:

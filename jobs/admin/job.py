@@ -9,8 +9,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from unfold.decorators import display
 
+from interfaces.admin.base import column
 from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import (
     STATUS_LABELS,
@@ -80,7 +80,7 @@ RETRY = QueueOperation(
     obstacle=_not_retryable,
     # The series changes with a retry: the job may have failed again since.
     seen=lambda job: f"{job.series} {job.status}",
-    perform=lambda job, answers, by: jobs.retry(job, by=by, reason=answers["reason"]),
+    perform=jobs.retry,
     report=lambda job: f"{job.job_type} is {job.status} again (series {job.series}).",
 )
 CANCEL = QueueOperation(
@@ -92,9 +92,16 @@ CANCEL = QueueOperation(
     obstacle=_not_cancelable,
     # A job in flight is asked to stop, the others are canceled at once.
     seen=lambda job: f"{job.series} {'running' if job.status in IN_FLIGHT else job.status}",
-    perform=lambda job, answers, by: jobs.cancel(job, by=by, reason=answers["reason"]),
+    perform=jobs.cancel,
     report=_cancel_report,
 )
+
+
+def _waited(job: JobQueue) -> str:
+    """Return how long the job was due before a worker claimed it."""
+    if job.claimed_at is None or job.claimed_at < job.scheduled_at:
+        return "-"
+    return in_words((job.claimed_at - job.scheduled_at).total_seconds())
 
 
 @admin.register(JobQueue)
@@ -113,7 +120,16 @@ class JobAdmin(BulkOperationsAdmin):
     )
     ordering = ("-job_id",)
     list_select_related = ("firm",)
+    job = column(
+        "Job",
+        lambda job: [job.job_type, f"{job.category} {short_id(job.job_id)}"],
+        header=True,
+    )
+    state = column("Status", lambda job: job.status, label=STATUS_LABELS)
     created = age_column("Created", "created_at")
+    waited = column("Waited", _waited)
+    tries = column("Tries", lambda job: f"{job.attempts}/{job.max_attempts}")
+    error = column("Last error", lambda job: error_line(job.last_error))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         """Do not fetch the large columns for the list."""
@@ -144,33 +160,6 @@ class JobAdmin(BulkOperationsAdmin):
     def subject(self, row: JobQueue) -> str:
         """Return type, short id and status."""
         return f"{row.job_type} {short_id(row.job_id)} ({row.status})"
-
-    @display(description="Job", header=True)
-    def job(self, job: JobQueue) -> list[str]:
-        """Return the type, then category and short id."""
-        return [job.job_type, f"{job.category} {short_id(job.job_id)}"]
-
-    @display(description="Status", label=STATUS_LABELS)
-    def state(self, job: JobQueue) -> str:
-        """Return the status."""
-        return job.status
-
-    @display(description="Waited")
-    def waited(self, job: JobQueue) -> str:
-        """Return how long it was due before a worker claimed it."""
-        if job.claimed_at is None or job.claimed_at < job.scheduled_at:
-            return "-"
-        return in_words((job.claimed_at - job.scheduled_at).total_seconds())
-
-    @display(description="Tries")
-    def tries(self, job: JobQueue) -> str:
-        """Return the used and the allowed attempts."""
-        return f"{job.attempts}/{job.max_attempts}"
-
-    @display(description="Last error")
-    def error(self, job: JobQueue) -> str:
-        """Return the beginning of the last error."""
-        return error_line(job.last_error)
 
 
 def _facts(job: JobQueue) -> list[Fact]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
 
+from interfaces.admin.base import column
 from jobs.admin.base import age, age_column, job_url, link
 from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
@@ -16,6 +16,13 @@ from jobs.operations import locks
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
+
+
+def _holder(lock: ConcurrencyLock) -> str:
+    """Return the holder, a job with a link to its page."""
+    if not lock.holder_id.startswith(JOB_HOLDER):
+        return lock.holder_id
+    return link(job_url(lock.holder_id.removeprefix(JOB_HOLDER)), lock.holder_id)
 
 
 @admin.register(ConcurrencyLock)
@@ -33,7 +40,7 @@ class LockAdmin(TenantOperationsAdmin):
             "work. The lock of a job in flight stays; cancel the job instead.",
             # Another holder would have another token.
             seen=lambda lock: str(lock.fencing_token),
-            perform=lambda lock, answers, by: locks.force_release(lock, answers["reason"], by=by),
+            perform=locks.force_release,
             report=lambda lock: f"{lock.lock_key} is free.",
         ),
     )
@@ -47,22 +54,14 @@ class LockAdmin(TenantOperationsAdmin):
     search_help_text = "Lock key (or its beginning)"
     ordering = ("lock_key", "slot", "id")
     fields = ("lock_key", "slot", "firm", "holder", "acquired_at", "expires_at", "fencing_token")
-    readonly_fields = ("holder",)
+    holder = column("Holder", _holder)
     held = age_column("Held since", "acquired_at")
+    # A job's own lock lives as long as its job.
+    expires = column(
+        "Expires", lambda row: age(row.expires_at) if row.expires_at else "with its job"
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConcurrencyLock]:
         """Leave out expired locks: nobody holds them."""
         locks: QuerySet[ConcurrencyLock] = super().get_queryset(request)
         return locks.filter(held_at(database_now()))
-
-    @display(description="Holder")
-    def holder(self, lock: ConcurrencyLock) -> str:
-        """Return the holder, a job with a link to its page."""
-        if not lock.holder_id.startswith(JOB_HOLDER):
-            return lock.holder_id
-        return link(job_url(lock.holder_id.removeprefix(JOB_HOLDER)), lock.holder_id)
-
-    @display(description="Expires")
-    def expires(self, lock: ConcurrencyLock) -> str:
-        """Return when the lock expires; a job's lock lives as long as its job."""
-        return age(lock.expires_at) if lock.expires_at else "with its job"

@@ -1,28 +1,216 @@
-"""Schedules in the admin."""
+"""Schedules in the admin: what each enqueues and when; create, change, run now, pause, resume."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from unfold.decorators import display
 
-from jobs.admin.base import Fact, age, age_column, exact, known, payload_mask, pretty_json
-from jobs.admin.schedule_operations import CHANGE, NEW, PAUSE, RESUME, RUN
+from interfaces.admin.base import column
+from interfaces.admin.operations import OperationForm, OptionalReasonForm
+from jobs.admin.base import (
+    Fact,
+    age,
+    age_column,
+    exact,
+    known,
+    payload_mask,
+    pretty_json,
+    type_choices,
+)
+from jobs.admin.operations import QueueOperation
+from jobs.admin.payload_field import PayloadField
+from jobs.engine.redaction import canonical_json
 from jobs.models import Schedule
+from jobs.models.schedule import MAX_CRON_LENGTH
+from jobs.operations import schedules
 from jobs.queries.serializers.schedules import next_runs, timetable_in_words
 from jobs.registry import find
 from jobs.schedules.cron import TimetableInvalid, timetable_of
-from jobs.states import Priority, ScheduleTarget
+from jobs.schedules.groups import group_names
+from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
+from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.models import Firm, Role
 
 STATE_LABELS = {"runs": "success", "paused": "default", "fails": "danger"}
-UNREADABLE = "its timetable cannot be read"
+REACHES = {
+    ScheduleTarget.FIRM: "the firm",
+    ScheduleTarget.EVERY_FIRM: "every active firm",
+    ScheduleTarget.EVERY_MEMBER: "every {}",
+}
+
+
+class TimetableForm(OperationForm):
+    """When a schedule runs, and with what."""
+
+    name = forms.CharField(max_length=100)
+    cron = forms.CharField(
+        required=False,
+        max_length=MAX_CRON_LENGTH,
+        empty_value=None,
+        widget=forms.TextInput(attrs={"placeholder": "30 2 * * MON-FRI"}),
+        help_text="Minute, hour, day, month, weekday; either this or an interval.",
+    )
+    interval_seconds = forms.IntegerField(required=False, label="Interval in seconds")
+    time_zone = forms.CharField(
+        initial="UTC",
+        max_length=50,
+        help_text="The zone whose clock the cron expression names, such as Europe/Vienna.",
+    )
+    payload = PayloadField(
+        required=False,
+        rows=4,
+        help_text="What each run's jobs carry, as a JSON object; the envelope is filled in.",
+    )
+    priority = forms.TypedChoiceField(
+        coerce=int,
+        initial=Priority.NORMAL,
+        choices=[(level.value, level.name.lower()) for level in Priority],
+    )
+    missed_runs = forms.ChoiceField(
+        choices=[(MissedRuns.SKIP, "are skipped"), (MissedRuns.RUN_ONCE, "are made up for once")],
+        label="Runs missed while no worker was there",
+    )
+
+
+class NewScheduleForm(FirmChoiceForm, TimetableForm):
+    """Whom a new schedule is for, what it enqueues, and when."""
+
+    role = Role.DEVELOPER
+    field_order = ("everywhere", "firm", "name", "job_type", "group_name")
+
+    job_type = forms.ChoiceField(label="Type", choices=type_choices)
+    group_name = forms.ChoiceField(
+        required=False,
+        label="For every",
+        choices=lambda: [("", "firm"), *((name, name) for name in group_names())],
+        help_text="One job a run for each of these; else one for the firm.",
+    )
+
+
+class ChangeScheduleForm(TimetableForm, OptionalReasonForm):
+    """A schedule's timetable and payload, as they are and as they should be."""
+
+    field_order = (*TimetableForm.base_fields, "reason")
+
+    def prepare(self, request: HttpRequest, row: Schedule) -> None:
+        """Start from the schedule as it is."""
+        self.initial = _timetable(row)
+        self.fields["payload"].show(self.initial.pop("payload"))  # type: ignore[attr-defined]  # a payload field
+
+
+def _timetable(row: Schedule) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in TimetableForm.base_fields}
+
+
+def _create(
+    *, firm: Firm | None, group_name: str, payload: dict[str, Any] | None, **answers: Any
+) -> Schedule:
+    target = ScheduleTarget.EVERY_FIRM if firm is None else ScheduleTarget.FIRM
+    return schedules.create_schedule(
+        firm=firm or Firm.objects.system(),
+        target=ScheduleTarget.EVERY_MEMBER if group_name else target,
+        group_name=group_name,
+        payload=payload or {},
+        **answers,
+    )
+
+
+def _change(row: Schedule, *, payload: dict[str, Any] | None, **answers: Any) -> None:
+    if payload is not None:
+        answers["payload"] = payload
+    schedules.change_schedule(row, **answers)
+
+
+def _seen_timetable(row: Schedule) -> str:
+    """Return a digest of what the form shows: every run writes other columns of the row."""
+    return hashlib.blake2b(canonical_json(_timetable(row)).encode(), digest_size=16).hexdigest()
+
+
+def _not_runnable(row: Schedule) -> str:
+    if find(row.job_type) is None:
+        return f"No code here knows the type {row.job_type}."
+    return "" if row.firm.active else f"The firm {row.firm.name} is not active."
+
+
+NEW = QueueOperation(
+    name="new",
+    label="New schedule",
+    icon="add",
+    variant="primary",
+    role=Role.DEVELOPER,
+    form=NewScheduleForm,
+    effect="Its first run is the first that comes from now on.",
+    perform=_create,
+    report=lambda row: f"{row.name} runs next at {exact(row.next_run_at)}.",
+)
+CHANGE = QueueOperation(
+    name="edit",
+    label="Change",
+    icon="edit",
+    role=Role.DEVELOPER,
+    form=ChangeScheduleForm,
+    effect="A new timetable begins with its first run from now on. Jobs that wait stay.",
+    seen=_seen_timetable,
+    perform=_change,
+    report=lambda row: f"{row.name} is changed.",
+)
+RUN = QueueOperation(
+    name="run",
+    label="Run now",
+    icon="play_arrow",
+    variant="primary",
+    form=OptionalReasonForm,
+    effect="It runs once, now. Its next run stays as it is planned, and a paused one paused.",
+    obstacle=_not_runnable,
+    seen=lambda row: str(row.last_run_at),
+    perform=schedules.run_now,
+    report=lambda row: f"{row.name} was run.",
+)
+PAUSE = QueueOperation(
+    name="pause",
+    label="Pause",
+    icon="pause",
+    form=OptionalReasonForm,
+    effect="It leads to no more jobs until somebody resumes it. Jobs that wait already stay.",
+    obstacle=lambda row: "" if row.enabled else "The schedule is paused already.",
+    seen=lambda row: str(row.enabled),
+    perform=schedules.pause,
+    report=lambda row: f"{row.name} is paused.",
+)
+RESUME = QueueOperation(
+    name="resume",
+    label="Resume",
+    icon="play_circle",
+    variant="primary",
+    form=OptionalReasonForm,
+    effect="It goes on with its next run. What passed while it was paused is not made up for.",
+    obstacle=lambda row: "The schedule is not paused." if row.enabled else "",
+    seen=lambda row: str(row.enabled),
+    perform=schedules.resume,
+    report=lambda row: f"{row.name} runs again, next at {exact(row.next_run_at)}.",
+)
+
+
+def _state(row: Schedule) -> str:
+    if not row.enabled:
+        return "paused"
+    return "fails" if row.last_error else "runs"
+
+
+def _reach(row: Schedule) -> str:
+    return REACHES[ScheduleTarget(row.target)].format(row.group_name)
+
+
+def _timetable_text(row: Schedule) -> str:
+    return timetable_in_words(row) or "its timetable cannot be read"
 
 
 @admin.register(Schedule)
@@ -38,6 +226,15 @@ class ScheduleAdmin(TenantOperationsAdmin):
     search_fields = ("name__icontains",)
     search_help_text = "Part of the name"
     ordering = ("-id",)
+    title = column("Schedule", lambda row: [row.name, row.job_type], header=True)
+    state = column("State", _state, label=STATE_LABELS)
+    reaches = column("For", _reach)
+    # The cron expression shows on hover.
+    runs = column(
+        "Runs",
+        lambda row: format_html('<span title="{}">{}</span>', row.cron or "", _timetable_text(row)),
+    )
+    next_run = column("Next run", lambda row: age(row.next_run_at) if row.enabled else "-")
     last_run = age_column("Last run", "last_run_at")
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -48,7 +245,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
             "schedule": row,
             "state": _state(row),
             "state_label": STATE_LABELS[_state(row)],
-            "timetable": timetable_in_words(row) or UNREADABLE,
+            "timetable": _timetable_text(row),
             "next_runs": _next_runs(row),
             "payload": pretty_json(row.payload, payload_mask(request, row.firm_id)),
             "facts": known(_facts(row)),
@@ -57,48 +254,6 @@ class ScheduleAdmin(TenantOperationsAdmin):
     def subject(self, row: Schedule) -> str:
         """Return the schedule's name and the type of its jobs."""
         return f"{row.name} ({row.job_type})"
-
-    @display(description="Schedule", header=True)
-    def title(self, row: Schedule) -> list[str]:
-        """Return its name and the type of its jobs."""
-        return [row.name, row.job_type]
-
-    @display(description="State", label=STATE_LABELS)
-    def state(self, row: Schedule) -> str:
-        """Say whether it runs, is paused, or fails."""
-        return _state(row)
-
-    @display(description="For")
-    def reaches(self, row: Schedule) -> str:
-        """Say for which firms each run enqueues jobs."""
-        return _reach(row)
-
-    @display(description="Runs")
-    def runs(self, row: Schedule) -> SafeString:
-        """Return its timetable in words; the cron expression shows on hover."""
-        words = timetable_in_words(row) or UNREADABLE
-        return format_html('<span title="{}">{}</span>', row.cron or "", words)
-
-    @display(description="Next run")
-    def next_run(self, row: Schedule) -> SafeString | str:
-        """Return when it runs next."""
-        return age(row.next_run_at) if row.enabled else "-"
-
-
-def _state(row: Schedule) -> str:
-    if not row.enabled:
-        return "paused"
-    return "fails" if row.last_error else "runs"
-
-
-def _reach(row: Schedule) -> str:
-    match ScheduleTarget(row.target):
-        case ScheduleTarget.FIRM:
-            return "the firm"
-        case ScheduleTarget.EVERY_FIRM:
-            return "every active firm"
-        case ScheduleTarget.EVERY_MEMBER:
-            return f"every {row.group_name}"
 
 
 def _next_runs(row: Schedule) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
-from unfold.decorators import display
 
+from interfaces.admin.base import column
 from jobs.admin.base import age_column
 from jobs.models import Worker
 from jobs.queries.lists import running_jobs
@@ -24,6 +24,12 @@ STATE_LABELS = {
     WorkerState.SILENT: "warning",
     WorkerState.DEAD: "danger",
 }
+
+
+def _state(worker: Worker) -> str:
+    if worker.dead_at is not None:
+        return WorkerState.DEAD
+    return WorkerState.LIVE if worker.lease_expires_at > timezone.now() else WorkerState.SILENT
 
 
 @admin.register(Worker)
@@ -48,7 +54,11 @@ class WorkerAdmin(TenantAdmin):
         "job_types",
         "running",
     )
-    readonly_fields = ("state", "serves", "load", "memory")
+    name = column("Worker", lambda worker: f"{worker.host}:{worker.pid}")
+    state = column("State", _state, label=STATE_LABELS)
+    serves = column("Serves", lambda worker: ", ".join(worker.categories) or "all categories")
+    load = column("Running", lambda worker: f"{len(worker.running)} of {worker.concurrency}")
+    memory = column("Memory", lambda row: filesizeformat(row.rss_bytes) if row.rss_bytes else "-")
     heartbeat = age_column("Heartbeat", "heartbeat_at")
     since = age_column("Started", "started_at")
 
@@ -69,34 +79,6 @@ class WorkerAdmin(TenantAdmin):
         found: Any = super().get_object(request, object_id, from_field)
         _forget_ended([found])
         return cast("Model", found)
-
-    @display(description="Worker")
-    def name(self, worker: Worker) -> str:
-        """Return host and process id."""
-        return f"{worker.host}:{worker.pid}"
-
-    @display(description="State", label=STATE_LABELS)
-    def state(self, worker: Worker) -> str:
-        """Say whether its lease is in force."""
-        if worker.dead_at is not None:
-            return WorkerState.DEAD
-        in_force = worker.lease_expires_at > timezone.now()
-        return WorkerState.LIVE if in_force else WorkerState.SILENT
-
-    @display(description="Serves")
-    def serves(self, worker: Worker) -> str:
-        """Return its categories."""
-        return ", ".join(worker.categories) or "all categories"
-
-    @display(description="Running")
-    def load(self, worker: Worker) -> str:
-        """Return how many of its threads run a handler."""
-        return f"{len(worker.running)} of {worker.concurrency}"
-
-    @display(description="Memory")
-    def memory(self, worker: Worker) -> str:
-        """Return its resident memory."""
-        return filesizeformat(worker.rss_bytes) if worker.rss_bytes else "-"
 
 
 def _forget_ended(workers: Iterable[Worker]) -> None:

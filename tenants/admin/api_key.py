@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.utils import timezone
-from unfold.decorators import display
 
-from interfaces.admin.operations import Answers, Operation, OperationRefused
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationRefused
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import RoleFilter
 from tenants.api import keys
@@ -17,8 +17,15 @@ STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "default"}
 REVOKED_ALREADY = "This key was revoked already."
 
 
-def _revoke(key: ApiKey, answers: Answers, by: Actor) -> None:
-    if not keys.revoke(key.prefix, by=by, reason=answers["reason"]):
+def _state(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    expired = key.expires_at is not None and key.expires_at <= timezone.now()
+    return "expired" if expired else "valid"
+
+
+def _revoke(key: ApiKey, *, reason: str, by: Actor) -> None:
+    if not keys.revoke(key.prefix, by=by, reason=reason):
         raise OperationRefused(REVOKED_ALREADY)
 
 
@@ -56,12 +63,4 @@ class ApiKeyAdmin(TenantOperationsAdmin):
         "last_used_at",
         "revoked_at",
     )
-    readonly_fields = ("state",)
-
-    @display(description="State", label=STATE_LABELS)
-    def state(self, key: ApiKey) -> str:
-        """Say whether it is good for anything."""
-        if key.revoked_at is not None:
-            return "revoked"
-        expired = key.expires_at is not None and key.expires_at <= timezone.now()
-        return "expired" if expired else "valid"
+    state = column("State", _state, label=STATE_LABELS)

@@ -10,8 +10,8 @@ from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 
+from interfaces.admin.base import clipped, column
 from interfaces.admin.filters import SpanFilter, field_filter
 from interfaces.stored_json import presentable
 from tenants.admin.base import TenantAdmin, access_in, may_somewhere
@@ -25,6 +25,10 @@ DoorFilter = field_filter("door", [(door, door) for door in get_args(Door)])
 def _search(entries: QuerySet[Any], term: str) -> QuerySet[Any]:
     wanted = Q(target_id=term) | Q(actor_name=term) | Q(act=term) | Q(correlation_id=term)
     return entries.filter(wanted)
+
+
+def _target(entry: AuditEntry) -> list[str]:
+    return [entry.target_type.replace("_", " "), entry.target_id]
 
 
 @admin.register(AuditEntry)
@@ -50,7 +54,13 @@ class AuditEntryAdmin(TenantAdmin):
         "became",
         "correlation_id",
     )
-    readonly_fields = ("done", "acted_on", "was", "became")
+    # The time to the second, in UTC.
+    done = column("When", lambda entry: f"{entry.created_at:%Y-%m-%d %H:%M:%S} UTC")
+    target = column("Target", _target, header=True)
+    acted_on = column("Target", lambda entry: " ".join(_target(entry)))
+    why = column("Reason", lambda entry: clipped(entry.reason or "-"))
+    was = column("Before", lambda entry: _json_block(entry.before))
+    became = column("After", lambda entry: _json_block(entry.after))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow the admins of a firm; `get_queryset` decides which firms' entries they see."""
@@ -64,36 +74,6 @@ class AuditEntryAdmin(TenantAdmin):
             return entries
         firms = [firm_id for firm_id in access.roles if access.may(Role.ADMIN, firm_id)]
         return entries.filter(firm_id__in=firms)
-
-    @display(description="When")
-    def done(self, entry: AuditEntry) -> str:
-        """Show the time to the second, in UTC."""
-        return f"{entry.created_at:%Y-%m-%d %H:%M:%S} UTC"
-
-    @display(description="Target", header=True)
-    def target(self, entry: AuditEntry) -> list[str]:
-        """Name the target, in two lines."""
-        return [entry.target_type.replace("_", " "), entry.target_id]
-
-    @display(description="Target")
-    def acted_on(self, entry: AuditEntry) -> str:
-        """Name the target."""
-        return " ".join(self.target(entry))
-
-    @display(description="Reason")
-    def why(self, entry: AuditEntry) -> SafeString | str:
-        """Show the reason, cut to a line."""
-        return format_html('<span class="queue-clip" title="{0}">{0}</span>', entry.reason or "-")
-
-    @display(description="Before")
-    def was(self, entry: AuditEntry) -> SafeString:
-        """Show the changed values before the operation."""
-        return _json_block(entry.before)
-
-    @display(description="After")
-    def became(self, entry: AuditEntry) -> SafeString:
-        """Show the changed values after the operation."""
-        return _json_block(entry.after)
 
 
 def _json_block(value: object) -> SafeString:

@@ -9,14 +9,9 @@ from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
-from unfold.widgets import (
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
 
-from interfaces.admin.operations import Answers, Operation, OperationRefused, ReasonForm
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationRefused, ReasonForm
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import ActiveFilter
 from tenants.audit import Actor, record_operation
@@ -33,14 +28,13 @@ class LimitsForm(ReasonForm):
 
     active = forms.BooleanField(
         required=False,
-        widget=UnfoldBooleanSwitchWidget(),
         help_text="While it is off, the firm's jobs and schedules wait, and its members are "
         "kept out.",
     )
     weight = forms.FloatField(
         min_value=MIN_WEIGHT,
         max_value=MAX_WEIGHT,
-        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         help_text="Its share of the workers' turns: 2 gets twice as many as 1.",
     )
     running_cap = forms.IntegerField(
@@ -48,7 +42,6 @@ class LimitsForm(ReasonForm):
         min_value=1,
         max_value=MAX_CAP,
         label="Running at once, at most",
-        widget=UnfoldAdminIntegerFieldWidget(),
         help_text="Empty means no limit.",
     )
     field_order = [*LIMITS, "reason"]
@@ -62,31 +55,35 @@ def _limits(firm: Firm) -> dict[str, Any]:
     return {name: getattr(firm, name) for name in LIMITS}
 
 
-def _change_limits(firm: Firm, answers: Answers, by: Actor) -> None:
-    if firm.is_system and not answers["active"]:
+def _change_limits(firm: Firm, *, reason: str, by: Actor, **limits: Any) -> None:
+    if firm.is_system and not limits["active"]:
         message = "The system firm's jobs keep the queue in order: it stays active."
         raise OperationRefused(message, field="active", status=HTTPStatus.BAD_REQUEST)
     before = _limits(firm)
-    changed = [name for name in LIMITS if before[name] != answers[name]]
-    if not changed:
+    after = {name: value for name, value in limits.items() if value != before[name]}
+    if not after:
         raise OperationRefused("Nothing is different.", status=HTTPStatus.BAD_REQUEST)
-    for name in changed:
-        setattr(firm, name, answers[name])
-    firm.save(update_fields=changed)
+    for name, value in after.items():
+        setattr(firm, name, value)
+    firm.save(update_fields=list(after))
     record_operation(
         by,
         "firm.limits",
         firm_id=firm.pk,
         target=("firm", firm.pk),
-        reason=answers["reason"],
-        before={name: before[name] for name in changed},
-        after={name: answers[name] for name in changed},
+        reason=reason,
+        before={name: before[name] for name in after},
+        after=after,
     )
+
+
+def _state(firm: Firm) -> str:
+    return "active" if firm.active else "inactive"
 
 
 def _limits_in_words(firm: Firm) -> str:
     cap = "no cap" if firm.running_cap is None else f"at most {firm.running_cap:,} running"
-    return f"{firm.name}: {'active' if firm.active else 'inactive'}, weight {firm.weight:g}, {cap}."
+    return f"{firm.name}: {_state(firm)}, weight {firm.weight:g}, {cap}."
 
 
 @admin.register(Firm)
@@ -110,6 +107,7 @@ class FirmAdmin(TenantOperationsAdmin):
     list_filter = (ActiveFilter,)
     search_fields = ("name", "slug__exact")
     ordering = ("slug",)
+    state = column("State", _state, label={"active": "success", "inactive": "warning"})
     fields = ("name", "slug", "active", "weight", "running_cap", "retention_days", "created_at")
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
@@ -121,8 +119,3 @@ class FirmAdmin(TenantOperationsAdmin):
         firms: QuerySet[Firm] = super().get_queryset(request)
         allowed = require_scope("Firm").firm_ids
         return firms if allowed is None else firms.filter(pk__in=allowed)
-
-    @display(description="State", label={"active": "success", "inactive": "warning"})
-    def state(self, firm: Firm) -> str:
-        """Say whether the firm's jobs run."""
-        return "active" if firm.active else "inactive"

@@ -7,11 +7,6 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest
-from unfold.widgets import (
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
 
 from interfaces.admin.operations import OperationForm
 from tenants.admin.base import access_in
@@ -35,19 +30,12 @@ class FirmChoiceForm(OperationForm):
         self._asks_staff = access.is_platform_staff
         if self._asks_staff:
             # There may be thousands of firms: too many to choose from.
-            self.fields["everywhere"] = forms.BooleanField(
-                required=False, label="Every firm", widget=UnfoldBooleanSwitchWidget()
-            )
+            self.fields["everywhere"] = forms.BooleanField(required=False, label="Every firm")
             self.fields["firm"] = forms.CharField(
-                required=False,
-                max_length=50,
-                label="Firm (slug)",
-                widget=UnfoldAdminTextInputWidget(),
+                required=False, max_length=50, label="Firm (slug)"
             )
         elif len(self._firms) > 1:
-            self.fields["firm"] = forms.ModelChoiceField(
-                queryset=self._firms, widget=UnfoldAdminSelectWidget()
-            )
+            self.fields["firm"] = forms.ModelChoiceField(queryset=self._firms)
         self.order_fields(list(self.field_order))
 
     def clean(self) -> dict[str, Any]:

@@ -94,19 +94,8 @@ def _facts(user: User) -> Facts:
     return {name: getattr(user, name) for name in FACTS}
 
 
-def _record(
-    request: HttpRequest,
-    operation: str,
-    user: User,
-    *,
-    before: Facts | None = None,
-    after: Facts | None = None,
-) -> None:
+def _record(request: HttpRequest, operation: str, user: User, **changes: Facts) -> None:
+    firm_id = Firm.objects.system().pk
     record_operation(
-        actor_in(request),
-        operation,
-        firm_id=Firm.objects.system().pk,
-        target=("user", user.pk),
-        before=before,
-        after=after,
+        actor_in(request), operation, firm_id=firm_id, target=("user", user.pk), **changes
     )
