@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from django.contrib.admin import SimpleListFilter
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
@@ -25,48 +24,15 @@ SPANS: dict[str, tuple[str, timedelta]] = {
 }
 
 
-class CheckedFilter(SimpleListFilter):
-    """A filter that checks its value before it filters anything."""
-
-    parameter_name: str
-
-    def __init__(
-        self,
-        request: HttpRequest,
-        params: dict[str, Any],
-        model: type[Model],
-        model_admin: Any,
-    ) -> None:
-        super().__init__(request, params, model, model_admin)
-        self.check()
-
-    def check(self) -> None:
-        """Check the value.
-
-        Raises:
-            ParameterRefused: the filter does not know it.
-        """
-        raise NotImplementedError
-
-
-class ChoiceFilter(CheckedFilter, DropdownFilter):
+class ChoiceFilter(DropdownFilter):
     """A dropdown over one field; a value that it does not offer is refused."""
 
+    parameter_name: str
     field = ""
     options: Options | Callable[[], Options] = ()
 
-    def check(self) -> None:
-        """Refuse a value that is not offered."""
-        offered = [value for value, _ in self.offered()]
-        if self.value() and self.value() not in offered:
-            raise ParameterRefused(self.parameter_name, f"It is one of {', '.join(offered)}.")
-
     def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
         """Return the options."""
-        return self.offered()
-
-    def offered(self) -> Options:
-        """Return value and text of each option."""
         return self.options() if callable(self.options) else self.options
 
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
@@ -74,9 +40,18 @@ class ChoiceFilter(CheckedFilter, DropdownFilter):
         return rows.filter(**{self.field: value})
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows that match the chosen value."""
+        """Return the rows that match the chosen value.
+
+        Raises:
+            ParameterRefused: it is not offered.
+        """
         value = self.value()
-        return self.narrow(rows, value) if value else rows
+        if not value:
+            return rows
+        offered = [option for option, _ in self.lookup_choices]
+        if value not in offered:
+            raise ParameterRefused(self.parameter_name, f"It is one of {', '.join(offered)}.")
+        return self.narrow(rows, value)
 
 
 class FlagFilter(ChoiceFilter):

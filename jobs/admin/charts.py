@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Sum
@@ -40,12 +40,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Stacked bars for Unfold's chart component; `peak` describes the highest, "" without any."""
+    """Stacked bars: `data` for Unfold's chart component, `peak` the highest in words, "" for none."""
 
     title: str
     series: Sequence[Series]
-    data: str
-    peak: str
+    in_words: Callable[[float], str]
+    data: str = ""
+    peak: str = ""
 
 
 def _jobs(count: float) -> str:
@@ -60,9 +61,8 @@ def _mean_seconds(counter: str) -> Callable[[Counts], float]:
     return measure
 
 
-# Title, series, and how the peak is put in words.
-_CHARTS: tuple[tuple[str, Sequence[Series], Callable[[float], str]], ...] = (
-    (
+CHARTS = (
+    Chart(
         "Settled jobs",
         (
             Series("completed", "success", lambda counts: counts["completed"]),
@@ -70,8 +70,8 @@ _CHARTS: tuple[tuple[str, Sequence[Series], Callable[[float], str]], ...] = (
         ),
         _jobs,
     ),
-    ("New dead letters", (Series("dead", "danger", lambda counts: counts["dlq"]),), _jobs),
-    (
+    Chart("New dead letters", (Series("dead", "danger", lambda counts: counts["dlq"]),), _jobs),
+    Chart(
         "Mean time of a job",
         (
             Series("waiting (s)", "warning", _mean_seconds("wait_ms")),
@@ -85,14 +85,9 @@ _CHARTS: tuple[tuple[str, Sequence[Series], Callable[[float], str]], ...] = (
 def charts(now: datetime) -> list[Chart]:
     """Return the charts of the firms in scope."""
     last = now.replace(minute=now.minute - now.minute % BAR_MINUTES, second=0, microsecond=0)
-    since = last - timedelta(minutes=(BAR_COUNT - 1) * BAR_MINUTES)
-    bars = _bars(since)
-    times = [since + timedelta(minutes=number * BAR_MINUTES) for number in range(BAR_COUNT)]
-    labels = [f"{time:%H:%M}" for time in times]
-    return [
-        _chart(title, series, labels, bars, in_peak_words)
-        for title, series, in_peak_words in _CHARTS
-    ]
+    times = [last - timedelta(minutes=BAR_MINUTES * ago) for ago in reversed(range(BAR_COUNT))]
+    bars = _bars(times[0])
+    return [_filled(chart, [f"{time:%H:%M}" for time in times], bars) for chart in CHARTS]
 
 
 def _bars(since: datetime) -> list[Counts]:
@@ -112,27 +107,20 @@ def _bars(since: datetime) -> list[Counts]:
     return bars
 
 
-def _chart(
-    title: str,
-    series: Sequence[Series],
-    labels: list[str],
-    bars: list[Counts],
-    in_peak_words: Callable[[float], str],
-) -> Chart:
+def _filled(chart: Chart, labels: list[str], bars: list[Counts]) -> Chart:
     datasets = [
         {
             "label": one.name,
             "data": [one.measure(bar) for bar in bars],
             "backgroundColor": COLOURS[one.tone],
-            "stack": title,
+            "stack": chart.title,
             "maxTicksXLimit": MAX_TIMES_SHOWN,
         }
-        for one in series
+        for one in chart.series
     ]
-    peak = max(sum(one.measure(bar) for one in series) for bar in bars)
-    return Chart(
-        title,
-        series,
-        json.dumps({"labels": labels, "datasets": datasets}),
-        in_peak_words(peak) if peak else "",
+    peak = max(sum(one.measure(bar) for one in chart.series) for bar in bars)
+    return replace(
+        chart,
+        data=json.dumps({"labels": labels, "datasets": datasets}),
+        peak=chart.in_words(peak) if peak else "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -38,7 +39,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Cell:
-    """A count in the table, with a link to its jobs; `text` is empty for zero."""
+    """A count in a table, with a link to its rows; `text` is empty for zero."""
 
     label: str
     text: str
@@ -46,26 +47,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class CategoryLine:
-    """One category's row in its table."""
+class Line:
+    """A category's or a firm's row in its table."""
 
     name: str
-    cells: list[Cell]
-    oldest_wait: str
-    per_minute: str
-    failure_rate: str
-
-
-@dataclass(frozen=True)
-class FirmLine:
-    """One firm's row in its table."""
-
-    name: str
-    jobs_url: str
-    dead_url: str
-    pending: int
-    running: int
-    dead: int
+    href: str
+    cells: Sequence[Cell]
     oldest_wait: str
     per_minute: str
     failure_rate: str
@@ -78,7 +65,6 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         **context,
         "title": "Queue",
         "tiles": _tiles(stats),
-        "statuses": list(STATUS_HEADINGS.values()),
         "lines": [_category_line(category) for category in stats.categories],
         "window_minutes": stats.window_minutes,
         "charts": charts(now),
@@ -130,22 +116,17 @@ def _tiles(stats: QueueStats) -> list[Tile]:
     ]
 
 
-def _category_line(category: JobCounts) -> CategoryLine:
-    return CategoryLine(
-        name=category.group,
-        cells=[
-            Cell(
-                label=STATUS_HEADINGS[Status(status)],
-                text=f"{count:,}" if count else "",
-                href=_jobs_url(category=category.group, status=status),
-            )
-            for status, count in category.statuses.items()
-        ],
-        **_rates(category),
-    )
+def _category_line(counts: JobCounts) -> Line:
+    cells = [
+        _cell(
+            STATUS_HEADINGS[Status(status)], count, _jobs_url(category=counts.group, status=status)
+        )
+        for status, count in counts.statuses.items()
+    ]
+    return _line(counts.group.capitalize(), "", cells, counts)
 
 
-def _firm_lines(now: datetime) -> list[FirmLine]:
+def _firm_lines(now: datetime) -> list[Line]:
     """Return the firms in scope that have something in the queue, the most urgent first."""
     counts = sorted(count_jobs("firm_id", now).values(), key=_urgency, reverse=True)[:FIRMS_SHOWN]
     firms = Firm.objects.in_bulk([firm.group for firm in counts])
@@ -157,25 +138,33 @@ def _urgency(firm: JobCounts) -> tuple[int, int, int]:
     return firm.statuses[Status.DLQ], firm.statuses[Status.PENDING], firm.window_completed
 
 
-def _firm_line(firm: Firm, counts: JobCounts) -> FirmLine:
-    return FirmLine(
-        name=firm.name,
-        jobs_url=_jobs_url(firm=firm.slug),
-        dead_url=_dead_letters_url(firm=firm.slug, decision="open"),
-        pending=counts.statuses[Status.PENDING],
-        running=counts.in_flight,
-        dead=counts.statuses[Status.DLQ],
-        **_rates(counts),
-    )
+def _firm_line(firm: Firm, counts: JobCounts) -> Line:
+    cells = [
+        _cell(
+            "Open dead letters",
+            counts.statuses[Status.DLQ],
+            _dead_letters_url(firm=firm.slug, decision="open"),
+        ),
+        _cell("Pending", counts.statuses[Status.PENDING]),
+        _cell("Running", counts.in_flight),
+    ]
+    return _line(firm.name, _jobs_url(firm=firm.slug), cells, counts)
 
 
-def _rates(counts: JobCounts) -> dict[str, str]:
+def _cell(label: str, count: int, href: str = "") -> Cell:
+    return Cell(label, f"{count:,}" if count else "", href)
+
+
+def _line(name: str, href: str, cells: Sequence[Cell], counts: JobCounts) -> Line:
     wait, rate = counts.oldest_wait_seconds, counts.failure_rate
-    return {
-        "oldest_wait": "-" if wait is None else in_words(wait),
-        "per_minute": f"{counts.completed_per_minute:.1f}",
-        "failure_rate": "-" if rate is None else f"{rate:.1%}",
-    }
+    return Line(
+        name,
+        href,
+        cells,
+        oldest_wait="-" if wait is None else in_words(wait),
+        per_minute=f"{counts.completed_per_minute:.1f}",
+        failure_rate="-" if rate is None else f"{rate:.1%}",
+    )
 
 
 def _jobs_url(**filters: str) -> str:

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.base import ParameterRefused
-from interfaces.admin.filters import CheckedFilter, FlagFilter, field_filter
+from interfaces.admin.filters import FlagFilter, field_filter
 from tenants.admin.base import sees_several_firms
 from tenants.models import Firm, Role
 from tenants.scope import require_scope
@@ -18,14 +18,15 @@ ActiveFilter = field_filter("active", base=FlagFilter)
 RoleFilter = field_filter("role", Role.choices)
 
 
-class FirmFilter(CheckedFilter, TextFilter):
+class FirmFilter(TextFilter):
     """Rows of one firm, by its slug; shown to users who see several firms."""
 
     title = "firm (slug)"
     parameter_name = "firm"
 
-    def check(self) -> None:
-        """Refuse a firm out of scope like one that does not exist."""
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        super().__init__(request, *args)
+        # Members of a single firm do not see the filter, and get the same refusals.
         slug = self.value()
         self._firm = Firm.objects.filter(slug=slug.strip()).first() if slug else None
         if slug and (self._firm is None or not require_scope("Firm").allows(self._firm.pk)):

@@ -54,27 +54,23 @@ class UserAdmin(DjangoUserAdmin, StrictListAdmin):  # type: ignore[type-arg]  # 
         """Save the user, and record what changed."""
         before = _facts(User.objects.get(pk=obj.pk)) if change else {}
         super().save_model(request, obj, form, change)
-        after = _facts(obj)
-        changed = [name for name in FACTS if before.get(name) != after[name]]
-        if changed:
-            _record(
-                request,
-                "user.change" if change else "user.create",
-                obj,
-                before={name: before[name] for name in changed if change},
-                after={name: after[name] for name in changed},
-            )
+        after = {
+            name: fact for name, fact in _facts(obj).items() if not change or fact != before[name]
+        }
+        if after:
+            operation = "user.change" if change else "user.create"
+            before = {name: before[name] for name in after if change}
+            _record(request, operation, obj, before, after)
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
         """Delete the user, who is a member of no firm, and record who it was."""
-        _record(request, "user.delete", obj, before=_facts(obj))
+        _record(request, "user.delete", obj, _facts(obj))
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """Delete these users, and record who they were."""
         for user in queryset:
-            _record(request, "user.delete", user, before=_facts(user))
-        super().delete_queryset(request, queryset)
+            self.delete_model(request, user)
 
     def user_change_password(
         self,
@@ -94,8 +90,18 @@ def _facts(user: User) -> Facts:
     return {name: getattr(user, name) for name in FACTS}
 
 
-def _record(request: HttpRequest, operation: str, user: User, **changes: Facts) -> None:
-    firm_id = Firm.objects.system().pk
+def _record(
+    request: HttpRequest,
+    operation: str,
+    user: User,
+    before: Facts | None = None,
+    after: Facts | None = None,
+) -> None:
     record_operation(
-        actor_in(request), operation, firm_id=firm_id, target=("user", user.pk), **changes
+        actor_in(request),
+        operation,
+        firm_id=Firm.objects.system().pk,
+        target=("user", user.pk),
+        before=before,
+        after=after,
     )

@@ -76,7 +76,9 @@ def choices(model_admin: Any) -> Iterator[tuple[str, list[str]]]:
     """Return the list's dropdowns with the values that each offers."""
     for declared in model_admin.list_filter:
         if declared.parameter_name != "firm":
-            values = [value for value, _ in declared.offered(declared.__new__(declared))]
+            values = [
+                value for value, _ in declared.lookups(declared.__new__(declared), None, None)
+            ]
             yield declared.parameter_name, values
 
 
