@@ -88,8 +88,12 @@ def field_filter(
     field: str = "",
     title: str = "",
     base: type[ChoiceFilter] = ChoiceFilter,
+    narrow: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None,
 ) -> type[ChoiceFilter]:
-    """Return a filter class; `name` is its query parameter, and its field and title by default."""
+    """Return a filter class; `name` is its query parameter, and its field and title by default.
+
+    `narrow` returns the rows that match a value, in place of the comparison with the field.
+    """
     attributes: dict[str, Any] = {
         "__doc__": f"Rows of one {title or name}.",
         "title": title or name,
@@ -98,4 +102,6 @@ def field_filter(
     }
     if options:
         attributes["options"] = staticmethod(options) if callable(options) else options
+    if narrow is not None:
+        attributes["narrow"] = lambda _, rows, value: narrow(rows, value)
     return cast("type[ChoiceFilter]", type(f"{name.title()}Filter", (base,), attributes))

@@ -1,20 +1,5 @@
 """The queue's admin pages."""
 
-from jobs.admin.breaker import BreakerAdmin
-from jobs.admin.dead_letter import DeadLetterAdmin
-from jobs.admin.job import JobAdmin
-from jobs.admin.limits import PauseAdmin, RateLimitAdmin
-from jobs.admin.lock import LockAdmin
-from jobs.admin.schedule import ScheduleAdmin
-from jobs.admin.worker import WorkerAdmin
+from jobs.admin import breaker, dead_letter, job, limits, lock, schedule, worker
 
-__all__ = [
-    "BreakerAdmin",
-    "DeadLetterAdmin",
-    "JobAdmin",
-    "LockAdmin",
-    "PauseAdmin",
-    "RateLimitAdmin",
-    "ScheduleAdmin",
-    "WorkerAdmin",
-]
+__all__ = ["breaker", "dead_letter", "job", "limits", "lock", "schedule", "worker"]

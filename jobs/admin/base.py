@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -64,7 +64,7 @@ SHORT_ID_LENGTH = 8
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of the facts beside a row's page."""
+    """One line of the facts beside a row's page; shown if it has a value."""
 
     label: str
     value: object
@@ -106,11 +106,6 @@ def job_url(job_id: UUID | str | None) -> str:
 def link(url: str, text: object) -> SafeString:
     """Return a link."""
     return format_html('<a class="queue-link" href="{}">{}</a>', url, text)
-
-
-def known(facts: Iterable[Fact]) -> list[Fact]:
-    """Return the facts that have a value."""
-    return [fact for fact in facts if fact.value not in (None, "")]
 
 
 def error_line(text: str) -> SafeString | str:

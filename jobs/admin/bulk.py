@@ -28,8 +28,7 @@ ROWS_FETCHED = 500
 REFUSALS_SHOWN = 3
 
 CHANGED_MEANWHILE = "changed after you opened the page. Look again."
-
-BulkAction = tuple[Callable[..., HttpResponse], str, str]
+NOT_ALLOWED = "your role in their firm does not allow it."
 
 
 @dataclass
@@ -38,21 +37,17 @@ class Report:
 
     done: int = 0
     missing: int = 0
-    not_allowed: int = 0
-    obstacles: Counter[str] = field(default_factory=Counter)
+    left_alone: Counter[str] = field(default_factory=Counter)
     refused: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
         """Say how many rows were not done, and why."""
-        for obstacle, count in self.obstacles.most_common():
-            yield f"{count:,} left alone: {obstacle}"
-        if self.not_allowed:
-            yield f"{self.not_allowed:,} left alone: your role in their firm does not allow it."
+        for why, count in self.left_alone.most_common():
+            yield f"{count:,} left alone: {why}"
         if self.missing:
             yield f"{self.missing:,} no longer there."
         if self.refused:
-            shown = " ".join(self.refused[:REFUSALS_SHOWN])
-            yield f"{len(self.refused):,} refused: {shown}"
+            yield f"{len(self.refused):,} refused: {' '.join(self.refused[:REFUSALS_SHOWN])}"
 
 
 class BulkOperationsAdmin(TenantOperationsAdmin):
@@ -73,7 +68,9 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         ]
         return [*own, *super().get_urls()]
 
-    def get_actions(self, request: HttpRequest) -> dict[str, BulkAction]:
+    def get_actions(
+        self, request: HttpRequest
+    ) -> dict[str, tuple[Callable[..., HttpResponse], str, str]]:
         """Offer what the user may do in at least one firm."""
         return {
             operation.name: (
@@ -119,7 +116,6 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         """Show how many rows there are, the first of them, and what to answer."""
         chosen = list(ids[:MAX_ROWS])
         rows = list(self._rows(request, chosen))
-        listed = rows[:ROWS_LISTED]
         context = {
             **self.admin_site.each_context(request),
             "title": f"{operation.label} {len(chosen):,}",
@@ -130,7 +126,14 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             "ids": " ".join(map(str, chosen)),
             "seen": json.dumps({str(row.pk): operation.seen(row) for row in rows}),
             "count": len(chosen),
-            "lines": [(self._line(row), operation.obstacle(row)) for row in listed],
+            "lines": [
+                (
+                    row.firm.name if sees_several_firms() else "",
+                    self.subject(row),
+                    operation.obstacle(row),
+                )
+                for row in rows[:ROWS_LISTED]
+            ],
             "unlisted": max(0, len(chosen) - ROWS_LISTED),
             "more_match": len(ids) > MAX_ROWS,
             "form": form,
@@ -138,14 +141,9 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         }
         return TemplateResponse(request, "admin/bulk_operation.html", context, status=status)
 
-    def _line(self, row: Any) -> str:
-        firm = f"{row.firm.name}: " if sees_several_firms() else ""
-        return f"{firm}{self.subject(row)}"
-
     def _rows(self, request: HttpRequest, ids: Sequence[UUID]) -> QuerySet[Any]:
-        rows: QuerySet[Any] = self.get_queryset(request)
-        rows = rows.select_related(*self.list_select_related)
-        return rows.filter(pk__in=ids).order_by("pk")
+        rows: QuerySet[Any] = self.get_queryset(request).filter(pk__in=ids)
+        return rows.select_related(*self.list_select_related).order_by("pk")
 
     def _run_on_all(
         self,
@@ -159,11 +157,11 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         for row in self._locked_rows(request, ids):
             report.missing -= 1
             if not self.may(request, operation, row):
-                report.not_allowed += 1
+                report.left_alone[NOT_ALLOWED] += 1
             elif obstacle := operation.obstacle(row):
-                report.obstacles[obstacle] += 1
+                report.left_alone[obstacle] += 1
             elif seen.get(str(row.pk)) != operation.seen(row):
-                report.obstacles[CHANGED_MEANWHILE] += 1
+                report.left_alone[CHANGED_MEANWHILE] += 1
             else:
                 try:
                     operation.run(row, answers, actor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -26,7 +27,7 @@ COLOURS = {
     "primary": "var(--color-primary-500)",
 }
 
-Counts = dict[str, int]
+Counts = Counter[str]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def charts(now: datetime) -> list[Chart]:
 
 def _bars(since: datetime) -> list[Counts]:
     """Add up the counters of the minutes of each bar."""
-    bars = [dict.fromkeys(COUNTERS, 0) for _ in range(BAR_COUNT)]
+    bars = [Counter[str]() for _ in range(BAR_COUNT)]
     rows = (
         JobMinute.objects.filter(minute__gte=since)
         .values("minute")
@@ -101,9 +102,7 @@ def _bars(since: datetime) -> list[Counts]:
     )
     for row in rows:
         number = int((row["minute"] - since).total_seconds() // (BAR_MINUTES * 60))
-        bar = bars[min(number, BAR_COUNT - 1)]
-        for name in COUNTERS:
-            bar[name] += row[f"sum_{name}"]
+        bars[min(number, BAR_COUNT - 1)].update({name: row[f"sum_{name}"] for name in COUNTERS})
     return bars
 
 

@@ -27,8 +27,8 @@ STATUS_HEADINGS: dict[Status, str] = {
 
 
 @dataclass(frozen=True)
-class Tile:
-    """One figure with its meaning; `href` links to the rows behind it."""
+class Figure:
+    """A tile, or a count in a table, which is empty for zero; `href` links to the rows behind it."""
 
     label: str
     value: str
@@ -38,21 +38,12 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A count in a table, with a link to its rows; `text` is empty for zero."""
-
-    label: str
-    text: str
-    href: str
-
-
-@dataclass(frozen=True)
 class Line:
     """A category's or a firm's row in its table."""
 
     name: str
     href: str
-    cells: Sequence[Cell]
+    cells: Sequence[Figure]
     oldest_wait: str
     per_minute: str
     failure_rate: str
@@ -82,48 +73,49 @@ def _pinned() -> str:
     return f"{oldest.who} has held a snapshot for {in_words(oldest.seconds)}."
 
 
-def _tiles(stats: QueueStats) -> list[Tile]:
+def _tiles(stats: QueueStats) -> list[Figure]:
     totals, workers = stats.totals, stats.workers
     wait, dead_letters = totals.oldest_wait_seconds, totals.statuses[Status.DLQ]
     return [
-        Tile(
+        Figure(
             "Runnable now",
             f"{totals.runnable:,}",
             f"{totals.scheduled:,} scheduled, {totals.waiting_lock:,} locked",
-            _jobs_url(status=Status.PENDING),
+            _list_url("jobqueue", status=Status.PENDING),
         ),
-        Tile(
+        Figure(
             "Running",
             f"{totals.in_flight:,}",
             f"{workers:,} live worker{'' if workers == 1 else 's'}",
             reverse("admin:jobs_worker_changelist") if sees_all_firms() else "",
             alarming=workers == 0 and totals.runnable > 0,
         ),
-        Tile("Oldest wait", "none" if wait is None else in_words(wait), "due and not yet started"),
-        Tile(
+        Figure(
+            "Oldest wait", "none" if wait is None else in_words(wait), "due and not yet started"
+        ),
+        Figure(
             "Throughput",
             f"{totals.completed_per_minute:.1f}/min",
             f"completed, last {stats.window_minutes} minutes",
-            _jobs_url(status=Status.COMPLETED),
+            _list_url("jobqueue", status=Status.COMPLETED),
         ),
-        Tile(
+        Figure(
             "Open dead letters",
             f"{dead_letters:,}",
             "waiting for a decision",
-            _dead_letters_url(decision="open"),
+            _list_url("deadletterqueue", decision="open"),
             alarming=dead_letters > 0,
         ),
     ]
 
 
 def _category_line(counts: JobCounts) -> Line:
+    name = counts.group
     cells = [
-        _cell(
-            STATUS_HEADINGS[Status(status)], count, _jobs_url(category=counts.group, status=status)
-        )
-        for status, count in counts.statuses.items()
+        _cell(heading, counts.statuses[status], _list_url("jobqueue", category=name, status=status))
+        for status, heading in STATUS_HEADINGS.items()
     ]
-    return _line(counts.group.capitalize(), "", cells, counts)
+    return _line(name.capitalize(), "", cells, counts)
 
 
 def _firm_lines(now: datetime) -> list[Line]:
@@ -143,19 +135,19 @@ def _firm_line(firm: Firm, counts: JobCounts) -> Line:
         _cell(
             "Open dead letters",
             counts.statuses[Status.DLQ],
-            _dead_letters_url(firm=firm.slug, decision="open"),
+            _list_url("deadletterqueue", firm=firm.slug, decision="open"),
         ),
         _cell("Pending", counts.statuses[Status.PENDING]),
         _cell("Running", counts.in_flight),
     ]
-    return _line(firm.name, _jobs_url(firm=firm.slug), cells, counts)
+    return _line(firm.name, _list_url("jobqueue", firm=firm.slug), cells, counts)
 
 
-def _cell(label: str, count: int, href: str = "") -> Cell:
-    return Cell(label, f"{count:,}" if count else "", href)
+def _cell(label: str, count: int, href: str = "") -> Figure:
+    return Figure(label, f"{count:,}" if count else "", href=href)
 
 
-def _line(name: str, href: str, cells: Sequence[Cell], counts: JobCounts) -> Line:
+def _line(name: str, href: str, cells: Sequence[Figure], counts: JobCounts) -> Line:
     wait, rate = counts.oldest_wait_seconds, counts.failure_rate
     return Line(
         name,
@@ -167,9 +159,5 @@ def _line(name: str, href: str, cells: Sequence[Cell], counts: JobCounts) -> Lin
     )
 
 
-def _jobs_url(**filters: str) -> str:
-    return f"{reverse('admin:jobs_jobqueue_changelist')}?{urlencode(filters)}"
-
-
-def _dead_letters_url(**filters: str) -> str:
-    return f"{reverse('admin:jobs_deadletterqueue_changelist')}?{urlencode(filters)}"
+def _list_url(model: str, **filters: str) -> str:
+    return f"{reverse(f'admin:jobs_{model}_changelist')}?{urlencode(filters)}"

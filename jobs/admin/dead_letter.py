@@ -20,7 +20,6 @@ from jobs.admin.base import (
     error_line,
     exact,
     job_url,
-    known,
     payload_mask,
     pretty_json,
     short_id,
@@ -216,7 +215,7 @@ class DeadLetterAdmin(BulkOperationsAdmin):
             "same_failure": [
                 (other, RESOLUTION_LABELS[_resolution(other)]) for other in _same_failure(row)
             ],
-            "facts": known(_facts(row)),
+            "facts": _facts(row),
         }
 
     def subject(self, row: DeadLetterQueue) -> str:

@@ -36,8 +36,8 @@ def queue_doctor(request: HttpRequest) -> TemplateResponse:
         "database": connection.display_name,
         "ill": [
             (finding, SEVERITY_LABELS[finding.severity])
-            for severity in (Severity.PROBLEM, Severity.NOTICE)
-            for finding in examination.of(severity)
+            for finding in examination.findings
+            if finding.severity is not Severity.OK
         ],
         "well": examination.of(Severity.OK),
         "problems": len(examination.of(Severity.PROBLEM)),

@@ -7,14 +7,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from interfaces.admin.filters import SPANS, ChoiceFilter, Options, SpanFilter, field_filter
+from interfaces.admin.filters import SPANS, Options, SpanFilter, field_filter
 from jobs.admin.base import type_choices
 from jobs.engine.clock import database_now
 from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 
 
-def _words(values: type[Status | Category | DeadReason | BreakerState]) -> Options:
+def _words(values: type[Status | Category | DeadReason | BreakerState | Resolution]) -> Options:
     return [(word.value, word.value.replace("_", " ")) for word in values]
 
 
@@ -23,19 +23,16 @@ JobTypeFilter = field_filter("type", type_choices, field="job_type")
 DeadCategoryFilter = field_filter("category", _words(Category), field="original_job__category")
 DeadTypeFilter = field_filter("type", type_choices, field="original_job__job_type")
 ReasonFilter = field_filter("reason", _words(DeadReason))
+# Each value through an index where there is one; escalated dead letters are open too.
+StatusFilter = field_filter(
+    "status", _words(Status), narrow=lambda rows, value: filter_jobs(rows, status=value)
+)
+ResolutionFilter = field_filter(
+    "decision",
+    ((OPEN, OPEN), *_words(Resolution)),
+    narrow=lambda rows, value: filter_dead_letters(rows, resolution=value),
+)
 BreakerStateFilter = field_filter("state", _words(BreakerState))
-
-
-class StatusFilter(ChoiceFilter):
-    """Jobs of one status."""
-
-    title = "status"
-    parameter_name = "status"
-    options = _words(Status)
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the jobs of this status, through an index where there is one."""
-        return filter_jobs(rows, status=value)
 
 
 class AgeFilter(SpanFilter):
@@ -58,15 +55,3 @@ class MovedFilter(AgeFilter):
     """Dead letters of the last hours or days."""
 
     field = "moved_at"
-
-
-class ResolutionFilter(ChoiceFilter):
-    """Dead letters by their resolution."""
-
-    title = "decision"
-    parameter_name = "decision"
-    options = ((OPEN, OPEN), *((word.value, word.value) for word in Resolution))
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the rows with this resolution; escalated ones are open too."""
-        return filter_dead_letters(rows, resolution=value)

@@ -18,7 +18,6 @@ from jobs.admin.base import (
     age,
     age_column,
     exact,
-    known,
     payload_mask,
     pretty_json,
     type_choices,
@@ -181,7 +180,6 @@ PAUSE = QueueOperation(
     form=OptionalReasonForm,
     effect="It leads to no more jobs until somebody resumes it. Jobs that wait already stay.",
     obstacle=lambda row: "" if row.enabled else "The schedule is paused already.",
-    seen=lambda row: str(row.enabled),
     perform=schedules.pause,
     report=lambda row: f"{row.name} is paused.",
 )
@@ -193,7 +191,6 @@ RESUME = QueueOperation(
     form=OptionalReasonForm,
     effect="It goes on with its next run. What passed while it was paused is not made up for.",
     obstacle=lambda row: "The schedule is not paused." if row.enabled else "",
-    seen=lambda row: str(row.enabled),
     perform=schedules.resume,
     report=lambda row: f"{row.name} runs again, next at {exact(row.next_run_at)}.",
 )
@@ -248,7 +245,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
             "timetable": _timetable_text(row),
             "next_runs": _next_runs(row),
             "payload": pretty_json(row.payload, payload_mask(request, row.firm_id)),
-            "facts": known(_facts(row)),
+            "facts": _facts(row),
         }
 
     def subject(self, row: Schedule) -> str:

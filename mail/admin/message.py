@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from unfold.decorators import display
 
-from jobs.admin.base import Fact, age_column, exact, known
+from jobs.admin.base import Fact, age_column, exact
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     CATEGORY_LABELS,
@@ -70,7 +70,7 @@ class MessageAdmin(MailAdmin):
                 (action, ACTION_STATUS_LABELS[action.status])
                 for action in row.actions.order_by("-id")[:ROWS_SHOWN]
             ],
-            "facts": known(_facts(row)),
+            "facts": _facts(row),
         }
 
     @display(description="From", header=True)

@@ -105,7 +105,7 @@ def test_those_who_see_several_firms_see_which_needs_a_look_first(
     JobQueueFactory(firm=globex.firm, scheduled_at=timezone.now() - timedelta(hours=3))
     JobQueueFactory(firm=globex.firm, status="processing")
     lines = staff.get(reverse("admin:index")).context["firms"]
-    assert [(line.name, *(cell.text for cell in line.cells)) for line in lines] == [
+    assert [(line.name, *(cell.value for cell in line.cells)) for line in lines] == [
         ("Globex", "1", "2", "1"),
         ("Acme", "1", "1", ""),
     ]
