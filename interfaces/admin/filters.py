@@ -54,16 +54,6 @@ class ChoiceFilter(DropdownFilter):
         return self.narrow(rows, value)
 
 
-class FlagFilter(ChoiceFilter):
-    """Rows whose boolean field is true, or false."""
-
-    options = (("yes", "yes"), ("no", "no"))
-
-    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the rows whose field is as chosen."""
-        return rows.filter(**{self.field: value == "yes"})
-
-
 class SpanFilter(ChoiceFilter):
     """Rows whose time field is in the last hours or days."""
 
@@ -83,11 +73,10 @@ class SpanFilter(ChoiceFilter):
 
 def field_filter(
     name: str,
-    options: Options | Callable[[], Options] = (),
+    options: Options | Callable[[], Options],
     *,
     field: str = "",
     title: str = "",
-    base: type[ChoiceFilter] = ChoiceFilter,
     narrow: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None,
 ) -> type[ChoiceFilter]:
     """Return a filter class; `name` is its query parameter, and its field and title by default.
@@ -99,9 +88,18 @@ def field_filter(
         "title": title or name,
         "parameter_name": name,
         "field": field or name,
+        "options": staticmethod(options) if callable(options) else options,
     }
-    if options:
-        attributes["options"] = staticmethod(options) if callable(options) else options
     if narrow is not None:
         attributes["narrow"] = lambda _, rows, value: narrow(rows, value)
-    return cast("type[ChoiceFilter]", type(f"{name.title()}Filter", (base,), attributes))
+    return cast("type[ChoiceFilter]", type(f"{name.title()}Filter", (ChoiceFilter,), attributes))
+
+
+def flag_filter(name: str, title: str = "") -> type[ChoiceFilter]:
+    """Return a filter class for a boolean field."""
+    return field_filter(
+        name,
+        (("yes", "yes"), ("no", "no")),
+        title=title,
+        narrow=lambda rows, value: rows.filter(**{name: value == "yes"}),
+    )

@@ -20,42 +20,20 @@ from jobs import registry
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
 from jobs.queries.serializers.fields import iso
-from jobs.states import AttemptEnd, DeadReason, Resolution, Status
 from tenants.admin.base import access_in
 from tenants.models import Role
 
-# Unfold's label variants; a status without one is grey.
-STATUS_LABELS: dict[str, str] = {
-    Status.PENDING: "info",
-    Status.CLAIMED: "primary",
-    Status.PROCESSING: "primary",
-    Status.COMPLETED: "success",
-    Status.FAILED: "danger",
-    Status.DLQ: "danger",
-    Status.CANCELED: "default",
-}
-REASON_LABELS: dict[str, str] = {
-    DeadReason.EXHAUSTED: "warning",
-    DeadReason.FATAL: "danger",
-    DeadReason.POISON: "danger",
-    DeadReason.STALE: "warning",
-    DeadReason.UNKNOWN_TYPE: "info",
-    DeadReason.INVALID_PAYLOAD: "info",
-}
-RESOLUTION_LABELS: dict[str, str] = {
-    "open": "danger",
-    Resolution.ESCALATED: "warning",
-    Resolution.REPROCESSED: "success",
-    Resolution.DISCARDED: "default",
-}
-END_LABELS: dict[str, str] = {
-    AttemptEnd.RETRIED: "warning",
-    AttemptEnd.DEAD_LETTERED: "danger",
-    AttemptEnd.FAILED: "danger",
-    AttemptEnd.RESCUED: "warning",
-    AttemptEnd.SNOOZED: "info",
-    AttemptEnd.RELEASED: "info",
-    AttemptEnd.CANCELED: "default",
+# Unfold's label variant, a colour, for each word that names a state.
+LABELS: dict[str, str] = {
+    **dict.fromkeys(("canceled", "discarded", "closed", "over", "paused"), "default"),
+    **dict.fromkeys(("pending", "snoozed", "released"), "info"),
+    **dict.fromkeys(("unknown_type", "invalid_payload"), "info"),
+    **dict.fromkeys(("claimed", "processing"), "primary"),
+    **dict.fromkeys(("completed", "reprocessed", "live", "runs"), "success"),
+    **dict.fromkeys(("retried", "rescued", "exhausted", "stale"), "warning"),
+    **dict.fromkeys(("escalated", "silent", "half open", "holds"), "warning"),
+    **dict.fromkeys(("failed", "dlq", "dead_lettered", "fatal", "poison"), "danger"),
+    **dict.fromkeys(("open", "dead", "fails"), "danger"),
 }
 ERROR_LENGTH = 200
 # The end of a UUIDv7 is random; its beginning is the time, which neighbours share.

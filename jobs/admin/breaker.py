@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from interfaces.admin.base import column
-from jobs.admin.base import age, job_url, link
+from jobs.admin.base import LABELS, age, job_url, link
 from jobs.admin.filters import BreakerStateFilter, JobTypeFilter
 from jobs.admin.operations import QueueOperation
 from jobs.models import CircuitBreaker
@@ -13,8 +13,6 @@ from jobs.operations import breakers
 from jobs.states import BreakerState
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
-
-STATE_LABELS = {"closed": "default", "open": "danger", "half open": "warning"}
 
 
 def _seen(breaker: CircuitBreaker) -> str:
@@ -78,7 +76,7 @@ class BreakerAdmin(TenantOperationsAdmin):
         *("job_type", "firm", "shown_state", "failed", "window_ends_at", "trips", "fingerprint"),
         *("opened_at", "next_try", "probe"),
     )
-    shown_state = column("State", lambda row: row.get_state_display(), label=STATE_LABELS)
+    shown_state = column("State", lambda row: row.get_state_display(), label=LABELS)
     failed = column("Failed in this window", _failed)
     opened = column(
         "Opened", lambda row: "" if row.state == BreakerState.CLOSED else age(row.opened_at)

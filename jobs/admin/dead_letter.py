@@ -13,8 +13,7 @@ from django.http import HttpRequest
 from interfaces.admin.base import column
 from interfaces.admin.operations import OperationForm, ReasonForm, TextAnswer
 from jobs.admin.base import (
-    REASON_LABELS,
-    RESOLUTION_LABELS,
+    LABELS,
     Fact,
     age_column,
     error_line,
@@ -189,8 +188,8 @@ class DeadLetterAdmin(BulkOperationsAdmin):
         lambda row: [row.original_job.job_type, f"{row.original_job.category} {short_id(row.pk)}"],
         header=True,
     )
-    cause = column("Reason", lambda row: (row.reason, _reason(row)), label=REASON_LABELS)
-    decision = column("Decision", _resolution, label=RESOLUTION_LABELS)
+    cause = column("Reason", lambda row: (row.reason, _reason(row)), label=LABELS)
+    decision = column("Decision", _resolution, label=LABELS)
     moved = age_column("Moved", "moved_at")
     failure = column("Error", lambda row: error_line(_error(row)))
 
@@ -209,12 +208,10 @@ class DeadLetterAdmin(BulkOperationsAdmin):
             "job": job,
             "payload": pretty_json(job.payload, payload_mask(request, row.firm_id)),
             "reason": _reason(row),
-            "reason_label": REASON_LABELS[row.reason],
+            "reason_label": LABELS[row.reason],
             "resolution": _resolution(row),
-            "resolution_label": RESOLUTION_LABELS[_resolution(row)],
-            "same_failure": [
-                (other, RESOLUTION_LABELS[_resolution(other)]) for other in _same_failure(row)
-            ],
+            "resolution_label": LABELS[_resolution(row)],
+            "same_failure": [(other, LABELS[_resolution(other)]) for other in _same_failure(row)],
             "facts": _facts(row),
         }
 

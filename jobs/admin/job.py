@@ -13,7 +13,7 @@ from django.urls import reverse
 from interfaces.admin.base import column
 from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import (
-    STATUS_LABELS,
+    LABELS,
     Fact,
     age_column,
     error_line,
@@ -124,7 +124,7 @@ class JobAdmin(BulkOperationsAdmin):
         lambda job: [job.job_type, f"{job.category} {short_id(job.job_id)}"],
         header=True,
     )
-    state = column("Status", lambda job: job.status, label=STATUS_LABELS)
+    state = column("Status", lambda job: job.status, label=LABELS)
     created = age_column("Created", "created_at")
     waited = column("Waited", _waited)
     tries = column("Tries", lambda job: f"{job.attempts}/{job.max_attempts}")
@@ -146,13 +146,13 @@ class JobAdmin(BulkOperationsAdmin):
             "title": row.job_type,
             "job": row,
             "details": details,
-            "status_label": STATUS_LABELS[row.status],
+            "status_label": LABELS[row.status],
             "headline": headline(row, now),
             "timeline": timeline(details, now),
             "payload": pretty_json(row.payload, mask),
             "result": None if row.result is None else pretty_json(row.result, mask),
             "facts": _facts(row),
-            "children": [(child, STATUS_LABELS[child.status]) for child in details.children],
+            "children": [(child, LABELS[child.status]) for child in details.children],
             "steps": [(step, pretty_json(step.result, mask)) for step in details.steps],
         }
 

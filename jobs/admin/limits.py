@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import clipped, column
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm, TextAnswer
-from jobs.admin.base import age, age_column, type_choices
+from jobs.admin.base import LABELS, age, age_column, type_choices
 from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.operations import QueueOperation
 from jobs.models import Pause, RateBucket, RateLimit
@@ -25,7 +25,6 @@ from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Firm, Role
 
-STATE_LABELS = {"holds": "warning", "over": "default"}
 # The formats of a browser's datetime field, and of a person who types seconds.
 TIME_FORMATS = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 MAX_NUMBER = 1_000_000
@@ -159,7 +158,7 @@ class PauseAdmin(LimitAdmin):
     ordering = ("-id",)
     fields = ("held", "where", "state", "reason", "paused_by", "created_at", "until")
     held = column("Paused", _held_back)
-    state = column("State", _pause_state, label=STATE_LABELS)
+    state = column("State", _pause_state, label=LABELS)
     since = age_column("Since", "created_at")
     ends = column("Ends", lambda pause: age(pause.until) if pause.until else "by hand")
     why = column("Reason", lambda pause: clipped(pause.reason))

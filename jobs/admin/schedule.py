@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from interfaces.admin.base import column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import (
+    LABELS,
     Fact,
     age,
     age_column,
@@ -38,7 +39,6 @@ from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
 from tenants.models import Firm, Role
 
-STATE_LABELS = {"runs": "success", "paused": "default", "fails": "danger"}
 REACHES = {
     ScheduleTarget.FIRM: "the firm",
     ScheduleTarget.EVERY_FIRM: "every active firm",
@@ -224,7 +224,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
     search_help_text = "Part of the name"
     ordering = ("-id",)
     title = column("Schedule", lambda row: [row.name, row.job_type], header=True)
-    state = column("State", _state, label=STATE_LABELS)
+    state = column("State", _state, label=LABELS)
     reaches = column("For", _reach)
     # The cron expression shows on hover.
     runs = column(
@@ -241,7 +241,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
             "title": row.name,
             "schedule": row,
             "state": _state(row),
-            "state_label": STATE_LABELS[_state(row)],
+            "state_label": LABELS[_state(row)],
             "timetable": _timetable_text(row),
             "next_runs": _next_runs(row),
             "payload": pretty_json(row.payload, payload_mask(request, row.firm_id)),

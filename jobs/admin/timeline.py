@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.admin.base import END_LABELS, STATUS_LABELS
+from jobs.admin.base import LABELS
 from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.job_detail import JobDetails
@@ -72,7 +72,7 @@ def _attempt(attempt: Attempt) -> Moment:
     return Moment(
         at=attempt.ended_at,
         title=f"Attempt {attempt.number}{series} {attempt.end.replace('_', ' ')}{ran}",
-        tone=END_LABELS[attempt.end],
+        tone=LABELS[attempt.end],
         detail=error,
         folded=attempt.traceback,
     )
@@ -89,7 +89,7 @@ def _progress(job: JobQueue, now: datetime) -> Iterator[Moment]:
     if job.status in (Status.PROCESSING, Status.COMPLETED) and job.started_at is not None:
         yield Moment(job.started_at, f"Attempt {job.attempts} started", "primary")
     if job.completed_at is not None:
-        yield Moment(job.completed_at, _ENDINGS[job.status], STATUS_LABELS[job.status])
+        yield Moment(job.completed_at, _ENDINGS[job.status], LABELS[job.status])
 
 
 def _resolution(details: JobDetails) -> Iterator[Moment]:

@@ -13,17 +13,11 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
 from interfaces.admin.base import column
-from jobs.admin.base import age_column
+from jobs.admin.base import LABELS, age_column
 from jobs.models import Worker
 from jobs.queries.lists import running_jobs
 from jobs.states import WorkerState
 from tenants.admin.base import TenantAdmin, sees_all_firms
-
-STATE_LABELS = {
-    WorkerState.LIVE: "success",
-    WorkerState.SILENT: "warning",
-    WorkerState.DEAD: "danger",
-}
 
 
 def _state(worker: Worker) -> str:
@@ -55,7 +49,7 @@ class WorkerAdmin(TenantAdmin):
         "running",
     )
     name = column("Worker", lambda worker: f"{worker.host}:{worker.pid}")
-    state = column("State", _state, label=STATE_LABELS)
+    state = column("State", _state, label=LABELS)
     serves = column("Serves", lambda worker: ", ".join(worker.categories) or "all categories")
     load = column("Running", lambda worker: f"{len(worker.running)} of {worker.concurrency}")
     memory = column("Memory", lambda row: filesizeformat(row.rss_bytes) if row.rss_bytes else "-")

@@ -9,12 +9,12 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.base import ParameterRefused
-from interfaces.admin.filters import FlagFilter, field_filter
+from interfaces.admin.filters import field_filter, flag_filter
 from tenants.admin.base import sees_several_firms
 from tenants.models import Firm, Role
 from tenants.scope import require_scope
 
-ActiveFilter = field_filter("active", base=FlagFilter)
+ActiveFilter = flag_filter("active")
 RoleFilter = field_filter("role", Role.choices)
 
 

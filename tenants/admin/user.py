@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from interfaces.admin.base import StrictListAdmin
-from interfaces.admin.filters import FlagFilter, field_filter
+from interfaces.admin.filters import flag_filter
 from tenants.admin.base import actor_in
 from tenants.audit import record_operation
 from tenants.models import Firm
@@ -29,9 +29,9 @@ FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
 Facts = dict[str, Any]
 
 
-StaffFilter = field_filter("is_staff", title="may use the admin", base=FlagFilter)
-PlatformStaffFilter = field_filter("is_superuser", title="sees every firm", base=FlagFilter)
-ActiveUserFilter = field_filter("is_active", title="may sign in", base=FlagFilter)
+StaffFilter = flag_filter("is_staff", "may use the admin")
+PlatformStaffFilter = flag_filter("is_superuser", "sees every firm")
+ActiveUserFilter = flag_filter("is_active", "may sign in")
 
 
 @admin.register(User)
@@ -62,15 +62,11 @@ class UserAdmin(DjangoUserAdmin, StrictListAdmin):  # type: ignore[type-arg]  # 
             before = {name: before[name] for name in after if change}
             _record(request, operation, obj, before, after)
 
-    def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """Delete the user, who is a member of no firm, and record who it was."""
-        _record(request, "user.delete", obj, _facts(obj))
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Delete these users, and record who they were."""
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[User]) -> Any:
+        """Record who is deleted; members of a firm cannot be."""
         for user in queryset:
-            self.delete_model(request, user)
+            _record(request, "user.delete", user, _facts(user))
+        return super().log_deletions(request, queryset)
 
     def user_change_password(
         self,
