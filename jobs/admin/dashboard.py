@@ -115,7 +115,7 @@ def _category_line(counts: JobCounts) -> Line:
         _cell(heading, counts.statuses[status], _list_url("jobqueue", category=name, status=status))
         for status, heading in STATUS_HEADINGS.items()
     ]
-    return _line(name.capitalize(), "", cells, counts)
+    return _line(name, "", cells, counts)
 
 
 def _firm_lines(now: datetime) -> list[Line]:

@@ -40,7 +40,7 @@ def test_the_overview_shows_live_figures(
 
 def test_counts_lead_to_the_jobs_behind_them(member: Client, acme: FirmRows) -> None:
     response = member.get(reverse("admin:index"))
-    line = next(line for line in response.context["lines"] if line.name == "Export")
+    line = next(line for line in response.context["lines"] if line.name == "export")
     cell = next(cell for cell in line.cells if cell.value)
     shown = member.get(cell.href).context["cl"].result_list
     assert [job.pk for job in shown] == [acme.dead.pk]
