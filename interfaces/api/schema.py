@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import (
     OpenApiExample,
     OpenApiParameter,
     OpenApiResponse,
     extend_schema,
+    extend_schema_serializer,
 )
 from rest_framework import serializers
 
 from interfaces.api.problems import PROBLEM_TYPE, Fault, problem
-from interfaces.api.serializers import QuerySerializer, StrictSerializer
+from interfaces.api.serializers import NoQuery, QuerySerializer, StrictSerializer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,33 +90,50 @@ class ProblemSerializer(serializers.Serializer[Any]):
     )
 
 
+class OperationSchema(AutoSchema):
+    """Names an operation after its view's resource and the view's method."""
+
+    view: Any
+
+    def get_operation_id(self) -> str:
+        """Return the id, such as `pauses_list`."""
+        return f"{self.view.resource}_{self.view.action}"
+
+    def get_tags(self) -> list[str]:
+        """Return the tag of the resource."""
+        return [self.view.tag]
+
+
 def operation(
-    operation_id: str,
-    *,
-    tag: str,
     summary: str,
     description: str,
+    *,
     answers: Mapping[HTTPStatus, OpenApiResponse],
-    query: type[QuerySerializer] | None = None,
+    query: type[QuerySerializer] = NoQuery,
     body: type[StrictSerializer] | None = None,
-    examples: Sequence[OpenApiExample] = (),
+    example: OpenApiExample | None = None,
 ) -> Callable[[F], F]:
-    """Describe a method of a view; the refusals every operation shares are added."""
-    changes = operation_id.rpartition("_")[2] not in {"list", "show"}
-    refusals = _ALWAYS | (_CHANGES if changes else {})
+    """Describe a method of a view; the refusals every operation shares are added.
+
+    The view reads the parameters of `query`.
+    """
     responses: dict[Any, Any] = {status.value: answer for status, answer in answers.items()}
-    for status, meaning in refusals.items():
+    for status, meaning in (_ALWAYS if body is None else _ALWAYS | _CHANGES).items():
         responses[status.value, PROBLEM_TYPE] = _refusal(status, *meaning)
-    return extend_schema(
-        operation_id=operation_id,
-        tags=[tag],
+    describe = extend_schema(
         summary=summary,
         description=description,
-        parameters=[RETRY_AFTER] if query is None else [RETRY_AFTER, query],
+        parameters=[RETRY_AFTER] if query is NoQuery else [RETRY_AFTER, query],
         request=body,
         responses=responses,
-        examples=list(examples),
+        examples=[] if example is None else [example],
     )
+
+    def decorate(method: F) -> F:
+        method.query_class = query  # type: ignore[attr-defined]  # read by the view
+        return describe(method)
+
+    return decorate
 
 
 def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializer[Any]]:
@@ -127,7 +146,8 @@ def page_of(row: type[serializers.Serializer[Any]]) -> type[serializers.Serializ
             allow_null=True, help_text="The cursor of the next page; null at the end."
         ),
     }
-    return type(name, (serializers.Serializer,), fields)
+    page = type(name, (serializers.Serializer,), fields)
+    return extend_schema_serializer(many=False)(page)
 
 
 def _refusal(status: HTTPStatus, code: str, meaning: str) -> OpenApiResponse:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
-from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from interfaces.api.schema import operation
 from jobs.api.requests import DeadLetterQuery, EscalateBody, ObligatoryReason, ReprocessBody
-from jobs.api.views import ListView, QueueView, example, list_operation, refusal
+from jobs.api.views import (
+    QueueView,
+    example,
+    list_operation,
+    refusal,
+    row_operation,
+    show_operation,
+)
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
 from jobs.queries.filters import filter_dead_letters
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.jobs import DeadLetterSerializer
-from tenants.models import Membership, Role
+from tenants.models import Membership
 
-_TAG = "dead letters"
 _DEAD_LETTER = OpenApiResponse(DeadLetterSerializer, "The dead letter as it is now.")
 _EXAMPLE = OpenApiExample(
     "Escalated",
@@ -46,133 +47,24 @@ _EXAMPLE = OpenApiExample(
         "assigned_to": "grace@harbour-toys.example",
     },
 )
-
-
-class DeadLetterView(QueueView):
-    """One dead letter."""
-
-    def get_dead_letter(self, pk: UUID, needed: Role = Role.VIEWER) -> DeadLetterQueue:
-        """Return the dead letter; see `get_row`."""
-        return self.get_row(dead_letters(), pk, needed)
-
-    def show(self, pk: UUID) -> dict[str, Any]:
-        """Return the dead letter's JSON."""
-        return DeadLetterSerializer(self.get_dead_letter(pk)).data
-
-
-@list_operation(
-    "dlq_list",
-    tag=_TAG,
-    summary="List dead letters",
-    description="Newest first. Filters are combined: a dead letter has to meet all of them.",
-    rows="dead letters",
+_EDIT = example(
+    "With an edited payload",
+    payload={
+        "tenant_id": 7,
+        "version": "1.0",
+        "correlation_id": "import-2026-03-02",
+        "archive": "2026-02",
+    },
+    priority=1,
+    note="The archive was renamed",
 )
-class DeadLetterList(ListView):
-    """The dead letters of the caller's firms."""
-
-    query_class = DeadLetterQuery
-    serializer = DeadLetterSerializer
-
-    def get_rows(self, **filters: Any) -> QuerySet[DeadLetterQueue]:
-        """Return the dead letters."""
-        return filter_dead_letters(dead_letters(), **filters)
 
 
-class DeadLetter(DeadLetterView):
-    """A dead letter."""
-
-    @operation(
-        "dlq_show",
-        tag=_TAG,
-        summary="Show a dead letter",
-        description="Why its job stopped, and what was decided.",
-        answers={HTTPStatus.OK: OpenApiResponse(DeadLetterSerializer, "The dead letter.")},
-        examples=[_EXAMPLE],
-    )
-    def get(self, request: Request, pk: UUID) -> Response:
-        """Return the dead letter."""
-        return Response(self.show(pk))
-
-
-class DeadLetterReprocess(DeadLetterView):
-    """Reprocessing a dead letter."""
-
-    @operation(
-        "dlq_reprocess",
-        tag=_TAG,
-        summary="Reprocess a dead letter",
-        description="Its job runs again, with an edited payload when one is given. Needs the role "
-        "operator.",
-        body=ReprocessBody,
-        answers={HTTPStatus.OK: _DEAD_LETTER},
-        examples=[
-            example(
-                "With an edited payload",
-                payload={
-                    "tenant_id": 7,
-                    "version": "1.0",
-                    "correlation_id": "import-2026-03-02",
-                    "archive": "2026-02",
-                },
-                priority=1,
-                note="The archive was renamed",
-            )
-        ],
-    )
-    def post(self, request: Request, pk: UUID) -> Response:
-        """Reprocess the dead letter."""
-        row = self.get_dead_letter(pk, Role.OPERATOR)
-        operations.reprocess(row, by=self.actor, **self.get_body(ReprocessBody))
-        return Response(self.show(pk))
-
-
-class DeadLetterDiscard(DeadLetterView):
-    """Discarding a dead letter."""
-
-    @operation(
-        "dlq_discard",
-        tag=_TAG,
-        summary="Discard a dead letter",
-        description="Its job is given up for good and becomes failed. Needs the role operator.",
-        body=ObligatoryReason,
-        answers={HTTPStatus.OK: _DEAD_LETTER},
-        examples=[example("Discard", reason="The customer withdrew the order")],
-    )
-    def post(self, request: Request, pk: UUID) -> Response:
-        """Discard the dead letter."""
-        row = self.get_dead_letter(pk, Role.OPERATOR)
-        operations.discard(row, by=self.actor, **self.get_body(ObligatoryReason))
-        return Response(self.show(pk))
-
-
-class DeadLetterEscalate(DeadLetterView):
-    """Escalating a dead letter."""
-
-    @operation(
-        "dlq_escalate",
-        tag=_TAG,
-        summary="Escalate a dead letter",
-        description="A colleague, or the firm's admins, are asked by e-mail to decide; it stays "
-        "open for reprocess and discard. Where none of them has an address, platform staff is "
-        "asked. Needs the role operator.",
-        body=EscalateBody,
-        answers={HTTPStatus.OK: _DEAD_LETTER},
-        examples=[
-            example(
-                "To a colleague",
-                reason="Third time this week",
-                assigned_to="grace@harbour-toys.example",
-            )
-        ],
-    )
-    def post(self, request: Request, pk: UUID) -> Response:
-        """Escalate the dead letter."""
-        row = self.get_dead_letter(pk, Role.OPERATOR)
-        body = self.get_body(EscalateBody)
-        address = body.get("assigned_to")
-        to = None if address is None else _member(row.firm_id, address)
-        operations.escalate(row, body["reason"], to=to, by=self.actor)
-        return Response(self.show(pk))
+def _escalate(
+    row: DeadLetterQueue, *, reason: str, assigned_to: str | None = None, by: Any
+) -> None:
+    to = None if assigned_to is None else _member(row.firm_id, assigned_to)
+    operations.escalate(row, reason, to=to, by=by)
 
 
 def _member(firm_id: int, address: str) -> Any:
@@ -191,3 +83,58 @@ def _member(firm_id: int, address: str) -> Any:
         message = "No active member of the firm has this address."
         raise refusal("assigned_to", "not_a_member", message)
     return member.user
+
+
+class DeadLetters(QueueView):
+    """The dead letters of the caller's firms."""
+
+    resource, tag = "dlq", "dead letters"
+    serializer = DeadLetterSerializer
+
+    list = list_operation(
+        "List dead letters",
+        "Newest first. Filters are combined: a dead letter has to meet all of them.",
+        serializer=DeadLetterSerializer,
+        rows="dead letters",
+        query=DeadLetterQuery,
+    )
+    show = show_operation(
+        "Show a dead letter",
+        "Why its job stopped, and what was decided.",
+        answer=OpenApiResponse(DeadLetterSerializer, "The dead letter."),
+        example=_EXAMPLE,
+    )
+    reprocess = row_operation(
+        operations.reprocess,
+        "Reprocess a dead letter",
+        "Its job runs again, with an edited payload when one is given. Needs the role operator.",
+        body=ReprocessBody,
+        answer=_DEAD_LETTER,
+        example=_EDIT,
+    )
+    discard = row_operation(
+        operations.discard,
+        "Discard a dead letter",
+        "Its job is given up for good and becomes failed. Needs the role operator.",
+        body=ObligatoryReason,
+        answer=_DEAD_LETTER,
+        example=example("Discard", reason="The customer withdrew the order"),
+    )
+    escalate = row_operation(
+        _escalate,
+        "Escalate a dead letter",
+        "A colleague, or the firm's admins, are asked by e-mail to decide; it stays open for "
+        "reprocess and discard. Where none of them has an address, platform staff is asked. "
+        "Needs the role operator.",
+        body=EscalateBody,
+        answer=_DEAD_LETTER,
+        example=example(
+            "To a colleague",
+            reason="Third time this week",
+            assigned_to="grace@harbour-toys.example",
+        ),
+    )
+
+    def get_rows(self, **filters: Any) -> QuerySet[DeadLetterQueue]:
+        """Return the dead letters in scope that meet the filters."""
+        return filter_dead_letters(dead_letters(), **filters)

@@ -41,12 +41,14 @@ def _choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
     )
 
 
+def _text(help_text: str, max_length: int) -> serializers.CharField:
+    return serializers.CharField(required=False, max_length=max_length, help_text=help_text)
+
+
 class FirmQuery(QuerySerializer):
     """Narrows to one of the caller's firms."""
 
-    firm = serializers.CharField(
-        required=False, max_length=50, help_text="The slug of a firm; else all of the caller's."
-    )
+    firm = _text("The slug of a firm; else all of the caller's.", 50)
 
 
 class PageQuery(QuerySerializer):
@@ -55,9 +57,7 @@ class PageQuery(QuerySerializer):
     limit = serializers.IntegerField(
         default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows on a page."
     )
-    cursor = serializers.CharField(
-        required=False, max_length=200, help_text="Where to go on: `next` of the page before."
-    )
+    cursor = _text("Where to go on: `next` of the page before.", 200)
 
 
 class FirmPageQuery(PageQuery, FirmQuery):
@@ -68,9 +68,7 @@ class LockQuery(FirmPageQuery):
     """The page and the filters of locks."""
 
     kind = _choice(LockKind, "Who holds it: a job, or user code that acquired it for a time.")
-    search = serializers.CharField(
-        required=False, max_length=MAX_KEY_LENGTH, help_text="The lock key or its beginning."
-    )
+    search = _text("The lock key or its beginning.", MAX_KEY_LENGTH)
 
 
 class WorkerQuery(PageQuery):
@@ -80,7 +78,7 @@ class WorkerQuery(PageQuery):
         WorkerState, "Whether it holds its lease; `silent`: no longer, and not yet marked dead."
     )
     category = _choice(Category, "A kind of work it serves.")
-    host = serializers.CharField(required=False, max_length=200, help_text="The exact host.")
+    host = _text("The exact host.", 200)
 
 
 class JobQuery(FirmPageQuery):
@@ -88,22 +86,14 @@ class JobQuery(FirmPageQuery):
 
     status = _choice(Status, "Where the job is in its life.")
     category = _choice(Category, "The kind of work.")
-    job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
-    correlation_id = serializers.CharField(
-        required=False,
-        max_length=MAX_CORRELATION_ID_LENGTH,
-        help_text="All jobs of one request or event.",
-    )
+    job_type = _text("The exact type.", 100)
+    correlation_id = _text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
     created_after = MomentField(required=False, help_text="Created then or later.")
     created_before = MomentField(required=False, help_text="Created before then.")
-    error = serializers.CharField(
-        required=False, max_length=200, help_text="Text in the job's last error, in any case."
-    )
-    search = serializers.CharField(
-        required=False,
-        max_length=MAX_KEY_LENGTH,
-        help_text="A job id or its beginning, a correlation id, or the beginning of an "
-        "idempotency key.",
+    error = _text("Text in the job's last error, in any case.", 200)
+    search = _text(
+        "A job id or its beginning, a correlation id, or the beginning of an idempotency key.",
+        MAX_KEY_LENGTH,
     )
 
 
@@ -116,18 +106,15 @@ class DeadLetterQuery(FirmPageQuery):
     )
     reason = _choice(DeadReason, "Why the job was dead-lettered.")
     category = _choice(Category, "The kind of work.")
-    job_type = serializers.CharField(required=False, max_length=100, help_text="The exact type.")
-    fingerprint = serializers.CharField(
-        required=False, max_length=32, help_text="The same failure has the same fingerprint."
-    )
+    job_type = _text("The exact type.", 100)
+    fingerprint = _text("The same failure has the same fingerprint.", 32)
     created_after = MomentField(
         required=False, help_text="Dead-lettered then or later (`moved_at`)."
     )
     created_before = MomentField(required=False, help_text="Dead-lettered before then.")
-    search = serializers.CharField(
-        required=False,
-        max_length=MAX_KEY_LENGTH,
-        help_text="A job's or dead letter's id or its beginning, a fingerprint, or an error class.",
+    search = _text(
+        "A job's or dead letter's id or its beginning, a fingerprint, or an error class.",
+        MAX_KEY_LENGTH,
     )
 
 

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from django.urls import path
 
-from jobs.api import dead_letters, jobs, limits, schedules, workers
+from jobs.api.dead_letters import DeadLetters
+from jobs.api.jobs import Jobs, Queues, Workers
+from jobs.api.limits import Breakers, Locks, Pauses, RateLimits
+from jobs.api.schedules import Schedules
 
 urlpatterns = [
-    path("queues/", jobs.Queues.as_view(), name="queues"),
-    path("jobs/", jobs.JobList.as_view(), name="jobs"),
-    path("jobs/<uuid:job_id>/", jobs.Job.as_view(), name="job"),
-    path("jobs/<uuid:job_id>/retry/", jobs.JobRetry.as_view(), name="job-retry"),
-    path("jobs/<uuid:job_id>/cancel/", jobs.JobCancel.as_view(), name="job-cancel"),
-    path("dlq/", dead_letters.DeadLetterList.as_view(), name="dlq"),
-    path("dlq/<uuid:pk>/", dead_letters.DeadLetter.as_view(), name="dead-letter"),
-    path("dlq/<uuid:pk>/reprocess/", dead_letters.DeadLetterReprocess.as_view(), name="reprocess"),
-    path("dlq/<uuid:pk>/discard/", dead_letters.DeadLetterDiscard.as_view(), name="discard"),
-    path("dlq/<uuid:pk>/escalate/", dead_letters.DeadLetterEscalate.as_view(), name="escalate"),
-    path("workers/", workers.WorkerList.as_view(), name="workers"),
-    path("locks/", workers.LockList.as_view(), name="locks"),
-    path("locks/<uuid:pk>/release/", workers.LockRelease.as_view(), name="lock-release"),
-    path("pauses/", limits.PauseList.as_view(), name="pauses"),
-    path("pauses/<uuid:pk>/resume/", limits.PauseResume.as_view(), name="pause-resume"),
-    path("rate-limits/", limits.RateLimitList.as_view(), name="rate-limits"),
-    path("rate-limits/<uuid:pk>/clear/", limits.RateLimitClear.as_view(), name="rate-limit-clear"),
-    path("breakers/", limits.BreakerList.as_view(), name="breakers"),
-    path("breakers/<uuid:pk>/close/", limits.BreakerClose.as_view(), name="breaker-close"),
-    path("schedules/", schedules.ScheduleList.as_view(), name="schedules"),
-    path("schedules/<uuid:pk>/", schedules.ScheduleShow.as_view(), name="schedule"),
-    path("schedules/<uuid:pk>/run/", schedules.ScheduleRun.as_view(), name="schedule-run"),
-    path("schedules/<uuid:pk>/pause/", schedules.SchedulePause.as_view(), name="schedule-pause"),
-    path("schedules/<uuid:pk>/resume/", schedules.ScheduleResume.as_view(), name="schedule-resume"),
+    path("queues/", Queues.as_view({"get": "show"})),
+    path("jobs/", Jobs.as_view({"get": "list"})),
+    path("jobs/<uuid:job_id>/", Jobs.as_view({"get": "show"})),
+    path("jobs/<uuid:job_id>/retry/", Jobs.as_view({"post": "retry"})),
+    path("jobs/<uuid:job_id>/cancel/", Jobs.as_view({"post": "cancel"})),
+    path("dlq/", DeadLetters.as_view({"get": "list"})),
+    path("dlq/<uuid:pk>/", DeadLetters.as_view({"get": "show"})),
+    path("dlq/<uuid:pk>/reprocess/", DeadLetters.as_view({"post": "reprocess"})),
+    path("dlq/<uuid:pk>/discard/", DeadLetters.as_view({"post": "discard"})),
+    path("dlq/<uuid:pk>/escalate/", DeadLetters.as_view({"post": "escalate"})),
+    path("workers/", Workers.as_view({"get": "list"})),
+    path("locks/", Locks.as_view({"get": "list"})),
+    path("locks/<uuid:pk>/release/", Locks.as_view({"post": "release"})),
+    path("pauses/", Pauses.as_view({"get": "list", "post": "create"})),
+    path("pauses/<uuid:pk>/resume/", Pauses.as_view({"post": "resume"})),
+    path("rate-limits/", RateLimits.as_view({"get": "list", "post": "set"})),
+    path("rate-limits/<uuid:pk>/clear/", RateLimits.as_view({"post": "clear"})),
+    path("breakers/", Breakers.as_view({"get": "list", "post": "open"})),
+    path("breakers/<uuid:pk>/close/", Breakers.as_view({"post": "close"})),
+    path("schedules/", Schedules.as_view({"get": "list"})),
+    path("schedules/<uuid:pk>/", Schedules.as_view({"get": "show"})),
+    path("schedules/<uuid:pk>/run/", Schedules.as_view({"post": "run"})),
+    path("schedules/<uuid:pk>/pause/", Schedules.as_view({"post": "pause"})),
+    path("schedules/<uuid:pk>/resume/", Schedules.as_view({"post": "resume"})),
 ]

@@ -1,21 +1,25 @@
-"""What the queue's resources share: errors as problem details, the firm of a body, pages."""
+"""What the queue's resources share: lists, operations on a row, and errors as problem details."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
+from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema_view
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
+from rest_framework.viewsets import ViewSetMixin
 
 from interfaces.api.problems import Fault, Refusal
 from interfaces.api.schema import operation, page_of
+from interfaces.api.serializers import QuerySerializer, StrictSerializer
+from jobs.api.requests import FirmPageQuery, OptionalReason
 from jobs.engine.redaction import redact_secrets, redact_values
 from jobs.errors import (
     JobError,
@@ -28,7 +32,7 @@ from jobs.errors import (
 from jobs.queries.lists import CursorInvalid, Page, get_page
 from tenants.api.views import FirmView
 from tenants.audit import Actor
-from tenants.models import Firm, Role
+from tenants.models import Firm, FirmOwned, Role
 
 _STATUS: dict[type[JobError], HTTPStatus] = {
     LimitInvalid: HTTPStatus.BAD_REQUEST,
@@ -39,8 +43,32 @@ _STATUS: dict[type[JobError], HTTPStatus] = {
 }
 
 
-class QueueView(FirmView):
-    """A resource of the queue."""
+class QueueView(ViewSetMixin, FirmView):
+    """A resource of the queue: its rows, and the operations on them."""
+
+    # The beginning of the ids of its operations, and their tag.
+    resource: ClassVar[str]
+    tag: ClassVar[str]
+    # The rows, the serializer of one, and the part of the URL that names one.
+    model: ClassVar[type[FirmOwned]]
+    serializer: ClassVar[type[Serializer[Any]]]
+    lookup_url_kwarg: ClassVar[str] = "pk"
+
+    def get_rows(self, **_: Any) -> QuerySet[Any]:
+        """Return the rows in scope; a list that has filters applies them here."""
+        return self.model.objects.select_related("firm")
+
+    def get_object(self, needed: Role = Role.VIEWER) -> Any:
+        """Return the row that the URL names; see `get_row`."""
+        return self.get_row(self.get_rows(), self.kwargs[self.lookup_url_kwarg], needed)
+
+    def get_context(self, page: Page[Any]) -> dict[str, Any]:
+        """Return the context of the serializer of a page; empty by default."""
+        return {}
+
+    def represent(self, row: Any) -> Any:
+        """Return the JSON of one row, redacted for the caller's role."""
+        return self.serializer(row, context=self.redaction(row.firm_id)).data
 
     def handle_exception(self, exc: Exception) -> Response:
         """Turn the queue's errors into problem details."""
@@ -67,15 +95,16 @@ class QueueView(FirmView):
         self.check_role(needed, firm.pk)
         return firm
 
-    def firm_or_every(self, slug: str | None, needed: Role, *, everywhere: bool) -> Firm | None:
-        """Return the firm as `firm_named` does, None for every firm.
+    def pop_firm_or_every(self, body: dict[str, Any], needed: Role) -> Firm | None:
+        """Take `firm` and `everywhere` out of the body; return the firm, None for every firm.
 
         Raises:
-            Refusal: no slug is given, and the caller has several firms; or both are given.
+            Refusal: no firm is named, and the caller has several; or both are given.
             NotFound: the caller sees no such firm.
             PermissionDenied: the caller's role is too low.
         """
-        if not everywhere:
+        slug = body.pop("firm", None)
+        if not body.pop("everywhere"):
             return self.firm_named(slug, needed)
         self.check_platform_staff()
         if slug is not None:
@@ -83,11 +112,7 @@ class QueueView(FirmView):
         return None
 
     def check_platform_staff(self) -> None:
-        """Require platform staff, who alone may change what holds for every firm.
-
-        Raises:
-            PermissionDenied: the caller is not platform staff.
-        """
+        """Raise PermissionDenied unless the caller is platform staff."""
         if not self.access.is_platform_staff:
             raise PermissionDenied("What holds everywhere is for platform staff.")
 
@@ -102,49 +127,71 @@ class QueueView(FirmView):
         return Actor("api", cast("AbstractBaseUser", self.request.user))
 
 
-class ListView(QueueView):
-    """A list, a page at a time; `query_class` declares its filters."""
+def list_operation(
+    summary: str,
+    description: str,
+    *,
+    serializer: type[Serializer[Any]],
+    rows: str,
+    query: type[QuerySerializer] = FirmPageQuery,
+) -> Callable[..., Response]:
+    """Return the GET of a list; `rows` says what a page consists of."""
+    page_serializer = page_of(serializer)
 
-    serializer: ClassVar[type[Serializer[Any]]]
-
-    def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the rows that meet the filters of the query."""
-        raise NotImplementedError
-
-    def get_context(self, page: Page[Any]) -> dict[str, Any]:
-        """Return the context of the serializer; empty by default."""
-        return {}
-
-    def get(self, request: Request) -> Response:
-        """Return a page."""
+    @operation(
+        summary,
+        description,
+        answers={HTTPStatus.OK: OpenApiResponse(page_serializer, f"A page of {rows}.")},
+        query=query,
+    )
+    def list_rows(self: QueueView, _: Request) -> Response:
         filters = dict(self.query)
         limit, cursor = filters.pop("limit"), filters.pop("cursor", None)
         page = get_page(self.get_rows(**filters), limit=limit, cursor=cursor)
-        rows = self.serializer(page.rows, many=True, context=self.get_context(page)).data
-        return Response({"results": rows, "next": page.next_cursor})
+        results = serializer(page.rows, many=True, context=self.get_context(page)).data
+        return Response({"results": results, "next": page.next_cursor})
+
+    return list_rows
 
 
-V = TypeVar("V", bound=type[ListView])
+def show_operation(
+    summary: str,
+    description: str,
+    *,
+    answer: OpenApiResponse,
+    example: OpenApiExample | None = None,
+) -> Callable[..., Response]:
+    """Return the GET of one row."""
+
+    @operation(summary, description, answers={HTTPStatus.OK: answer}, example=example)
+    def show_row(self: QueueView, _: Request, **__: UUID) -> Response:
+        return Response(self.represent(self.get_object()))
+
+    return show_row
 
 
-def list_operation(
-    operation_id: str, *, tag: str, summary: str, description: str, rows: str
-) -> Callable[[V], V]:
-    """Describe the `get` of a `ListView` in the schema; `rows` says what a page consists of."""
+def row_operation(
+    operate: Callable[..., object],
+    summary: str,
+    description: str,
+    *,
+    answer: OpenApiResponse,
+    example: OpenApiExample,
+    role: Role = Role.OPERATOR,
+    body: type[StrictSerializer] = OptionalReason,
+) -> Callable[..., Response]:
+    """Return the POST that calls `operate` with a row, the actor and the body.
 
-    def describe(view: V) -> V:
-        page = OpenApiResponse(page_of(view.serializer), f"A page of {rows}.")
-        get = operation(
-            operation_id,
-            tag=tag,
-            summary=summary,
-            description=description,
-            answers={HTTPStatus.OK: page},
-            query=view.query_class,
-        )
-        return extend_schema_view(get=get)(view)
+    It answers with the row as it is then, or as it was where the operation deletes it.
+    """
 
-    return describe
+    @operation(summary, description, answers={HTTPStatus.OK: answer}, body=body, example=example)
+    def perform(self: QueueView, _: Request, **__: UUID) -> Response:
+        row = self.get_object(role)
+        operate(row, by=self.actor, **self.get_body(body))
+        return Response(self.represent(self.get_rows().filter(pk=row.pk).first() or row))
+
+    return perform
 
 
 def example(name: str, **body: Any) -> OpenApiExample:

@@ -175,6 +175,17 @@ def clear_rate_limit(
     row = _find_rate_limit(firm, owner_id(firm), job_type)
     if row is None:
         raise UnknownJob(f"no rate limit for {job_type}")
+    remove_rate_limit(row, reason=reason, by=by)
+
+
+@operation
+def remove_rate_limit(limit: RateLimit | UUID | str, *, reason: str = "", by: By = None) -> None:
+    """Lift this limit.
+
+    Raises:
+        UnknownJob: no such limit in scope.
+    """
+    row = get_for_update(RateLimit, limit)
     _delete(row)
     audit("rate_limit.clear", row, by, reason, before=_columns(row, *_RATE))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
@@ -16,12 +16,11 @@ from rest_framework.exceptions import (
     NotFound,
     PermissionDenied,
 )
-from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from interfaces.api.serializers import NoQuery, QuerySerializer, StrictSerializer
+from interfaces.api.serializers import QuerySerializer, StrictSerializer
 from tenants.access import Access, access_of
 from tenants.api.authentication import IsMember
 from tenants.api.keys import Credential
@@ -36,16 +35,13 @@ class FirmView(APIView):
     """Answers about rows of the caller's firms.
 
     Authentication and throttling come first, in transactions of their own. The rest is one
-    transaction in the caller's tenant scope, narrowed by `?firm=slug` where the view takes it,
-    and rolled back on any error.
+    transaction in the caller's tenant scope, narrowed by `?firm=slug` where the operation takes
+    it, and rolled back on any error. `interfaces.api.schema.operation` declares each method.
     """
 
     http_method_names = ["get", "head", "post"]
     permission_classes = (IsMember,)
     throttle_classes = (CallerThrottle, FirmThrottle)
-    # The query parameters of a GET; an operation (POST) takes a body and no query.
-    query_class: ClassVar[type[QuerySerializer]] = NoQuery
-
     access: Access
     query: dict[str, Any]
 
@@ -71,7 +67,8 @@ class FirmView(APIView):
         super().initial(request, *args, **kwargs)
         if request.method not in self.allowed_methods:
             self.http_method_not_allowed(request)
-        query_class = self.query_class if request.method in SAFE_METHODS else NoQuery
+        handler = getattr(self, str(request.method).lower())
+        query_class: type[QuerySerializer] = handler.query_class
         self.query = query_class.read(request.query_params)
         slug = self.query.pop("firm", None)
         scope = self.access.scope() if slug is None else firm_scope(self.get_firm(slug))

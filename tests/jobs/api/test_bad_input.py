@@ -23,7 +23,7 @@ ID_IN_ROUTE = re.compile(r"<uuid:\w+>")
 OPERATIONS = [
     str(pattern.pattern)
     for pattern in urlpatterns
-    if ID_IN_ROUTE.search(str(pattern.pattern)) and hasattr(pattern.callback.view_class, "post")
+    if ID_IN_ROUTE.search(str(pattern.pattern)) and "post" in pattern.callback.actions
 ]
 
 
