@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
@@ -16,14 +16,13 @@ from rich.table import Column
 from interfaces.commands import JsonCommand, NotFound, Refused
 from jobs.engine.clock import database_now
 from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
-from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
+from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument, find_one
 from jobs.queries.lists import CursorInvalid, get_page
-from tenants.cli import command_scope
+from tenants.cli import command_scope, operator
 from tenants.errors import TenantError
 
 # The arguments by name; `firm` is the firm that `--firm` names, or None.
 Options = Mapping[str, Any]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -86,33 +85,69 @@ def subcommand(
     return lambda run: Subcommand(name, help_text, arguments, run, everywhere)
 
 
-def list_subcommand(
-    help_text: str,
-    *arguments: Argument,
-    rows: Callable[[Options], QuerySet[Any]],
-    serializer: type[BaseSerializer[Any]],
-    columns: Callable[[], Sequence[str | Column]],
-    cells: Callable[[T, datetime], Sequence[object]],
-    empty: str,
-) -> Subcommand:
-    """Return the subcommand `list`, which prints one page of rows; `cells` gets the time now."""
+@dataclass(frozen=True)
+class Resource:
+    """The rows that a command works on; `noun` names one in errors."""
 
-    def run(options: Options) -> Result:
-        page = get_page(rows(options), limit=options["limit"], cursor=options["cursor"])
+    noun: str
+    rows: Callable[[], QuerySet[Any]]
+    serializer: type[BaseSerializer[Any]]
 
-        def show(command: JsonCommand) -> None:
-            if page.rows:
-                now = database_now()
-                command.table("", columns(), [cells(row, now) for row in page.rows])
-            else:
-                command.stdout.write(empty)
-            if page.next_cursor is not None:
-                command.stdout.write(f"More: --cursor {page.next_cursor}")
+    def find(self, options: Options) -> Any:
+        """Return the row that the argument `id` names; see `find_one`."""
+        return find_one(self.rows(), self.noun, options["id"])
 
-        results = serializer(page.rows, many=True).data
-        return Result({"results": results, "next": page.next_cursor}, show)
+    def result(self, row: Any, text: Callable[[Any], str], warning: str = "") -> Result:
+        """Return the row as it is now, or as it was where it is deleted."""
+        now = self.rows().filter(pk=row.pk).first() or row
+        return Result(self.serializer(now).data, text(now), warning)
 
-    return subcommand("list", help_text, *arguments, LIMIT, CURSOR)(run)
+    def list(
+        self,
+        help_text: str,
+        *arguments: Argument,
+        columns: Callable[[], Sequence[str | Column]],
+        cells: Callable[[Any, datetime], Sequence[object]],
+        empty: str,
+        rows: Callable[[Options], QuerySet[Any]] | None = None,
+    ) -> Subcommand:
+        """Return the subcommand `list`, which prints one page of rows; `cells` gets the time now."""
+
+        def run(options: Options) -> Result:
+            found = self.rows() if rows is None else rows(options)
+            page = get_page(found, limit=options["limit"], cursor=options["cursor"])
+
+            def show(command: JsonCommand) -> None:
+                if page.rows:
+                    now = database_now()
+                    command.table("", columns(), [cells(row, now) for row in page.rows])
+                else:
+                    command.stdout.write(empty)
+                if page.next_cursor is not None:
+                    command.stdout.write(f"More: --cursor {page.next_cursor}")
+
+            results = self.serializer(page.rows, many=True).data
+            return Result({"results": results, "next": page.next_cursor}, show)
+
+        return subcommand("list", help_text, *arguments, LIMIT, CURSOR)(run)
+
+    def operation(
+        self,
+        name: str,
+        help_text: str,
+        *arguments: Argument,
+        operate: Callable[..., object],
+        text: Callable[[Any], str],
+        takes: Sequence[str] = ("reason",),
+    ) -> Subcommand:
+        """Return a subcommand that calls `operate` with a row and the arguments it `takes`."""
+
+        def run(options: Options) -> Result:
+            row = self.find(options)
+            operate(row, by=operator(), **{name: options[name] for name in takes})
+            return self.result(row, text)
+
+        return subcommand(name, help_text, *arguments)(run)
 
 
 class CommandGroup(JsonCommand):

@@ -8,7 +8,7 @@ from rich.table import Column
 from rich.text import Text
 
 from interfaces.commands import printable
-from jobs.models import JobQueue
+from jobs.models import JobQueue, Pause, RateLimit
 from jobs.queries.durations import since_in_words
 from jobs.states import Status
 
@@ -38,6 +38,11 @@ def id_column(heading: str) -> Column:
 def error_column(heading: str) -> Column:
     """Return a column that fills the rest of the line."""
     return Column(heading, no_wrap=True, overflow="ellipsis", ratio=1)
+
+
+def firm_of_limit(limit: Pause | RateLimit) -> str:
+    """Return the cell of a limit's firm."""
+    return "every firm" if limit.everywhere else limit.firm.slug
 
 
 def first_line(text: str) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-
 from django.core.management.base import CommandError
-from django.db.models import QuerySet
 
 from jobs.management import arguments
-from jobs.management.arguments import EXIT_USAGE, find_one, row_id
-from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
+from jobs.management.arguments import EXIT_USAGE, row_id
+from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import CircuitBreaker
 from jobs.operations import breakers
@@ -19,28 +15,24 @@ from jobs.queries.serializers.limits import BreakerSerializer
 from jobs.states import BreakerState
 from tenants.cli import operator
 
+BREAKERS = Resource(
+    "circuit breaker", lambda: CircuitBreaker.objects.select_related("firm"), BreakerSerializer
+)
 
-def _cells(row: CircuitBreaker, now: datetime) -> Sequence[object]:
-    probe_at = row.probe_at if row.state == BreakerState.OPEN else None
-    return [
+_list = BREAKERS.list(
+    "List circuit breakers, the latest first.",
+    columns=lambda: columns_of(
+        "Breaker", "Firm", "Type", "State", "Trips", "Tried again", "Failure"
+    ),
+    cells=lambda row, now: [
         row.pk,
         row.firm.slug,
         row.job_type,
         row.get_state_display(),
         row.trips,
-        None if probe_at is None else since_in_words(probe_at, now),
+        since_in_words(row.probe_at, now) if row.state == BreakerState.OPEN else None,
         row.fingerprint or None,
-    ]
-
-
-_list = list_subcommand(
-    "List circuit breakers, the latest first.",
-    rows=lambda _: _breakers(),
-    serializer=BreakerSerializer,
-    columns=lambda: columns_of(
-        "Breaker", "Firm", "Type", "State", "Trips", "Tried again", "Failure"
-    ),
-    cells=_cells,
+    ],
     empty="Nothing has failed of late: no breaker counts.",
 )
 
@@ -55,29 +47,22 @@ def _open(options: Options) -> Result:
     if options["firm"] is None:
         raise CommandError("give --firm SLUG", returncode=EXIT_USAGE)
     breakers.open_breaker(options["job_type"], options["firm"], options["reason"], by=operator())
-    return _result(_breakers().get(job_type=options["job_type"]), "Opened")
+    row = BREAKERS.rows().get(job_type=options["job_type"])
+    return BREAKERS.result(row, lambda row: f"Opened: {_describe(row)}")
 
 
-@subcommand(
+_close = BREAKERS.operation(
     "close",
     "Let the jobs run that a breaker holds back; should they fail again, it opens again.",
     row_id("breaker"),
     arguments.REQUIRED_REASON,
+    operate=breakers.close_breaker,
+    text=lambda row: f"Closed: {_describe(row)}",
 )
-def _close(options: Options) -> Result:
-    row = find_one(_breakers(), "circuit breaker", options["id"])
-    breakers.close_breaker(row, options["reason"], by=operator())
-    return _result(_breakers().get(pk=row.pk), "Closed")
 
 
-def _breakers() -> QuerySet[CircuitBreaker]:
-    rows: QuerySet[CircuitBreaker] = CircuitBreaker.objects.select_related("firm")
-    return rows
-
-
-def _result(row: CircuitBreaker, done: str) -> Result:
-    text = f"{done}: {row.pk}, {row.job_type} of {row.firm.slug}."
-    return Result(BreakerSerializer(row).data, text)
+def _describe(row: CircuitBreaker) -> str:
+    return f"{row.pk}, {row.job_type} of {row.firm.slug}."
 
 
 class Command(CommandGroup):

@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
+from rich.table import Column
 
-from interfaces.commands import printable
-from jobs.management import arguments, tables
-from jobs.management.arguments import argument, find_one, row_id
-from jobs.management.job_details import show_job
-from jobs.management.stats import show_stats
-from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
-from jobs.models import JobQueue
+from interfaces.commands import JsonCommand, printable
+from jobs.engine.clock import database_now
+from jobs.engine.redaction import redact_secrets
+from jobs.management import arguments
+from jobs.management.arguments import argument, row_id
+from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
+from jobs.management.tables import error_column, first_line, job_cells, job_columns
+from jobs.models import Attempt, JobQueue
 from jobs.operations import jobs
+from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.filters import filter_jobs
+from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.lists import job_rows
 from jobs.queries.serializers.fields import iso
-from jobs.queries.serializers.jobs import JobRowSerializer, WaitReasonSerializer
+from jobs.queries.serializers.jobs import (
+    JobDetailSerializer,
+    JobRowSerializer,
+    WaitReasonSerializer,
+)
+from jobs.queries.serializers.stats import QueueStatsSerializer
+from jobs.queries.stats import JobCounts, QueueStats, queue_stats
 from jobs.queries.why_waiting import why_waiting
 from jobs.queue import enqueue
-from jobs.states import Status
-from tenants.cli import operator
+from jobs.states import Priority, Status
+
+# Always shown; the other columns only where a category has a value for them.
+_ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
+JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
+_ID = row_id("job")
 
 
 def _rows(options: Options) -> QuerySet[JobQueue]:
     return filter_jobs(
         job_rows(),
-        status=options["status"],
-        category=options["category"],
-        job_type=options["job_type"],
-        correlation_id=options["correlation_id"],
         created_after=options["since"],
+        **{name: options[name] for name in ("status", "category", "job_type", "correlation_id")},
     )
 
 
-_list = list_subcommand(
+_list = JOBS.list(
     "List jobs, newest first.",
     argument("--status", choices=[status.value for status in Status]),
     arguments.CATEGORY,
@@ -47,16 +61,128 @@ _list = list_subcommand(
         help="created since: a time, or 30m, 6h, 2d",
     ),
     rows=_rows,
-    serializer=JobRowSerializer,
-    columns=tables.job_columns,
-    cells=tables.job_cells,
+    columns=job_columns,
+    cells=job_cells,
     empty="No jobs.",
 )
 
 
-@subcommand("why", "Say why a job is not running.", row_id("job"))
+@subcommand("show", "Show one job: its times, payload, attempts, steps and children.", _ID)
+def _show(options: Options) -> Result:
+    details = details_of(JOBS.find(options))
+    data = JobDetailSerializer(details).data
+    return Result(data, lambda command: _print_details(command, details))
+
+
+def _print_details(command: JsonCommand, details: JobDetails) -> None:
+    job, now = details.job, database_now()
+    command.facts(f"Job {job.job_id}", _facts(job, now))
+    for reason in details.reasons:
+        command.stdout.write(f"\nWaiting: {printable(reason.detail)}")
+    _print_json(command, "Payload", job.payload)
+    if job.result is not None:
+        _print_json(command, "Result", job.result)
+    if details.attempts:
+        command.stdout.write("")
+        ended, how = Column("Ended", no_wrap=True), Column("How", no_wrap=True)
+        rows = [_attempt_cells(attempt, now) for attempt in details.attempts]
+        columns: list[str | Column] = ["No", ended, how, error_column("Error")]
+        command.table("Attempts that did not complete", columns, rows)
+    if details.steps:
+        command.stdout.write("")
+        steps = [(step.name, since_in_words(step.finished_at, now)) for step in details.steps]
+        command.table("Steps", ["Name", "Finished"], steps)
+    if details.children:
+        command.stdout.write("")
+        children = [job_cells(child, now) for child in details.children]
+        command.table("Children", job_columns(), children)
+    if details.dead_letter is not None:
+        command.stdout.write(f"\nDead letter: {details.dead_letter.pk}")
+
+
+def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:
+    error = first_line(f"{attempt.error_class} {attempt.message}") or None
+    return [attempt.number, since_in_words(attempt.ended_at, now), attempt.end, error]
+
+
+def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
+    facts: list[tuple[str, object]] = [
+        ("status", job.status),
+        ("type", f"{job.job_type} ({job.category}, payload {job.payload_version})"),
+        ("firm", job.firm.slug),
+        ("priority", Priority(job.priority).name.lower()),
+        ("attempts", f"{job.attempts} of {job.max_attempts}"),
+        ("correlation id", job.correlation_id),
+        ("parent", job.parent_id),
+        ("lock key", job.lock_key),
+        ("idempotency key", job.idempotency_key),
+        ("last error", job.last_error),
+    ]
+    moments = {
+        "scheduled": job.scheduled_at,
+        "created": job.created_at,
+        "started": job.started_at,
+        "completed": job.completed_at,
+    }
+    facts += [
+        (name, f"{iso(moment)}, {since_in_words(moment, now)}")
+        for name, moment in moments.items()
+        if moment is not None
+    ]
+    return [(name, value) for name, value in facts if value not in (None, "")]
+
+
+def _print_json(command: JsonCommand, title: str, value: object) -> None:
+    text = json.dumps(redact_secrets(value), ensure_ascii=False, indent=2, default=str)
+    command.stdout.write(f"\n{title}\n{printable(text)}")
+
+
+@subcommand("stats", "Show counts by category and status, waits, throughput and failure rates.")
+def _stats(_: Options) -> Result:
+    stats = queue_stats()
+    data = QueueStatsSerializer(stats).data
+    return Result(data, lambda command: _print_stats(command, stats))
+
+
+def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
+    totals, counts = stats.totals, stats.totals.statuses
+    lines = [_line(category) for category in stats.categories if any(category.statuses.values())]
+    if lines:
+        names = [name for name in lines[0] if name in _ALWAYS or any(line[name] for line in lines)]
+        columns = [
+            Column(name, no_wrap=True, justify="left" if name == "Category" else "right")
+            for name in names
+        ]
+        command.table("", columns, [[line[name] for name in names] for line in lines])
+    command.stdout.write(
+        f"{counts[Status.PENDING]} pending, {totals.in_flight} running, "
+        f"{counts[Status.COMPLETED]} completed, {counts[Status.DLQ]} dead letters open, "
+        f"{stats.workers} live workers. Rates are those of the last {stats.window_minutes} minutes."
+    )
+
+
+def _line(category: JobCounts) -> dict[str, object]:
+    counts = category.statuses
+    wait, rate = category.oldest_wait_seconds, category.failure_rate
+    return {
+        "Category": category.group,
+        "Ready": category.runnable,
+        "Running": category.in_flight,
+        "Later": category.scheduled,
+        "Locked": category.waiting_lock,
+        "Done": counts[Status.COMPLETED],
+        "Failed": counts[Status.FAILED],
+        "Dead": counts[Status.DLQ],
+        "Canceled": counts[Status.CANCELED],
+        "Waits": None if wait is None else in_words(wait),
+        "/min": f"{category.completed_per_minute:.1f}",
+        "Fails": None if rate is None else f"{rate:.1%}",
+    }
+
+
+@subcommand("why", "Say why a job is not running.", _ID)
 def _why(options: Options) -> Result:
-    job = find_one(JobQueue.objects.select_related("firm"), "job", options["id"])
+    job = JOBS.find(options)
     reasons = why_waiting(job)
     lines = [
         printable(one.detail) + (f", until {iso(one.until)}" if one.until is not None else "")
@@ -98,43 +224,40 @@ def _enqueue(options: Options) -> Result:
         priority=options["priority"],
         idempotency_key=options["idempotency_key"],
     )
-    job = JobQueue.objects.select_related("firm").get(pk=result.job_id)
+    job = JOBS.rows().get(pk=result.job_id)
     text = f"Enqueued {job.job_type} {job.job_id}."
     if not result.created:
         text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
     return Result({**JobRowSerializer(job).data, "created": result.created}, text)
 
 
-@subcommand(
+_retry = JOBS.operation(
     "retry",
     "Send a dead, failed or canceled job round again; its attempts start over.",
-    row_id("job"),
+    _ID,
     arguments.REASON,
+    operate=jobs.retry,
+    text=lambda job: f"{job.job_type} {job.job_id} is {job.status} again (series {job.series}).",
 )
-def _retry(options: Options) -> Result:
-    job = find_one(JobQueue.objects.all(), "job", options["id"])
-    job = jobs.retry(job, by=operator(), reason=options["reason"])
-    text = f"{job.job_type} {job.job_id} is {job.status} again (series {job.series})."
-    return Result(JobRowSerializer(job).data, text)
 
 
-@subcommand(
+def _canceled(job: JobQueue) -> str:
+    asked = "" if job.status == Status.CANCELED else " and was asked to stop"
+    return f"{job.job_type} {job.job_id} is {job.status}{asked}."
+
+
+_cancel = JOBS.operation(
     "cancel",
     "Cancel a pending job at once; ask a running one to stop.",
-    row_id("job"),
+    _ID,
     arguments.REASON,
+    operate=jobs.cancel,
+    text=_canceled,
 )
-def _cancel(options: Options) -> Result:
-    job = find_one(JobQueue.objects.all(), "job", options["id"])
-    job = jobs.cancel(job, by=operator(), reason=options["reason"])
-    asked = "" if job.status == Status.CANCELED else " and was asked to stop"
-    return Result(
-        JobRowSerializer(job).data, f"{job.job_type} {job.job_id} is {job.status}{asked}."
-    )
 
 
 class Command(CommandGroup):
     """The queue's jobs."""
 
     help = "Look at jobs; enqueue, retry and cancel them."
-    subcommands = (_list, show_job, show_stats, _why, _enqueue, _retry, _cancel)
+    subcommands = (_list, _show, _stats, _why, _enqueue, _retry, _cancel)

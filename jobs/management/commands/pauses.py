@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-
 from rich.table import Column
 
 from interfaces.commands import printable
 from jobs.management import arguments
-from jobs.management.arguments import argument, find_one, row_id
-from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
-from jobs.management.tables import columns_of
+from jobs.management.arguments import argument, row_id
+from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
+from jobs.management.tables import columns_of, firm_of_limit
 from jobs.models import Pause
 from jobs.operations import limits
 from jobs.queries.durations import since_in_words
 from jobs.queries.serializers.limits import PauseSerializer
 from tenants.cli import operator
 
+PAUSES = Resource("pause", lambda: Pause.objects.select_related("firm"), PauseSerializer)
 
-def _cells(row: Pause, now: datetime) -> Sequence[object]:
-    return [
+_list = PAUSES.list(
+    "List pauses, the latest first.",
+    columns=lambda: [
+        *columns_of("Pause", "Firm", "Category", "Type", "Since", "Ends"),
+        Column("Reason", ratio=1),
+    ],
+    cells=lambda row, now: [
         row.pk,
-        "every firm" if row.everywhere else row.firm.slug,
+        firm_of_limit(row),
         row.category or "every",
         row.job_type or "every",
         since_in_words(row.created_at, now),
         "by hand" if row.until is None else since_in_words(row.until, now),
         printable(row.reason.partition("\n")[0]),
-    ]
-
-
-_list = list_subcommand(
-    "List pauses, the latest first.",
-    rows=lambda _: Pause.objects.select_related("firm"),
-    serializer=PauseSerializer,
-    columns=lambda: [
-        *columns_of("Pause", "Firm", "Category", "Type", "Since", "Ends"),
-        Column("Reason", ratio=1),
     ],
-    cells=_cells,
     empty="Nothing is paused.",
 )
 
@@ -54,27 +46,19 @@ _list = list_subcommand(
     everywhere=True,
 )
 def _add(options: Options) -> Result:
-    pause = limits.pause(
-        firm=options["firm"],
-        category=options["category"],
-        job_type=options["job_type"],
-        reason=options["reason"],
-        until=options["until"],
-        by=operator(),
-    )
-    return Result(PauseSerializer(pause).data, f"Paused: {pause.pk}.")
+    names = ("firm", "category", "job_type", "reason", "until")
+    row = limits.pause(by=operator(), **{name: options[name] for name in names})
+    return PAUSES.result(row, lambda row: f"Paused: {row.pk}.")
 
 
-@subcommand(
+_resume = PAUSES.operation(
     "resume",
     "End a pause; what it held back runs in its turn.",
     row_id("pause"),
     arguments.REASON,
+    operate=limits.resume,
+    text=lambda row: f"Resumed: {row.pk}.",
 )
-def _resume(options: Options) -> Result:
-    pause = find_one(Pause.objects.select_related("firm"), "pause", options["id"])
-    limits.resume(pause, reason=options["reason"], by=operator())
-    return Result(PauseSerializer(pause).data, f"Resumed: {pause.pk}.")
 
 
 class Command(CommandGroup):

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-
 from jobs.management import arguments
-from jobs.management.arguments import argument, find_one, row_id
-from jobs.management.subcommand import CommandGroup, Options, Result, list_subcommand, subcommand
-from jobs.management.tables import columns_of
+from jobs.management.arguments import argument, row_id
+from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
+from jobs.management.tables import columns_of, firm_of_limit
 from jobs.models import RateLimit
 from jobs.operations import limits
 from jobs.queries.serializers.limits import RateLimitSerializer
 from tenants.cli import operator
 
+RATE_LIMITS = Resource(
+    "rate limit", lambda: RateLimit.objects.select_related("firm"), RateLimitSerializer
+)
 
-def _cells(row: RateLimit, _: datetime) -> Sequence[object]:
-    return [
+_list = RATE_LIMITS.list(
+    "List rate limits, the latest first.",
+    columns=lambda: columns_of("Limit", "Firm", "Type", "Starts", "In seconds", "Burst"),
+    cells=lambda row, _: [
         row.pk,
-        "every firm" if row.everywhere else row.firm.slug,
+        firm_of_limit(row),
         row.job_type,
         row.amount,
         f"{row.per_seconds:g}",
         row.burst,
-    ]
-
-
-_list = list_subcommand(
-    "List rate limits, the latest first.",
-    rows=lambda _: RateLimit.objects.select_related("firm"),
-    serializer=RateLimitSerializer,
-    columns=lambda: columns_of("Limit", "Firm", "Type", "Starts", "In seconds", "Burst"),
-    cells=_cells,
+    ],
     empty="Nothing is limited.",
 )
 
@@ -56,24 +50,17 @@ def _set(options: Options) -> Result:
         firm=options["firm"],
         by=operator(),
     )
-    return Result(RateLimitSerializer(row).data, f"Set: {row.pk}, {row}.")
+    return RATE_LIMITS.result(row, lambda row: f"Set: {row.pk}, {row}.")
 
 
-@subcommand(
+_clear = RATE_LIMITS.operation(
     "clear",
     "Take a rate limit away; what waits for it starts as fast as workers take it.",
     row_id("limit"),
     arguments.REASON,
+    operate=limits.remove_rate_limit,
+    text=lambda row: f"Cleared: {row.pk}, {row}.",
 )
-def _clear(options: Options) -> Result:
-    row = find_one(RateLimit.objects.select_related("firm"), "rate limit", options["id"])
-    limits.clear_rate_limit(
-        row.job_type,
-        firm=None if row.everywhere else row.firm,
-        reason=options["reason"],
-        by=operator(),
-    )
-    return Result(RateLimitSerializer(row).data, f"Cleared: {row.pk}, {row}.")
 
 
 class Command(CommandGroup):

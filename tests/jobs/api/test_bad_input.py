@@ -202,13 +202,14 @@ def test_too_many_parameters_are_a_bad_request(viewer: Api) -> None:
 def test_a_bug_here_is_a_500_that_tells_nothing_and_changes_nothing(
     operator: Api, acme: FirmRows, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    discard = dead_letters.discard
+    audit = dead_letters.audit
 
-    def discard_and_break(*args: Any, **kwargs: Any) -> None:
-        discard(*args, **kwargs)
+    # The last step of the operation.
+    def audit_and_break(*args: Any, **kwargs: Any) -> None:
+        audit(*args, **kwargs)
         raise RuntimeError("the inner workings")
 
-    monkeypatch.setattr(dead_letters, "discard", discard_and_break)
+    monkeypatch.setattr(dead_letters, "audit", audit_and_break)
     answer = operator.post(f"dlq/{acme.dead_letter.pk}/discard/", {"reason": "x"})
     assert problem(answer, 500)["code"] == "internal_error"
     assert "inner" not in answer.content.decode()

@@ -171,7 +171,10 @@ def everything() -> list[Any]:
 
 def test_the_table_above_names_every_operation() -> None:
     answered = {
-        f"{method} {route.pattern}" for route in urlpatterns for method in route.callback.actions
+        f"{method} {route.pattern}"
+        for route in urlpatterns
+        for method in ("get", "post")
+        if method in route.callback.actions
     }
     assert answered == {item.name for item in OPERATIONS}
 

@@ -37,7 +37,12 @@ def test_the_schema_is_valid_and_free_of_warnings() -> None:
 
 def test_every_operation_is_described() -> None:
     found = operations()
-    answered = [method for route in urlpatterns for method in route.callback.actions]
+    answered = [
+        method
+        for route in urlpatterns
+        for method in ("get", "post")
+        if method in route.callback.actions
+    ]
     assert len(found) == len(answered)
     ids = [operation["operationId"] for _, _, operation in found]
     assert len(set(ids)) == len(ids)

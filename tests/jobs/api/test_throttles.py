@@ -65,7 +65,7 @@ def test_what_broke_counts_too_though_all_it_did_is_rolled_back(
     def break_down(*args: object, **kwargs: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(dead_letters, "discard", break_down)
+    monkeypatch.setattr(dead_letters, "audit", break_down)
     monkeypatch.setattr(CallerThrottle, "per_minute", 1)
     path = f"dlq/{acme.dead_letter.pk}/discard/"
     problem(staff.post(path, {"reason": "x"}), 500)
