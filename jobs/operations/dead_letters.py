@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from django.db import transaction
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.admission import admit
+from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_wait import read_job
@@ -103,21 +104,11 @@ def escalate(
     """
     require_reason(reason)
     letter = get_for_update(DeadLetterQueue, dead_letter)
-    _resolve(letter, Resolution.ESCALATED, by, reason, from_resolutions=("",))
     assignee = None if to is None else int(to.pk)
-    run(
-        "UPDATE jobs_deadletterqueue SET assigned_to_id = %s WHERE id = %s",
-        [assignee, dialects.current().value(Column.UUID, letter.pk)],
-    )
+    _resolve(letter, Resolution.ESCALATED, by, reason, allowed=("",), assigned_to_id=assignee)
     after = {"resolution": "escalated", "assigned_to": assignee}
-    audit(
-        "dead_letter.escalate",
-        letter,
-        by,
-        reason,
-        before={"resolution": letter.resolution},
-        after=after,
-    )
+    before = {"resolution": letter.resolution}
+    audit("dead_letter.escalate", letter, by, reason, before=before, after=after)
     enqueue("escalation_notice", {"dead_letter_id": letter.pk}, firm=letter.firm_id)
 
 
@@ -160,32 +151,24 @@ def _resolve(
     by: By,
     note: str,
     *,
-    from_resolutions: Sequence[str] = OPEN_RESOLUTIONS,
+    allowed: Collection[str] = OPEN_RESOLUTIONS,
+    **columns: Any,
 ) -> None:
-    """Store the resolution; `letter` itself stays as it was.
+    """Store the resolution of a locked dead letter, and `columns`; `letter` stays as it was.
 
     Raises:
-        WrongState: the dead letter has none of `from_resolutions`.
+        WrongState: the dead letter's resolution is none of those `allowed`.
     """
-    dialect = dialects.current()
-    placeholders = ", ".join(["%s"] * len(from_resolutions))
-    touched = run(
-        f"""
-        UPDATE jobs_deadletterqueue
-        SET resolution = %s, resolution_note = %s, reviewed_by_id = %s,
-            reviewed_at = {dialect.now_sql()}
-        WHERE id = %s AND resolution IN ({placeholders})
-        """,
-        [
-            resolution.value,
-            note,
-            as_actor(by).user_id,
-            dialect.value(Column.UUID, letter.pk),
-            *from_resolutions,
-        ],
-    )
-    if touched != 1:
+    if letter.resolution not in allowed:
         raise WrongState(f"dead letter {letter.pk} was decided already")
+    rows = DeadLetterQueue.objects.unscoped("the dead letter is locked")
+    rows.filter(firm_id=letter.firm_id, pk=letter.pk).update(
+        resolution=resolution,
+        resolution_note=note,
+        reviewed_by_id=as_actor(by).user_id,
+        reviewed_at=database_now(),
+        **columns,
+    )
 
 
 def _checked(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None) -> Restart:

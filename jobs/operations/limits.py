@@ -45,15 +45,6 @@ WHERE jobs_pause.until <= {now}
 RETURNING id
 """
 
-INSERT_RATE_LIMIT_SQL = """
-INSERT INTO jobs_ratelimit
-    (id, firm_id, everywhere, job_type, amount, per_seconds, burst, created_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, {now})
-ON CONFLICT (firm_id, everywhere, job_type) DO UPDATE
-SET amount = excluded.amount, per_seconds = excluded.per_seconds, burst = excluded.burst
-RETURNING id
-"""
-
 
 @operation
 def pause(
@@ -136,22 +127,23 @@ def set_rate_limit(
     _check_rate(job_type, amount, per_seconds, burst)
     firm_id = owner_id(firm)
     before = _find_rate_limit(firm, firm_id, job_type)
-    dialect = dialects.current()
-    ((limit_id,),) = fetch(
-        INSERT_RATE_LIMIT_SQL.format(now=dialect.now_sql()),
-        [
-            dialect.value(Column.UUID, uuid7()),
-            firm_id,
-            firm is None,
-            job_type,
-            amount,
-            float(per_seconds),
-            amount if burst is None else burst,
-        ],
+    row = RateLimit(
+        firm_id=firm_id,
+        everywhere=firm is None,
+        job_type=job_type,
+        amount=amount,
+        per_seconds=float(per_seconds),
+        burst=amount if burst is None else burst,
+        created_at=database_now(),
     )
-    rows = RateLimit.objects.unscoped("the limit just stored")
-    row: RateLimit = rows.get(pk=dialect.read_uuid(limit_id))
+    RateLimit.objects.unscoped("the firm is in scope").bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["firm", "everywhere", "job_type"],
+        update_fields=["amount", "per_seconds", "burst"],
+    )
     demote_type(None if firm is None else firm_id, job_type)
+    row = _find_rate_limit(firm, firm_id, job_type) or row
     audit(
         "rate_limit.set",
         row,

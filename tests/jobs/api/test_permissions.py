@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,20 +36,23 @@ CHANGED: list[type[Any]] = [
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its address for a firm's rows, and who may use it in their own firm."""
+    """One operation, and who may use it in their own firm."""
 
     route: str
-    path: Callable[[FirmRows], str]
     needs: Role
     body: dict[str, Any] | None = None
     names_firm: bool = False
+    # The field of `FirmRows` with the row that the route names.
+    row: str = ""
 
     @property
     def name(self) -> str:
         return f"{'get' if self.body is None else 'post'} {self.route}"
 
     def call(self, api: Api, rows: FirmRows) -> Any:
-        path = self.path(rows)
+        path = self.route
+        if self.row:
+            path = re.sub(r"<uuid:\w+>", str(getattr(rows, self.row).pk), path)
         if self.body is None:
             return api.get(path)
         named = {"firm": rows.firm.slug} if self.names_firm else {}
@@ -57,105 +60,38 @@ class Operation:
 
 
 OPERATIONS = [
-    Operation("queues/", lambda _: "queues/", Role.VIEWER),
-    Operation("jobs/", lambda _: "jobs/", Role.VIEWER),
-    Operation("jobs/<uuid:job_id>/", lambda rows: f"jobs/{rows.dead.pk}/", Role.VIEWER),
-    Operation(
-        "jobs/<uuid:job_id>/retry/",
-        lambda rows: f"jobs/{rows.dead.pk}/retry/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation(
-        "jobs/<uuid:job_id>/cancel/",
-        lambda rows: f"jobs/{rows.waiting.pk}/cancel/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation("dlq/", lambda _: "dlq/", Role.VIEWER),
-    Operation("dlq/<uuid:pk>/", lambda rows: f"dlq/{rows.dead_letter.pk}/", Role.VIEWER),
-    Operation(
-        "dlq/<uuid:pk>/reprocess/",
-        lambda rows: f"dlq/{rows.dead_letter.pk}/reprocess/",
-        Role.OPERATOR,
-        {"note": "again"},
-    ),
-    Operation(
-        "dlq/<uuid:pk>/discard/",
-        lambda rows: f"dlq/{rows.dead_letter.pk}/discard/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation(
-        "dlq/<uuid:pk>/escalate/",
-        lambda rows: f"dlq/{rows.dead_letter.pk}/escalate/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation("workers/", lambda _: "workers/", Role.VIEWER),
-    Operation("locks/", lambda _: "locks/", Role.VIEWER),
-    Operation(
-        "locks/<uuid:pk>/release/",
-        lambda rows: f"locks/{rows.lock.pk}/release/",
-        Role.ADMIN,
-        REASON,
-    ),
-    Operation("pauses/", lambda _: "pauses/", Role.VIEWER),
-    Operation("pauses/", lambda _: "pauses/", Role.OPERATOR, REASON, names_firm=True),
-    Operation(
-        "pauses/<uuid:pk>/resume/",
-        lambda rows: f"pauses/{rows.pause.pk}/resume/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation("rate-limits/", lambda _: "rate-limits/", Role.VIEWER),
+    Operation("queues/", Role.VIEWER),
+    Operation("jobs/", Role.VIEWER),
+    Operation("jobs/<uuid:job_id>/", Role.VIEWER, row="dead"),
+    Operation("jobs/<uuid:job_id>/retry/", Role.OPERATOR, REASON, row="dead"),
+    Operation("jobs/<uuid:job_id>/cancel/", Role.OPERATOR, REASON, row="waiting"),
+    Operation("dlq/", Role.VIEWER),
+    Operation("dlq/<uuid:pk>/", Role.VIEWER, row="dead_letter"),
+    Operation("dlq/<uuid:pk>/reprocess/", Role.OPERATOR, {"note": "again"}, row="dead_letter"),
+    Operation("dlq/<uuid:pk>/discard/", Role.OPERATOR, REASON, row="dead_letter"),
+    Operation("dlq/<uuid:pk>/escalate/", Role.OPERATOR, REASON, row="dead_letter"),
+    Operation("workers/", Role.VIEWER),
+    Operation("locks/", Role.VIEWER),
+    Operation("locks/<uuid:pk>/release/", Role.ADMIN, REASON, row="lock"),
+    Operation("pauses/", Role.VIEWER),
+    Operation("pauses/", Role.OPERATOR, REASON, names_firm=True),
+    Operation("pauses/<uuid:pk>/resume/", Role.OPERATOR, REASON, row="pause"),
+    Operation("rate-limits/", Role.VIEWER),
     Operation(
         "rate-limits/",
-        lambda _: "rate-limits/",
         Role.ADMIN,
         {"job_type": "noop", "amount": 1, "per_seconds": 60},
         names_firm=True,
     ),
-    Operation(
-        "rate-limits/<uuid:pk>/clear/",
-        lambda rows: f"rate-limits/{rows.rate_limit.pk}/clear/",
-        Role.ADMIN,
-        REASON,
-    ),
-    Operation("breakers/", lambda _: "breakers/", Role.VIEWER),
-    Operation(
-        "breakers/",
-        lambda _: "breakers/",
-        Role.OPERATOR,
-        {"job_type": "sync", **REASON},
-        names_firm=True,
-    ),
-    Operation(
-        "breakers/<uuid:pk>/close/",
-        lambda rows: f"breakers/{rows.breaker.pk}/close/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation("schedules/", lambda _: "schedules/", Role.VIEWER),
-    Operation("schedules/<uuid:pk>/", lambda rows: f"schedules/{rows.schedule.pk}/", Role.VIEWER),
-    Operation(
-        "schedules/<uuid:pk>/run/",
-        lambda rows: f"schedules/{rows.schedule.pk}/run/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation(
-        "schedules/<uuid:pk>/pause/",
-        lambda rows: f"schedules/{rows.schedule.pk}/pause/",
-        Role.OPERATOR,
-        REASON,
-    ),
-    Operation(
-        "schedules/<uuid:pk>/resume/",
-        lambda rows: f"schedules/{rows.paused_schedule.pk}/resume/",
-        Role.OPERATOR,
-        REASON,
-    ),
+    Operation("rate-limits/<uuid:pk>/clear/", Role.ADMIN, REASON, row="rate_limit"),
+    Operation("breakers/", Role.VIEWER),
+    Operation("breakers/", Role.OPERATOR, {"job_type": "sync", **REASON}, names_firm=True),
+    Operation("breakers/<uuid:pk>/close/", Role.OPERATOR, REASON, row="breaker"),
+    Operation("schedules/", Role.VIEWER),
+    Operation("schedules/<uuid:pk>/", Role.VIEWER, row="schedule"),
+    Operation("schedules/<uuid:pk>/run/", Role.OPERATOR, REASON, row="schedule"),
+    Operation("schedules/<uuid:pk>/pause/", Role.OPERATOR, REASON, row="schedule"),
+    Operation("schedules/<uuid:pk>/resume/", Role.OPERATOR, REASON, row="paused_schedule"),
 ]
 LISTS = [
     *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/")
