@@ -15,7 +15,7 @@ REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "interfaces.api.schema.OperationSchema",
-    "EXCEPTION_HANDLER": "interfaces.api.exception_handler.answer_with_problem",
+    "EXCEPTION_HANDLER": "interfaces.api.problems.answer_with_problem",
     "URL_FORMAT_OVERRIDE": None,
 }
 

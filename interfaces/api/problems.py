@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from rest_framework.exceptions import APIException
+from django.http import Http404
+from rest_framework.exceptions import APIException, NotFound, PermissionDenied, ValidationError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
 
 from interfaces.correlation import current_correlation_id
 
@@ -65,3 +68,41 @@ def problem(status: int, code: str, detail: str, faults: Sequence[Fault] = ()) -
 def _sendable(text: str) -> str:
     """Return text that can be encoded, whatever the request contained."""
     return text[:2000].encode("utf-8", "replace").decode()
+
+
+def answer_with_problem(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Answer for DRF; None for what is a bug here: Django logs that and answers 500."""
+    answer = exception_handler(error, context)
+    if answer is None:
+        return None
+    answer.data = _describe(_as_api_exception(error))
+    answer.content_type = PROBLEM_TYPE
+    return answer
+
+
+def _as_api_exception(error: Exception) -> APIException:
+    if isinstance(error, APIException):
+        return error
+    return NotFound() if isinstance(error, Http404) else PermissionDenied()
+
+
+def _describe(error: APIException) -> Problem:
+    if isinstance(error, ValidationError):
+        faults = list(_faults_in(error.get_full_details()))
+        detail = "The request is not valid: errors says what to mend."
+        return problem(error.status_code, "invalid", detail, faults)
+    faults = list(error.faults) if isinstance(error, Refusal) else []
+    return problem(error.status_code, str(error.get_codes()), str(error.detail), faults)
+
+
+def _faults_in(details: Any, field: str = "") -> Iterator[Fault]:
+    """Flatten what DRF nests: a list of faults, or such lists by field."""
+    if isinstance(details, list):
+        for item in details:
+            yield from _faults_in(item, field)
+    elif set(details) == {"message", "code"} and isinstance(details["code"], str):
+        yield Fault(field, details["code"], str(details["message"]))
+    else:
+        for name, inner in details.items():
+            path = "" if name == "non_field_errors" else str(name)
+            yield from _faults_in(inner, f"{field}.{path}" if field and path else field or path)

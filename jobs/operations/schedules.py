@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -177,7 +176,10 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
     now = database_now()
     if row.next_run_at <= now:
         # Only forward: an earlier slot has run.
-        row.next_run_at = _first_after(row, now)
+        try:
+            row.next_run_at = timetable_of(row).first_after(now, anchor=row.next_run_at)
+        except TimetableInvalid as error:
+            raise WrongState(f"schedule {row.name} cannot be planned: {error}") from error
     row.enabled, row.updated_at = True, now
     _save(row, "enabled", "next_run_at", "updated_at")
     audit("schedule.resume", row, by, reason)
@@ -186,13 +188,6 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
 
 def _columns(row: Schedule) -> dict[str, Any]:
     return {column: getattr(row, column) for column in EDITABLE}
-
-
-def _first_after(row: Schedule, now: datetime) -> datetime:
-    try:
-        return timetable_of(row).first_after(now, anchor=row.next_run_at)
-    except TimetableInvalid as error:
-        raise WrongState(f"schedule {row.name} cannot be planned: {error}") from error
 
 
 def _save(row: Schedule, *columns: str) -> None:

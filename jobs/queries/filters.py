@@ -143,9 +143,7 @@ def search_dead_letters(rows: QuerySet[DeadLetterQueue], term: str) -> QuerySet[
     wanted = Q(fingerprint=term) | Q(error_class=term)
     span = id_range(term)
     if span is not None:
-        first, last = span
-        wanted |= Q(id__gte=first, id__lte=last)
-        wanted |= Q(original_job_id__gte=first, original_job_id__lte=last)
+        wanted |= Q(id__range=span) | Q(original_job_id__range=span)
     return rows.filter(wanted)
 
 

@@ -82,7 +82,7 @@ class Timetable:
             TimetableInvalid: there is none in fifty years.
         """
         if self.interval_seconds is not None:
-            start = _whole_second(moment) if anchor is None else anchor
+            start = moment.replace(microsecond=0) if anchor is None else anchor
             steps = (moment - start) // timedelta(seconds=self.interval_seconds) + 1
             return start + timedelta(seconds=self.interval_seconds) * steps
         for slot in self._slots_after(moment):
@@ -152,10 +152,6 @@ def timetable_of(schedule: Schedule) -> Timetable:
 def _zones() -> frozenset[str]:
     """Return the names of all zones: listing them reads hundreds of files."""
     return frozenset(available_timezones())
-
-
-def _whole_second(moment: datetime) -> datetime:
-    return moment.replace(microsecond=0)
 
 
 def _span(seconds: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jobs import registry
@@ -15,20 +14,8 @@ from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
 
-
-@dataclass(frozen=True, kw_only=True)
-class DefaultSchedule:
-    """A default schedule without its interval: that is a setting, read when it is stored."""
-
-    job_type: str
-    target: str
-    group_name: str
-    payload: Mapping[str, Any] = field(default_factory=dict)
-    priority: int
-    missed_runs: str
-
-
-_defaults: dict[str, tuple[DefaultSchedule, Callable[[], int]]] = {}
+# By name: the columns without the interval, which is a setting and read when they are stored.
+_defaults: dict[str, tuple[dict[str, Any], Callable[[], int]]] = {}
 
 
 def default_schedule(
@@ -49,18 +36,18 @@ def default_schedule(
         ValueError: another type declares a default schedule of this name.
     """
     known = _defaults.get(name)
-    if known is not None and known[0].job_type != job_type:
+    if known is not None and known[0]["job_type"] != job_type:
         raise ValueError(f"two default schedules are named {name!r}")
     target = ScheduleTarget.EVERY_MEMBER if group_name else ScheduleTarget.FIRM
-    declaration = DefaultSchedule(
-        job_type=job_type,
-        target=target.value,
-        group_name=group_name,
-        payload=dict(payload or {}),
-        priority=int(priority),
-        missed_runs=MissedRuns.RUN_ONCE.value,
-    )
-    _defaults[name] = (declaration, every_seconds)
+    columns = {
+        "job_type": job_type,
+        "target": target.value,
+        "group_name": group_name,
+        "payload": dict(payload or {}),
+        "priority": int(priority),
+        "missed_runs": MissedRuns.RUN_ONCE.value,
+    }
+    _defaults[name] = (columns, every_seconds)
 
 
 def store_default_schedules() -> None:
@@ -71,18 +58,18 @@ def store_default_schedules() -> None:
         if owner is None:
             return
         with all_firms("schedules of the system firm"):
-            for name, (declaration, every_seconds) in sorted(_defaults.items()):
-                _store(owner, name, _columns(declaration, every_seconds()))
+            for name, (columns, every_seconds) in sorted(_defaults.items()):
+                _store(owner, name, _declared(columns, every_seconds()))
 
     in_transaction(store)
 
 
-def _columns(declaration: DefaultSchedule, every_seconds: int) -> dict[str, Any]:
+def _declared(columns: dict[str, Any], every_seconds: int) -> dict[str, Any]:
     # With the version, which an operator's change stores too: else it would look like a change of this.
-    version = registry.get(declaration.job_type).version
+    version = registry.get(columns["job_type"]).version
     return {
-        **asdict(declaration),
-        "payload": {"version": version, **declaration.payload},
+        **columns,
+        "payload": {"version": version, **columns["payload"]},
         "interval_seconds": min(every_seconds, MAX_INTERVAL_SECONDS),
     }
 
