@@ -1,4 +1,4 @@
-"""Arguments of commands: how they are declared and read, and the row that an id names."""
+"""Arguments of commands: how they are declared and read."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from django.core.management.base import CommandParser
-from django.db.models import Model, QuerySet
 from django.utils.dateparse import parse_datetime
 
-from interfaces.commands import NotFound, Refused
 from interfaces.strict_json import without_repeats
-from jobs.queries.filters import id_range
 from jobs.states import Category, Priority
 
 # Adds itself to a parser.
 Argument = Callable[[CommandParser], object]
-M = TypeVar("M", bound=Model)
 
 EXIT_USAGE = 2
 MAX_LIMIT = 1000
@@ -36,24 +32,8 @@ def argument(*names: str, **settings: Any) -> Argument:
 
 
 def row_id(noun: str) -> Argument:
-    """Return the argument that names a row for `find_one`."""
+    """Return the argument that names a row for `Resource.find`."""
     return argument("id", help=f"the {noun}'s id, or enough of its beginning")
-
-
-def find_one(rows: QuerySet[M], noun: str, text: str) -> M:
-    """Return the one row whose id begins with `text`; `noun` names such a row in errors.
-
-    Raises:
-        NotFound: there is none.
-        Refused: there are several.
-    """
-    span = id_range(text)
-    found = [] if span is None else list(rows.filter(pk__range=span).order_by("pk")[:2])
-    if not found:
-        raise NotFound(f"no {noun} has the id {text!r}")
-    if len(found) > 1:
-        raise Refused(f"several {noun}s have ids that begin with {text!r}: give more of it")
-    return found[0]
 
 
 def limit(text: str) -> int:

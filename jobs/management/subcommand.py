@@ -16,7 +16,8 @@ from rich.table import Column
 from interfaces.commands import JsonCommand, NotFound, Refused
 from jobs.engine.clock import database_now
 from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
-from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument, find_one
+from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
+from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
 from tenants.cli import command_scope, operator
 from tenants.errors import TenantError
@@ -94,8 +95,22 @@ class Resource:
     serializer: type[BaseSerializer[Any]]
 
     def find(self, options: Options) -> Any:
-        """Return the row that the argument `id` names; see `find_one`."""
-        return find_one(self.rows(), self.noun, options["id"])
+        """Return the one row whose id begins with the argument `id`.
+
+        Raises:
+            NotFound: there is none.
+            Refused: there are several.
+        """
+        text = options["id"]
+        span = id_range(text)
+        rows = list(self.rows().filter(pk__range=span).order_by("pk")[:2]) if span else []
+        if not rows:
+            raise NotFound(f"no {self.noun} has the id {text!r}")
+        if len(rows) > 1:
+            raise Refused(
+                f"several {self.noun}s have ids that begin with {text!r}: give more of it"
+            )
+        return rows[0]
 
     def result(self, row: Any, text: Callable[[Any], str], warning: str = "") -> Result:
         """Return the row as it is now, or as it was where it is deleted."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from jobs.engine import dialects
+from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.job_wait import read_job
 from jobs.engine.requeue import Restart
-from jobs.engine.transactions import run
 from jobs.errors import WrongState
 from jobs.models import JobQueue
 from jobs.operations.dead_letters import close_as_reprocessed, requeue
@@ -55,15 +55,16 @@ def cancel(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Jo
         WrongState: the job is over.
     """
     row = get_for_update(JobQueue, job)
-    after: dict[str, object] = {}
+    before = {"status": row.status}
     if _cancel_pending(row.pk):
-        after = {"status": "canceled"}
+        audit("job.cancel", row, by, reason, before=before, after={"status": "canceled"})
     elif row.status not in IN_FLIGHT:
         raise WrongState(f"job {row.pk} is over: {row.status}")
-    elif _request_cancel(row.pk):
-        after = {"cancel_requested": True}
-    if after:
-        audit("job.cancel", row, by, reason, before={"status": row.status}, after=after)
+    elif row.cancel_requested_at is None:
+        now = database_now()
+        rows = JobQueue.objects.unscoped("the job is locked")
+        rows.filter(firm_id=row.firm_id, pk=row.pk).update(cancel_requested_at=now, updated_at=now)
+        audit("job.cancel", row, by, reason, before=before, after={"cancel_requested": True})
     return read_job(row.pk)
 
 
@@ -77,18 +78,3 @@ def _cancel_pending(job_id: UUID) -> bool:
         also=f", cancel_requested_at = {dialect.now_sql()}",
     )
     return ended == 1
-
-
-def _request_cancel(job_id: UUID) -> bool:
-    """Ask the running job to stop. False: it was asked before."""
-    dialect = dialects.current()
-    now = dialect.now_sql()
-    touched = run(
-        f"""
-        UPDATE jobs_jobqueue
-        SET cancel_requested_at = {now}, updated_at = {now}
-        WHERE job_id = %s AND cancel_requested_at IS NULL
-        """,
-        [dialect.value(Column.UUID, job_id)],
-    )
-    return touched == 1

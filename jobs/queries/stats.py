@@ -79,6 +79,15 @@ class JobCounts:
         self.window_completed += other.window_completed
         self.window_failed += other.window_failed
 
+    def add_live(self, row: dict[str, Any]) -> None:
+        """Add a row of `_live`."""
+        self.statuses[row["status"]] += row["jobs"]
+        if row["status"] == Status.PENDING:
+            self.scheduled += row["jobs"] - row["due"]
+            self.add_due(row["due_since"])
+            self.runnable += row["due"] if row["ready"] else 0
+            self.waiting_lock += 0 if row["ready"] else row["due_locked"]
+
     def add_due(self, since: datetime | None) -> None:
         """Keep the time at which the oldest due job became due."""
         known = [moment for moment in (self.due_since, since) if moment is not None]
@@ -100,7 +109,7 @@ def queue_stats() -> QueueStats:
     """Return the figures of the firms in scope, with every category."""
     now = database_now()
     counts = count_jobs("category", now)
-    categories = [_of(counts, category.value, now) for category in Category]
+    categories = [counts.get(word) or JobCounts(word, now) for word in map(str, Category)]
     totals = JobCounts(None, now)
     for category in categories:
         totals.add(category)
@@ -114,16 +123,20 @@ def count_jobs(by: Group, now: datetime) -> dict[Any, JobCounts]:
     all counters that are kept.
     """
     counts: dict[Any, JobCounts] = {}
+
+    def of(group: Any) -> JobCounts:
+        return counts.setdefault(group, JobCounts(group, now))
+
     for row in _live(by, now):
-        _add_live(_of(counts, row[by], now), row)
+        of(row[by]).add_live(row)
     for group, jobs in _open_dead_letters(by):
-        _of(counts, group, now).statuses[Status.DLQ] = jobs
+        of(group).statuses[Status.DLQ] = jobs
     for row in _settled(by, now - timedelta(minutes=WINDOW_MINUTES)):
-        group = _of(counts, row[by], now)
+        settled = of(row[by])
         for status in (Status.COMPLETED, Status.FAILED, Status.CANCELED):
-            group.statuses[status] = row[f"all_{status}"]
-        group.window_completed = row["window_completed"]
-        group.window_failed = row["window_failed"] + row["window_dlq"]
+            settled.statuses[status] = row[f"all_{status}"]
+        settled.window_completed = row["window_completed"]
+        settled.window_failed = row["window_failed"] + row["window_dlq"]
     return counts
 
 
@@ -146,10 +159,6 @@ def schedules_late(now: datetime) -> int:
     return due.filter(firm__active=True).count()
 
 
-def _of(counts: dict[Any, JobCounts], group: Any, now: datetime) -> JobCounts:
-    return counts.setdefault(group, JobCounts(group, now))
-
-
 def _live(by: Group, now: datetime) -> Iterator[dict[str, Any]]:
     """Yield counts of pending, claimed and processing jobs; each is either ready or waiting."""
     due = Q(status=Status.PENDING, scheduled_at__lte=now)
@@ -161,19 +170,7 @@ def _live(by: Group, now: datetime) -> Iterator[dict[str, Any]]:
             due_locked=Count("pk", filter=due & Q(lock_key__isnull=False)),
             due_since=Min("scheduled_at", filter=due),
         ).order_by():
-            yield {**row, "flag": flag}
-
-
-def _add_live(group: JobCounts, row: dict[str, Any]) -> None:
-    group.statuses[row["status"]] += row["jobs"]
-    if row["status"] != Status.PENDING:
-        return
-    group.scheduled += row["jobs"] - row["due"]
-    group.add_due(row["due_since"])
-    if row["flag"] == "ready":
-        group.runnable += row["due"]
-    else:
-        group.waiting_lock += row["due_locked"]
+            yield {**row, "ready": flag == "ready"}
 
 
 def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:
