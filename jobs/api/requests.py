@@ -45,6 +45,10 @@ def _text(help_text: str, max_length: int) -> serializers.CharField:
     return serializers.CharField(required=False, max_length=max_length, help_text=help_text)
 
 
+def _optional_note(help_text: str) -> TextField:
+    return TextField(default="", allow_blank=True, max_length=MAX_TEXT_LENGTH, help_text=help_text)
+
+
 class FirmQuery(QuerySerializer):
     """Narrows to one of the caller's firms."""
 
@@ -121,13 +125,7 @@ class DeadLetterQuery(FirmPageQuery):
 class OptionalReason(StrictSerializer):
     """The body of an operation with an optional reason."""
 
-    reason = TextField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=MAX_TEXT_LENGTH,
-        help_text="Why; kept in the audit log.",
-    )
+    reason = _optional_note("Why; kept in the audit log.")
 
 
 class ObligatoryReason(StrictSerializer):
@@ -219,10 +217,4 @@ class ReprocessBody(StrictSerializer):
         max_value=max(Priority),
         help_text="0 critical, 1 high, 2 normal, 3 low.",
     )
-    note = TextField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=MAX_TEXT_LENGTH,
-        help_text="Kept with the dead letter and in the audit log.",
-    )
+    note = _optional_note("Kept with the dead letter and in the audit log.")

@@ -20,7 +20,7 @@ from jobs.operations.operation import By, audit, get_for_update, operation
 from jobs.payload_validator import validate_payload
 from jobs.schedules.cron import TimetableInvalid, timetable_of
 from jobs.schedules.groups import find_group, group_names
-from jobs.schedules.tick import enqueue_run, record_run
+from jobs.schedules.tick import enqueue_run
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import Firm
 from tenants.scope import firm_scope
@@ -140,7 +140,9 @@ def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "")
         jobs = enqueue_run(row, f"schedule:{row.pk}:run:{uuid7()}", correlation_id=None)
     except (PayloadInvalid, ValueError) as error:
         raise WrongState(f"schedule {row.name} leads to no job: {error}") from error
-    record_run(row)
+    row.last_run_at = row.updated_at = database_now()
+    row.last_error = ""
+    _save(row, "last_run_at", "last_error", "updated_at")
     audit("schedule.run", row, by, reason, after={"jobs": jobs})
     return jobs
 

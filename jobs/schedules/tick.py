@@ -108,16 +108,6 @@ def advance(
     return advanced == 1
 
 
-def record_run(schedule: Schedule) -> None:
-    """Store that the schedule was run by hand, now. Must run inside `in_transaction`."""
-    now = dialects.current().now_sql()
-    run(
-        f"UPDATE jobs_schedule SET last_run_at = {now}, last_error = '', updated_at = {now}"
-        " WHERE id = %s",
-        [dialects.current().value(Column.UUID, schedule.pk)],
-    )
-
-
 def record_unknown_types(job_types: Sequence[str], grace_seconds: float) -> int:
     """Store on due schedules of types not among `job_types` that no code knows them.
 
