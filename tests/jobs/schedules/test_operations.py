@@ -288,5 +288,5 @@ def test_a_schedule_that_somebody_made_under_the_same_name_is_left_alone(
 @pytest.mark.req("S-02", "J-22")
 def test_the_queue_ships_its_purge() -> None:
     declaration, every_seconds = defaults._defaults["Purge old jobs"]
-    assert declaration.job_type == "purge_jobs"
+    assert declaration["job_type"] == "purge_jobs"
     assert every_seconds() == 24 * 3600

@@ -35,9 +35,9 @@ def tick_after(minutes: int) -> list[JobQueue]:
 
 def test_the_shipped_schedules_and_their_settings(settings: object) -> None:
     assert {
-        name: (declared.job_type, declared.payload, every())
+        name: (declared["job_type"], declared["payload"], every())
         for name, (declared, every) in defaults._defaults.items()
-        if declared.group_name == "mailbox"
+        if declared["group_name"] == "mailbox"
     } == {
         "Sync mailboxes": ("sync", {}, 15 * 60),
         "Scan mailboxes in full": ("sync", {"force_full": True}, 3600),
