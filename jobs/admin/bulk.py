@@ -116,6 +116,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         """Show how many rows there are, the first of them, and what to answer."""
         chosen = list(ids[:MAX_ROWS])
         rows = list(self._rows(request, chosen))
+        listed = rows[:ROWS_LISTED]
         context = {
             **self.admin_site.each_context(request),
             "title": f"{operation.label} {len(chosen):,}",
@@ -126,14 +127,8 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             "ids": " ".join(map(str, chosen)),
             "seen": json.dumps({str(row.pk): operation.seen(row) for row in rows}),
             "count": len(chosen),
-            "lines": [
-                (
-                    row.firm.name if sees_several_firms() else "",
-                    self.subject(row),
-                    operation.obstacle(row),
-                )
-                for row in rows[:ROWS_LISTED]
-            ],
+            "lines": [(row.firm, self.subject(row), operation.obstacle(row)) for row in listed],
+            "shows_firms": sees_several_firms(),
             "unlisted": max(0, len(chosen) - ROWS_LISTED),
             "more_match": len(ids) > MAX_ROWS,
             "form": form,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import factory
 from django.utils import timezone
 
-from jobs.models import DeadLetterQueue, JobQueue
+from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.states import LIVE, Status
 from tests.factories.tenants import FirmOwnedFactory
 
@@ -62,3 +63,18 @@ class DeadLetterQueueFactory(FirmOwnedFactory):
     firm = factory.SelfAttribute("original_job.firm")
     job_series = 1
     reason = "fatal"
+
+
+def record_death(job: JobQueue, message: str, traceback: str) -> None:
+    """Record the attempt of two seconds that ended as the job's dead letter."""
+    Attempt.objects.create(
+        firm=job.firm,
+        job=job,
+        series=1,
+        number=1,
+        end="dead_lettered",
+        started_at=timezone.now() - timedelta(seconds=2),
+        error_class="ValueError",
+        message=message,
+        traceback=traceback,
+    )

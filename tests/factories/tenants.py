@@ -62,6 +62,14 @@ class UserFactory(DjangoModelFactory):
             MembershipFactory(firm=firm, user=self, role=role)
 
 
+def new_member(firm: Firm, role: Role, username: str = "") -> Any:
+    """Return a new member of the firm, who may use the admin; named after their role."""
+    name = username or f"{role.value}@{firm.slug}.example"
+    return UserFactory(
+        username=name, email=name, is_staff=True, member_of=firm, member_of__role=role
+    )
+
+
 class MembershipFactory(FirmOwnedFactory):
     """Somebody's role in a firm."""
 

@@ -12,7 +12,6 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import (
-    Attempt,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -29,8 +28,8 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
-from tests.factories.tenants import MembershipFactory, UserFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
+from tests.factories.tenants import MembershipFactory, UserFactory, new_member
 
 
 @dataclass(frozen=True)
@@ -81,17 +80,7 @@ def _fill(firm: Firm, username: str) -> FirmRows:
         completed_at=now,
     )
     with all_firms("test"):
-        Attempt.objects.create(
-            firm=firm,
-            job=dead,
-            series=1,
-            number=1,
-            end="dead_lettered",
-            started_at=now - timedelta(seconds=2),
-            error_class="ValueError",
-            message=f"secret of {firm.slug}",
-            traceback="Traceback: the whole story",
-        )
+        record_death(dead, f"secret of {firm.slug}", "Traceback: the whole story")
         JobStep.objects.create(firm=firm, job=dead, name="fetch", result={"pages": 3})
         JobMinute.objects.create(
             firm=firm,
@@ -192,12 +181,8 @@ def member(acme: FirmRows) -> Client:
 
 def browser_of(firm: Firm, role: Role, *, strict: bool = False) -> Client:
     """Return the browser of a new member; a strict one is not spared the CSRF check."""
-    name = f"{role.value}@{firm.slug}.example"
-    user = UserFactory(
-        username=name, email=name, is_staff=True, member_of=firm, member_of__role=role
-    )
     client = Client(enforce_csrf_checks=strict)
-    client.force_login(user)
+    client.force_login(new_member(firm, role))
     return client
 
 

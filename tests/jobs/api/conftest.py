@@ -15,7 +15,6 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import (
-    Attempt,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -32,8 +31,8 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
-from tests.factories.tenants import UserFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
+from tests.factories.tenants import UserFactory, new_member
 
 ROOT = "/api/v1/jobs/admin/"
 
@@ -94,10 +93,7 @@ def audit_log() -> list[AuditEntry]:
 
 def key_for(firm: Firm, role: Role, username: str = "") -> str:
     """Return the API key of a new member of the firm."""
-    name = username or f"{role.value}@{firm.slug}.example"
-    user = UserFactory(
-        username=name, email=name, is_staff=True, member_of=firm, member_of__role=role
-    )
+    user = new_member(firm, role, username)
     return keys.issue(user, firm, role, lifetime=None, by=SERVICE)[0]
 
 
@@ -144,17 +140,7 @@ def fill(firm: Firm) -> FirmRows:
     )
     JobQueueFactory(firm=firm, parent_id=dead.pk, status="completed", completed_at=now, **texts)
     with all_firms("test"):
-        Attempt.objects.create(
-            firm=firm,
-            job=dead,
-            series=1,
-            number=1,
-            end="dead_lettered",
-            started_at=now - timedelta(seconds=2),
-            error_class="ValueError",
-            message=canary,
-            traceback=f"Traceback: {canary}",
-        )
+        record_death(dead, canary, f"Traceback: {canary}")
         JobStep.objects.create(firm=firm, job=dead, name=canary, result={"text": canary})
         JobMinute.objects.create(
             firm=firm,
