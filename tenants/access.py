@@ -37,6 +37,12 @@ class Access:
         role = self.roles.get(firm_id)
         return role is not None and role.includes(needed)
 
+    def firms(self, needed: Role) -> list[int] | None:
+        """Return the firms in which the user has the role, or a higher one; None for every firm."""
+        if self.roles is None:
+            return None
+        return [firm_id for firm_id, role in self.roles.items() if role.includes(needed)]
+
     def scope(self) -> AbstractContextManager[None]:
         """Return the tenant scope of these firms."""
         return all_firms("platform staff") if self.roles is None else firms_scope(self.roles)

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from interfaces.admin.base import clipped, column
 from interfaces.admin.filters import SpanFilter, field_filter
 from interfaces.stored_json import presentable
-from tenants.admin.base import TenantAdmin, access_in, may_somewhere
+from tenants.admin.base import TenantAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.audit import Door
 from tenants.models import AuditEntry, Role
@@ -64,16 +64,13 @@ class AuditEntryAdmin(TenantAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Allow the admins of a firm; `get_queryset` decides which firms' entries they see."""
-        return may_somewhere(request, Role.ADMIN)
+        return access_in(request).firms(Role.ADMIN) != []
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
         """Leave out the firms in which the user is no admin."""
         entries: QuerySet[AuditEntry] = super().get_queryset(request)
-        access = access_in(request)
-        if access.roles is None:
-            return entries
-        firms = [firm_id for firm_id in access.roles if access.may(Role.ADMIN, firm_id)]
-        return entries.filter(firm_id__in=firms)
+        firms = access_in(request).firms(Role.ADMIN)
+        return entries if firms is None else entries.filter(firm_id__in=firms)
 
 
 def _json_block(value: object) -> SafeString:

@@ -23,10 +23,7 @@ class FirmChoiceForm(OperationForm):
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer the user's firms; ask platform staff for a slug or for every firm."""
         access = access_in(request)
-        roles = access.roles or {}
-        self._firms = Firm.objects.filter(
-            pk__in=[firm for firm, role in roles.items() if role.includes(self.role)]
-        )
+        self._firms = Firm.objects.filter(pk__in=access.firms(self.role) or [])
         self._asks_staff = access.is_platform_staff
         if self._asks_staff:
             # There may be thousands of firms: too many to choose from.
