@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -23,32 +21,27 @@ class QueueOperation(Operation):
         """Perform it.
 
         Raises:
-            OperationRefused: the queue refuses it.
+            OperationRefused: the queue refuses it; it names the form's field where one is at fault.
         """
-        with refusals(answers):
+        try:
             return super().run(row, answers, by)
+        except PayloadInvalid as error:
+            lines = [f"{fault.field}: {fault.message}" for fault in error.faults]
+            raise _invalid("payload", *lines) from error
+        except LimitInvalid as error:
+            fault = error.faults[0]
+            raise _invalid(fault.field, f"{capfirst(fault.message)}.") from error
+        except ScheduleInvalid as error:
+            fields = {fault.field.partition(".")[0] for fault in error.faults}
+            field = fields.pop() if len(fields) == 1 and fields <= set(answers) else None
+            lines = [
+                fault.message if fault.field == field else f"{fault.field}: {fault.message}"
+                for fault in error.faults
+            ]
+            raise _invalid(field, *lines) from error
+        except JobError as error:
+            raise OperationRefused(f"Nothing was done: {error}.") from error
 
 
-@contextmanager
-def refusals(fields: Collection[str]) -> Iterator[None]:
-    """Turn the queue's errors into OperationRefused, at the form's field where one is at fault."""
-    try:
-        yield
-    except PayloadInvalid as error:
-        lines = [f"{fault.field}: {fault.message}" for fault in error.faults]
-        raise OperationRefused(*lines, field="payload", status=HTTPStatus.BAD_REQUEST) from error
-    except LimitInvalid as error:
-        fault = error.faults[0]
-        raise OperationRefused(
-            f"{capfirst(fault.message)}.", field=fault.field, status=HTTPStatus.BAD_REQUEST
-        ) from error
-    except ScheduleInvalid as error:
-        at_fault = {fault.field.partition(".")[0] for fault in error.faults}
-        only = at_fault.pop() if len(at_fault) == 1 and at_fault <= set(fields) else None
-        lines = [
-            fault.message if fault.field == only else f"{fault.field}: {fault.message}"
-            for fault in error.faults
-        ]
-        raise OperationRefused(*lines, field=only, status=HTTPStatus.BAD_REQUEST) from error
-    except JobError as error:
-        raise OperationRefused(f"Nothing was done: {error}.") from error
+def _invalid(field: str | None, *lines: str) -> OperationRefused:
+    return OperationRefused(*lines, field=field, status=HTTPStatus.BAD_REQUEST)
