@@ -14,7 +14,7 @@ SILENCES_PER_LEASE = 3
 def silence_options(lease_seconds: float) -> dict[str, int]:
     """Return libpq's options that end a connection whose packets are lost.
 
-    The kernel's own patience is a quarter of an hour for what was sent, two hours for who listens.
+    The kernel's own limits are a quarter of an hour for sent data, two hours for an idle reader.
     """
     silence = min(LONGEST_SILENCE_SECONDS, lease_seconds / SILENCES_PER_LEASE)
     probe = ceil(silence / 2)

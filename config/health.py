@@ -8,7 +8,7 @@ from django.http import HttpRequest, JsonResponse
 
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 
-# The doctor says whose it is, to platform staff alone.
+# Only the doctor names the holder, to platform staff.
 PINNED = "an old snapshot keeps vacuum from cleaning up; see the queue doctor"
 
 

@@ -81,9 +81,9 @@ else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"]["CONN_MAX_AGE"] = None
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
-    # What DATABASE_URL says itself stands.
+    # Options in DATABASE_URL take precedence.
     DATABASES["default"]["OPTIONS"] = {
-        # Where listening goes elsewhere, a pooler may stand between: it forgets what was prepared.
+        # With LISTEN_DATABASE_URL set, this may be a pooler, which forgets prepared statements.
         "prepare_threshold": None if ENV.listen_database_url else PREPARED_AT_USE,
         **silence_options(ENV.job_lease_seconds),
         **ENV.database.get("OPTIONS", {}),

@@ -26,7 +26,7 @@ INDEXES = frozenset({"job_claim", f"{TABLE}_pkey"})
 # Finds the admitted jobs of a capped firm. It is in the plan, though not run, without such firms.
 OF_CAPPED_FIRMS = "job_admitted"
 
-WHY = "A claim by another way than its index reads the backlog, and costs more the longer it is."
+WHY = "A claim that does not use its index reads the backlog, and costs more the longer that is."
 ANALYZE = {"postgresql": f"ANALYZE {TABLE};", "sqlite": "ANALYZE;"}
 
 # Also `FOR UPDATE`: it locks rows.
@@ -70,7 +70,7 @@ def check_claim_plan() -> Iterator[Finding]:
     what = f"A claim of {BATCH} goes by {', '.join(sorted(indexes)) or 'no index'}"
     what += f" and would touch about {rows:,.0f} rows." if rows is not None else "."
     if not explainer.reached_write:
-        what += " Nothing is due, so only the look for work was explained."
+        what += " No job is due, so only the query for work was explained."
     if not scans:
         yield Finding("claim_plan", Severity.OK, what, WHY)
         return

@@ -27,11 +27,11 @@ WHY = (
 FULL_NOTIFICATION_QUEUE = 0.5
 
 WHY_POOLED = (
-    "Where a pooler hands the server's session on after each transaction, nothing may rest on the "
-    "session: the service keeps nothing there but LISTEN."
+    "A pooler in transaction mode gives the session to another client after each transaction, so "
+    "nothing may depend on the session: the service keeps nothing there but LISTEN."
 )
 WHY_LISTEN = (
-    "LISTEN belongs to a session of the server. Through a pooler it is not heard: jobs are then "
+    "LISTEN belongs to a session of the server. Through a pooler no notification arrives: jobs are "
     "found by polling alone, up to a poll interval later. Without LISTEN_DATABASE_URL the service "
     "also prepares statements, which an older pooler forgets."
 )
@@ -102,9 +102,9 @@ def _mode(*, pooled: bool) -> Finding:
     if not pooled:
         what = "The service is connected to PostgreSQL itself."
     elif _hands_sessions_on():
-        what = "A pooler stands in between, and hands sessions on after each transaction."
+        what = "A pooler is in between, and changes sessions after each transaction."
     else:
-        what = "A pooler stands in between; it seems to keep a session for each client."
+        what = "A pooler is in between; it seems to keep a session for each client."
     return Finding("pooling.mode", Severity.OK, what, WHY_POOLED)
 
 

@@ -72,7 +72,7 @@ def _run(name: str, check: Check, limit_seconds: float | None) -> list[Finding]:
 
 def _failed(name: str, error: DatabaseError) -> Finding:
     subject = name.replace("_", " ")
-    why = "What nobody can look at may be well or ill."
+    why = "A check that did not run says nothing about the database."
     if lacks_privilege(error):
         what = f"{subject}: this database role may not look."
         mend = f"GRANT pg_monitor TO {own_role()};  -- as a superuser"

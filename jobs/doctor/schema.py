@@ -13,8 +13,8 @@ from jobs.doctor.base import Finding, Severity, fetch
 from jobs.models import JobQueue
 from tenants.rls import rls_faults
 
-WHY_MISSING = "What an index is for becomes a walk through the whole table, or is no longer unique."
-WHY_INVALID = "An index that was not built to its end is written to and never read."
+WHY_MISSING = "Without it queries read the whole table, or nothing keeps a key unique."
+WHY_INVALID = "An index whose build did not finish is written to and never read."
 WHY_EXTRA = (
     "Every settled job pays for each index of this table; where an index names a column that a "
     "claim changes, every claim does too."
@@ -26,7 +26,7 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid
 WHERE t.relnamespace = current_schema()::regnamespace
 """
 
-WHY_ROW_SECURITY = "With a hole in it, one mistake in a query shows a firm's rows to another."
+WHY_ROW_SECURITY = "Without it, one mistake in a query shows a firm's rows to another."
 
 UNIQUE_OF_SQLITE = re.compile(r'CONSTRAINT "([^"]+)" UNIQUE')
 

@@ -24,13 +24,13 @@ WHY_SYNCHRONOUS = (
     "NORMAL survives every crash of a process; a loss of power can undo the last commits. FULL "
     "survives that too, at several times the cost. OFF can lose the whole file."
 )
-WHY_BUSY = "Who finds the file locked waits so long before giving up."
+WHY_BUSY = "A connection that finds the file locked waits this long before it gives up."
 WHY_MODE = (
     "A transaction that reads first and writes later cannot wait for another writer: it fails at "
     "once. One that begins IMMEDIATE waits at its beginning."
 )
-WHY_LOG = "A reader that never ends keeps the log from being put back; every read gets slower."
-WHY_SOUND = "A damaged page is found by whoever reads it next."
+WHY_LOG = "A transaction that never ends prevents checkpoints of the log; every read gets slower."
+WHY_SOUND = "A damaged page fails the next query that reads it."
 WHY_ROOM = "When the disk is full, nothing can be enqueued, claimed or settled."
 
 
@@ -104,7 +104,7 @@ def check_soundness() -> Iterator[Finding]:
     except DatabaseError as error:
         if not timed_out(error):
             raise
-        what = "The file is too large to be checked for damage in passing."
+        what = "The file is too large to be checked for damage within the time limit."
         mend = "manage.py queue_doctor, which takes longer; or PRAGMA quick_check;"
         yield Finding("file.sound", Severity.NOTICE, what, WHY_SOUND, mend)
         return

@@ -117,30 +117,21 @@ def drain(*, max_jobs: int | None = None) -> DrainReport:
     ran: list[Ran] = []
     run_maintenance()
     while max_jobs is None or len(ran) < max_jobs:
-        claimed = _next(worker_id, fair_share)
-        if claimed is None:
+        claims = claim(worker_id, 1, fair_share)
+        if not claims:
+            # It may admit or rescue another.
+            run_maintenance()
+            claims = claim(worker_id, 1, fair_share)
+        if not claims:
             break
-        ran.append(settled(claimed, performed(claimed)))
+        ran.append(settled(claims[0], performed(claims[0])))
         if max_jobs is None and len(ran) > MAX_JOBS:
             last = ", ".join(sorted({one.job_type for one in ran[-10:]}))
             raise AssertionError(f"the queue feeds itself: {MAX_JOBS} jobs, the last of {last}")
     return DrainReport(tuple(ran))
 
 
-def _next(worker_id: UUID, fair_share: FairShare) -> Claim | None:
-    """Claim the next job; run maintenance first when none is claimable."""
-    claims = claim(worker_id, 1, fair_share)
-    if not claims:
-        run_maintenance()
-        claims = claim(worker_id, 1, fair_share)
-    return claims[0] if claims else None
-
-
-def run_job(
-    job: Job,
-    payload: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> JobQueue:
+def run_job(job: Job, payload: Mapping[str, Any] | None = None, **options: Any) -> JobQueue:
     """Run one attempt of a job and return the job as stored afterwards.
 
     `job` is a stored job, or a type: then one is enqueued first, with `payload` and `options` as

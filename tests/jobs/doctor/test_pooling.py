@@ -47,7 +47,7 @@ def test_listening_through_a_pooler_is_a_problem_and_a_direct_address_mends_it(
 ) -> None:
     direct = database_url()
     with pooled("transaction") as url:
-        assert "hands sessions on after each transaction" in mode()
+        assert "changes sessions after each transaction" in mode()
         found = only_ill("pooling")
         assert (found.id, found.severity) == ("pooling.listen", Severity.PROBLEM)
         assert found.mend.startswith("LISTEN_DATABASE_URL=")
