@@ -15,6 +15,7 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import database_now, stopped_at
+from jobs.engine.counters import fold_counters
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import WorkerInfo, note_running, register
 from jobs.engine.outcomes import Failure, Outcome, Settlement, SettleReport
@@ -61,7 +62,14 @@ def locks() -> list[ConcurrencyLock]:
 
 def counted(word: str) -> int:
     """Return how often the counters of all minutes counted `word`."""
-    return sum(getattr(minute, word) for minute in rows(JobMinute))
+    return sum(getattr(minute, word) for minute in minutes())
+
+
+def minutes() -> list[JobMinute]:
+    """Return the counters of all minutes."""
+    while fold_counters():
+        pass
+    return rows(JobMinute)
 
 
 def change(job_id: UUID, **columns: Any) -> None:

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
-from jobs.models import JobMinute
+from jobs.models.history import COUNTED, COUNTERS
 from jobs.queries.durations import in_words
+from jobs.queries.stats import sum_counters
 
 HOURS = 6
 BAR_MINUTES = 10
 BAR_COUNT = HOURS * 60 // BAR_MINUTES
-SETTLED = ("completed", "failed", "dlq", "canceled", "retried")
-COUNTERS = (*SETTLED, "wait_ms", "run_ms")
 # Chart.js thins out the times below the bars.
 MAX_TIMES_SHOWN = 4
 COLOURS = {
@@ -56,7 +55,7 @@ def _jobs(count: float) -> str:
 
 def _mean_seconds(counter: str) -> Callable[[Counts], float]:
     def measure(counts: Counts) -> float:
-        settled = sum(counts[name] for name in SETTLED)
+        settled = sum(counts[name] for name in COUNTED)
         return round(counts[counter] / settled / 1000, 3) if settled else 0
 
     return measure
@@ -94,13 +93,8 @@ def charts(now: datetime) -> list[Chart]:
 def _bars(since: datetime) -> list[Counts]:
     """Add up the counters of the minutes of each bar."""
     bars = [Counter[str]() for _ in range(BAR_COUNT)]
-    rows = (
-        JobMinute.objects.filter(minute__gte=since)
-        .values("minute")
-        .annotate(**{f"sum_{name}": Sum(name) for name in COUNTERS})
-        .order_by()
-    )
-    for row in rows:
+    sums = {f"sum_{name}": Sum(name) for name in COUNTERS}
+    for row in sum_counters("minute", sums, Q(minute__gte=since)):
         number = int((row["minute"] - since).total_seconds() // (BAR_MINUTES * 60))
         bars[min(number, BAR_COUNT - 1)].update({name: row[f"sum_{name}"] for name in COUNTERS})
     return bars

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from django.db import DatabaseError, connection, transaction
-
 from jobs.engine import dialects
 from jobs.engine.candidates import (
     FIRST_GROUP,
@@ -28,11 +26,16 @@ from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED
 from jobs.engine.locks import ReleasedCapacity, WaitingGroup, take_job_slot
 from jobs.engine.token_bucket import lock_bucket, store_bucket
-from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.engine.transactions import (
+    LOCK_TIMEOUT_MILLISECONDS,
+    LockTimeout,
+    fetch,
+    in_transaction,
+    reading,
+    run,
+)
 
 BATCH = 500
-# Longer than any of the engine's own transactions locks a limit's row.
-LOCK_TIMEOUT_MILLISECONDS = 100
 
 
 @dataclass
@@ -80,21 +83,13 @@ def _admit_of_firm(firm_id: int, candidates: Sequence[Candidate]) -> int:
 
     That transaction may stay open for long, and an enqueue must not wait for it: the sweep retries.
     """
-    if connection.in_atomic_block:
-        return in_transaction(lambda: _admit_within_limits(firm_id, candidates))
-    dialect = dialects.current()
-
-    def work() -> int:
-        dialect.set_lock_timeout(LOCK_TIMEOUT_MILLISECONDS)
-        try:
-            return _admit_within_limits(firm_id, candidates)
-        except DatabaseError as error:
-            if not dialect.is_lock_timeout(error):
-                raise
-            transaction.set_rollback(True)
-            return 0
-
-    return in_transaction(work)
+    try:
+        return in_transaction(
+            lambda: _admit_within_limits(firm_id, candidates),
+            lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS,
+        )
+    except LockTimeout:
+        return 0
 
 
 def _admit_within_limits(firm_id: int, candidates: Sequence[Candidate]) -> int:

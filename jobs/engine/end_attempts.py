@@ -10,9 +10,10 @@ from django.db import transaction
 
 from jobs.engine import dialects
 from jobs.engine.breakers import count_attempts
+from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
 from jobs.engine.fan_in import leave_fan_ins
-from jobs.engine.history import Counted, count, open_dead_letters, record_attempts
+from jobs.engine.history import open_dead_letters, record_attempts
 from jobs.engine.locks import free_job_locks
 from jobs.engine.requeue import queue_columns_sql
 from jobs.engine.transactions import fetch

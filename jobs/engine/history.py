@@ -1,9 +1,8 @@
-"""What stays of ended attempts: their records, dead letters, and the counters of the minute."""
+"""What stays of ended attempts: their records and dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from uuid_utils.compat import uuid7
 
@@ -13,20 +12,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, reading, run
 from jobs.engine.transition import Transition
 
-COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
-COUNTERS = (*COUNTED, "wait_ms", "run_ms")
 UNKNOWN_TYPE_REASON = "unknown type or payload version"
-INDEX = {counter: index for index, counter in enumerate(COUNTED)}
-
-
-class Counted(NamedTuple):
-    """One ended attempt, or job, for the counters."""
-
-    firm_id: int
-    category: str
-    counter: str
-    waited_seconds: float = 0.0
-    ran_seconds: float = 0.0
 
 
 def record_attempts(ended: Sequence[Transition]) -> None:
@@ -123,38 +109,6 @@ def open_dead_letters(ended: Sequence[Transition]) -> None:
         ON CONFLICT (firm_id, original_job_id, job_series) DO NOTHING
         """,
         params,
-    )
-
-
-def count(counted: Iterable[Counted]) -> None:
-    """Add to the counters of this minute, in the open transaction."""
-    sums: dict[tuple[int, str], list[int]] = {}
-    for firm_id, category, counter, waited_seconds, ran_seconds in counted:
-        counters = sums.get((firm_id, category))
-        if counters is None:
-            counters = sums[firm_id, category] = [0] * len(COUNTERS)
-        counters[INDEX[counter]] += 1
-        counters[-2] += round(waited_seconds * 1000)
-        counters[-1] += round(ran_seconds * 1000)
-    if not sums:
-        return
-    dialect = dialects.current()
-    # In key order: two workers that add to the same counters cannot deadlock.
-    table = [(uuid7(), *key, *counters) for key, counters in sorted(sums.items())]
-    columns = {"id": Column.UUID, "firm_id": Column.BIGINT, "category": Column.TEXT}
-    columns |= dict.fromkeys(COUNTERS, Column.BIGINT)
-    rows, params = dialect.rows_sql("r", columns, table)
-    added = ", ".join(f"{name} = jobs_jobminute.{name} + excluded.{name}" for name in COUNTERS)
-    run(
-        f"""
-        INSERT INTO jobs_jobminute (id, firm_id, minute, category, {", ".join(COUNTERS)})
-        SELECT r.id, r.firm_id, {dialect.minute_sql(dialect.now_sql())}, r.category,
-            {", ".join(f"r.{name}" for name in COUNTERS)}
-        FROM {rows} WHERE true
-        ON CONFLICT (firm_id, category, minute) DO UPDATE SET {added}
-        """,
-        params,
-        prepared=True,
     )
 
 

@@ -18,7 +18,8 @@ class PendingWork(NamedTuple):
 
     `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
-    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in is not complete.
+    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in is not complete. `deltas`: counters
+    are to be folded.
     """
 
     claimable: bool
@@ -29,6 +30,7 @@ class PendingWork(NamedTuple):
     dead_workers: bool
     due_schedules: bool
     fan_ins: bool
+    deltas: bool
 
 
 def read_pending_work(
@@ -73,4 +75,5 @@ def _conditions() -> list[str]:
         ),
         f"EXISTS (SELECT 1 FROM jobs_schedule s WHERE s.enabled AND s.next_run_at <= {now})",
         "EXISTS (SELECT 1 FROM jobs_faninmember)",
+        "EXISTS (SELECT 1 FROM jobs_jobminutedelta)",
     ]

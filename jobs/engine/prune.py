@@ -121,7 +121,11 @@ def _prune_dead_letters(firm_id: int) -> int:
 
 
 def _prune_minutes(firm_id: int, days: int) -> int:
-    return _delete_where("jobs_jobminute", f"minute < {_ago_sql()}", [firm_id, -days * DAY_SECONDS])
+    """Delete old counters, whether they are folded or not."""
+    old, params = f"minute < {_ago_sql()}", [firm_id, -days * DAY_SECONDS]
+    return sum(
+        _delete_where(table, old, params) for table in ("jobs_jobminute", "jobs_jobminutedelta")
+    )
 
 
 def _prune_locks(firm_id: int) -> int:

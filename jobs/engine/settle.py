@@ -183,8 +183,7 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
 @lru_cache(maxsize=8)
 def _sql(rows: str, now: str) -> str:
     # A fan-in that is being stored right now is not seen here; the sweep completes it, as
-    # everywhere (fan_in._add_members). Counters are added to in the order of their keys, or two
-    # workers that add to the same ones could deadlock.
+    # everywhere (fan_in._add_members).
     dialect = dialects.current()
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     began = dialect.after_sql(now, "-r.begun_ago")
@@ -201,15 +200,10 @@ def _sql(rows: str, now: str) -> str:
               AND NOT EXISTS (SELECT 1 FROM jobs_faninmember)
             RETURNING j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran
         ), counted AS (
-            INSERT INTO jobs_jobminute (id, firm_id, minute, category, completed, failed, dlq,
-                canceled, retried, wait_ms, run_ms)
-            SELECT gen_random_uuid(), firm_id, {dialect.minute_sql(now)}, category, count(*),
-                0, 0, 0, 0, sum(greatest(waited, 0) * 1000), sum(ran) * 1000
-            FROM done GROUP BY firm_id, category ORDER BY firm_id, category
-            ON CONFLICT (firm_id, category, minute) DO UPDATE
-            SET completed = jobs_jobminute.completed + excluded.completed,
-                wait_ms = jobs_jobminute.wait_ms + excluded.wait_ms,
-                run_ms = jobs_jobminute.run_ms + excluded.run_ms
+            INSERT INTO jobs_jobminutedelta (id, firm_id, category, minute, completed, wait_ms, run_ms)
+            SELECT gen_random_uuid(), firm_id, category, {dialect.minute_sql(now)}, count(*),
+                sum(greatest(waited, 0) * 1000), sum(ran) * 1000
+            FROM done GROUP BY firm_id, category
         )
         SELECT token FROM done
     """

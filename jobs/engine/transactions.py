@@ -22,34 +22,47 @@ T = TypeVar("T")
 
 REPEATS = 6
 FIRST_PAUSE_SECONDS = 0.02
+# Longer than any of the engine's own transactions locks a row that others need, and less than
+# `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock.
+LOCK_TIMEOUT_MILLISECONDS = 100
 
 _rng = SystemRandom()
 _in_engine: ContextVar[bool] = ContextVar("in_engine", default=False)
 
 
-def in_transaction(work: Callable[[], T], *, savepoint: bool = False) -> T:
+class LockTimeout(Exception):
+    """A lock was not granted in time; the transaction is rolled back."""
+
+
+def in_transaction(
+    work: Callable[[], T], *, savepoint: bool = False, lock_timeout_ms: int | None = None
+) -> T:
     """Return what `work` returns; repeat it after a deadlock or a busy database.
 
     Inside a caller's transaction it joins that and runs once: only the caller could repeat it.
     With `savepoint`, what it wrote there is undone when it raises.
+
+    Raises:
+        LockTimeout: on PostgreSQL, outside a caller's transaction: a lock took longer than
+            `lock_timeout_ms`.
     """
     if connection.in_atomic_block:
         if not savepoint:
             return _joining(work)
         with transaction.atomic():
             return _joining(work)
+    # A process that is cut off would keep its row locks, and the rescue of its jobs would wait for
+    # them.
+    settings = {"idle_in_transaction_session_timeout": f"{lease_seconds() * 1000:.0f}ms"}
+    if lock_timeout_ms is not None:
+        settings["lock_timeout"] = f"{lock_timeout_ms}ms"
 
     def once() -> T:
         with transaction.atomic():
-            # A process that is cut off would keep its row locks, and the rescue of its jobs would
-            # wait for them.
-            timeout = f"{lease_seconds() * 1000:.0f}ms"
-            set_local(
-                ENGINE_SETTING, "on", idle_in_transaction_session_timeout=timeout, **GENERIC_PLANS
-            )
+            set_local(ENGINE_SETTING, "on", **settings, **GENERIC_PLANS)
             return work()
 
-    return _repeated(once)
+    return _repeated(once, lock_timeout_ms)
 
 
 def reading(work: Callable[[], T]) -> T:
@@ -169,13 +182,16 @@ def outside_engine() -> Iterator[None]:
     set_local(ENGINE_SETTING, "on")
 
 
-def _repeated(work: Callable[[], T]) -> T:
+def _repeated(work: Callable[[], T], lock_timeout_ms: int | None = None) -> T:
+    dialect = dialects.current()
     for repeat in range(REPEATS):
         try:
             with _engine():
                 return work()
         except DatabaseError as error:
-            if repeat == REPEATS - 1 or not dialects.current().is_transient(error):
+            if lock_timeout_ms is not None and dialect.is_lock_timeout(error):
+                raise LockTimeout from error
+            if repeat == REPEATS - 1 or not dialect.is_transient(error):
                 raise
         time.sleep(FIRST_PAUSE_SECONDS * 2**repeat * _rng.uniform(0.5, 1.5))
     raise AssertionError("unreachable: the last repeat returns or raises")

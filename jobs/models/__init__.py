@@ -2,7 +2,7 @@
 
 from jobs.models.dead_letter import DeadLetterQueue
 from jobs.models.fan_in import FanIn, FanInMember
-from jobs.models.history import Attempt, IdempotencyKey, JobMinute, JobStep
+from jobs.models.history import Attempt, IdempotencyKey, JobMinute, JobMinuteDelta, JobStep
 from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
 from jobs.models.schedule import Schedule
@@ -17,6 +17,7 @@ __all__ = [
     "FanInMember",
     "IdempotencyKey",
     "JobMinute",
+    "JobMinuteDelta",
     "JobQueue",
     "JobStep",
     "Pause",

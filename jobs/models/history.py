@@ -10,6 +10,9 @@ from jobs.models.base import QueueModel, choices
 from jobs.models.job import JobQueue
 from jobs.states import AttemptEnd, Category
 
+COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
+COUNTERS = (*COUNTED, "wait_ms", "run_ms")
+
 
 class Attempt(QueueModel):
     """A failed, snoozed, released or rescued attempt. A completed one is recorded in the job itself."""
@@ -70,7 +73,7 @@ class IdempotencyKey(QueueModel):
         return self.key
 
 
-class JobMinute(QueueModel):
+class _Counters(QueueModel):
     """Settled jobs of one firm and category in one minute."""
 
     minute = models.DateTimeField()
@@ -84,10 +87,24 @@ class JobMinute(QueueModel):
     run_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
 
     class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.category} {self.minute}"
+
+
+class JobMinute(_Counters):
+    """What was folded so far; `JobMinuteDelta` has the rest."""
+
+    class Meta:
         constraints = [
             models.UniqueConstraint(fields=["firm", "category", "minute"], name="job_minute_once")
         ]
         indexes = [models.Index(fields=["minute"], name="job_minute_newest")]
 
-    def __str__(self) -> str:
-        return f"{self.category} {self.minute}"
+
+class JobMinuteDelta(_Counters):
+    """What one transaction counted, until maintenance folds it into the minute.
+
+    It has no index but its key: nearly every completion inserts a row.
+    """

@@ -6,7 +6,7 @@ jobs are never counted: their numbers come from the counters that settling keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -14,7 +14,15 @@ from typing import Any, Literal
 from django.db.models import Count, Min, Q, Sum
 
 from jobs.engine.clock import database_now
-from jobs.models import CircuitBreaker, DeadLetterQueue, JobMinute, JobQueue, Schedule, Worker
+from jobs.models import (
+    CircuitBreaker,
+    DeadLetterQueue,
+    JobMinute,
+    JobMinuteDelta,
+    JobQueue,
+    Schedule,
+    Worker,
+)
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
 
 WINDOW_MINUTES = 60
@@ -134,9 +142,9 @@ def count_jobs(by: Group, now: datetime) -> dict[Any, JobCounts]:
     for row in _settled(by, now - timedelta(minutes=WINDOW_MINUTES)):
         settled = of(row[by])
         for status in (Status.COMPLETED, Status.FAILED, Status.CANCELED):
-            settled.statuses[status] = row[f"all_{status}"]
-        settled.window_completed = row["window_completed"]
-        settled.window_failed = row["window_failed"] + row["window_dlq"]
+            settled.statuses[status] += row[f"all_{status}"]
+        settled.window_completed += row["window_completed"]
+        settled.window_failed += row["window_failed"] + row["window_dlq"]
     return counts
 
 
@@ -184,12 +192,23 @@ def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:
 def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
     """Sum the counters: of firms those of the window, of categories all, and the window's apart."""
     in_window = Q(minute__gte=window_start)
-    minutes = JobMinute.objects.filter(in_window) if by == "firm_id" else JobMinute.objects.all()
     sums: dict[str, Sum] = {
         f"all_{name}": Sum(name) for name in ("completed", "failed", "canceled")
     } | {
         f"window_{name}": Sum(name, filter=in_window, default=0)
         for name in ("completed", "failed", "dlq")
     }
-    found: Iterable[dict[str, Any]] = minutes.values(by).annotate(**sums).order_by()
+    return sum_counters(by, sums, in_window if by == "firm_id" else Q())
+
+
+def sum_counters(by: str, sums: Mapping[str, Sum], only: Q) -> Iterable[dict[str, Any]]:
+    """Return these sums of the counters in scope, up to two for each value of the column `by`.
+
+    One statement reads both tables: between two, deltas might be folded.
+    """
+    minutes, deltas = (
+        model.objects.filter(only).values(by).annotate(**sums).order_by()
+        for model in (JobMinute, JobMinuteDelta)
+    )
+    found: Iterable[dict[str, Any]] = minutes.union(deltas, all=True)
     return found

@@ -17,6 +17,7 @@ from jobs.doctor.snapshots import holders, is_pinned
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.breakers import drop_idle_breakers, send_probes
 from jobs.engine.clock import database_now
+from jobs.engine.counters import FOLD_BATCH, fold_counters
 from jobs.engine.demotion import Demotion, demote
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
@@ -37,6 +38,7 @@ EXPIRE_SECONDS = 1.0
 DEMOTE_SECONDS = 1.0
 PROBE_SECONDS = 1.0
 FAN_IN_SECONDS = 5.0
+FOLD_SECONDS = 5.0
 SNAPSHOT_SECONDS = 30.0
 # A task that finds much to do goes on for this long before the others get their turn.
 PASS_SECONDS = 0.25
@@ -121,6 +123,7 @@ class Maintenance:
             MaintenanceTask("rescue_orphans", per_lease, self._rescue_orphans),
             MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),
             MaintenanceTask("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("fan_ins")),
+            MaintenanceTask("fold_counters", FOLD_SECONDS, self._fold, attrgetter("deltas")),
             MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]
         if schedules:
@@ -181,6 +184,11 @@ class Maintenance:
     def _demote(self) -> None:
         until = time.monotonic() + PASS_SECONDS
         while self._demotion.step() and time.monotonic() < until:
+            pass
+
+    def _fold(self) -> None:
+        until = time.monotonic() + PASS_SECONDS
+        while fold_counters() == FOLD_BATCH and time.monotonic() < until:
             pass
 
     def _expire(self) -> None:

@@ -205,10 +205,6 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def set_lock_timeout(self, milliseconds: int) -> None:
-        """Limit how long the open transaction waits for each row lock."""
-
-    @abstractmethod
     def is_lock_timeout(self, error: Exception) -> bool:
         """Say whether this database error is that time limit."""
 

@@ -241,11 +241,6 @@ class PostgresDialect(Dialect):
             f" CROSS JOIN LATERAL ({job}) AS j) AS {alias} ON true"
         )
 
-    def set_lock_timeout(self, milliseconds: int) -> None:
-        """Set it for the transaction."""
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{milliseconds}ms"])
-
     def is_lock_timeout(self, error: Exception) -> bool:
         """Compare the SQLSTATE."""
         return getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE

@@ -234,9 +234,6 @@ class SqliteDialect(Dialect):
         """Return a plain join: SQLite has nested loops only."""
         return f"{join} jobs_jobqueue {alias} ON {alias}.job_id = {job_id}"
 
-    def set_lock_timeout(self, milliseconds: int) -> None:
-        """Do nothing: a writer has the only lock there is."""
-
     def is_lock_timeout(self, error: Exception) -> bool:
         """Return false: there are no row locks."""
         return False

@@ -16,12 +16,23 @@ from jobs.engine.job_wait import wait_until_settled
 from jobs.engine.outcomes import Completed, Released, Retry, Settlement
 from jobs.engine.settle import complete_plain, settle
 from jobs.execution.context import JobContext
-from jobs.models import CircuitBreaker, JobMinute
+from jobs.models import CircuitBreaker
 from jobs.queue import EnqueueSpec, enqueue
 from jobs.registry import JobPayload, job
 from jobs.states import Status
 from tenants.models import Firm
-from tests.queue_kit import FAILURE, context, dead_letters, finish, later, locks, row, rows, take
+from tests.queue_kit import (
+    FAILURE,
+    context,
+    dead_letters,
+    finish,
+    later,
+    locks,
+    minutes,
+    row,
+    rows,
+    take,
+)
 from tests.support.databases import postgresql_only
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-09", "W-02")]
@@ -87,14 +98,14 @@ def test_the_counters_of_firms_and_categories_are_added_to(
         settled(*second)
     figures = {
         (one.firm_id, one.category): (one.completed, one.run_ms, 9_000 < one.wait_ms < 40_000)
-        for one in rows(JobMinute)
+        for one in minutes()
     }
     assert figures == {
         (firm.pk, "sync"): (2, 500, True),
         (firm.pk, "export"): (1, 250, True),
         (other_firm.pk, "sync"): (1, 250, True),
     }
-    assert {one.minute for one in rows(JobMinute)} == {now.replace(second=0, microsecond=0)}
+    assert {one.minute for one in minutes()} == {now.replace(second=0, microsecond=0)}
 
 
 def test_a_late_one_among_them_changes_nothing_and_is_told(add: Any) -> None:
@@ -106,7 +117,7 @@ def test_a_late_one_among_them_changes_nothing_and_is_told(add: Any) -> None:
     assert report.stale == [late]
     assert report.statuses == {good_id: Status.COMPLETED}
     assert row(late_id).lease_token == current.lease_token
-    assert sum(one.completed for one in rows(JobMinute)) == 1
+    assert sum(one.completed for one in minutes()) == 1
 
 
 def test_what_was_written_before_its_answer_was_lost_is_known_and_not_counted_twice(
@@ -118,7 +129,7 @@ def test_what_was_written_before_its_answer_was_lost_is_known_and_not_counted_tw
     again = settled(held)
     assert again.before == {held.lease_token: Status.COMPLETED}
     assert again.stale == []
-    assert sum(one.completed for one in rows(JobMinute)) == 1
+    assert sum(one.completed for one in minutes()) == 1
 
 
 def test_a_lock_is_given_back(add: Any, long_way: list[Claim]) -> None:

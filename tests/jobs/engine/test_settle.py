@@ -24,7 +24,6 @@ from jobs.engine.outcomes import (
     Snoozed,
 )
 from jobs.engine.settle import settle
-from jobs.models import JobMinute
 from jobs.states import DeadReason, Status
 from tests.queue_kit import (
     FAILURE,
@@ -35,9 +34,9 @@ from tests.queue_kit import (
     finish,
     later,
     locks,
+    minutes,
     new_worker,
     row,
-    rows,
     take,
     take_one,
 )
@@ -207,7 +206,7 @@ def test_the_counters_of_the_minute(add):
     outcomes = [Completed({}), Completed({}), Retry(1, FAILURE), FATAL, Canceled("no"), ENDINGS[5]]
     with later(120) as now:
         settle([Settlement(one, end, 0.25) for one, end in zip(held, outcomes, strict=True)])
-    (minute,) = rows(JobMinute)
+    (minute,) = minutes()
     assert minute.minute == now.replace(second=0, microsecond=0)
     assert (minute.firm_id, minute.category) == (held[0].firm_id, "sync")
     assert (minute.completed, minute.retried, minute.dlq) == (2, 1, 1)
@@ -220,13 +219,13 @@ def test_the_counters_add_up_over_batches_firms_and_categories(firm, other_firm,
     with later(60):
         for held in take(10):
             finish(held, Completed({}))
-    figures = {(one.firm_id, one.category): one.completed for one in rows(JobMinute)}
+    figures = {(one.firm_id, one.category): one.completed for one in minutes()}
     assert figures == {(firm.pk, "sync"): 2, (firm.pk, "export"): 1, (other_firm.pk, "sync"): 1}
 
 
 def snapshot() -> tuple[Any, ...]:
     """Return everything a settlement might touch."""
-    tables = [*attempts(), *dead_letters(), *rows(JobMinute), *locks()]
+    tables = [*attempts(), *dead_letters(), *minutes(), *locks()]
     return tuple((type(one).__name__, one.pk) for one in tables)
 
 
@@ -340,7 +339,7 @@ def test_a_break_in_the_middle_leaves_nothing_behind(monkeypatch, add, verb):
         with pytest.raises(Torn):
             finish(held, FATAL)
     assert row(job_id).status == "claimed"
-    assert attempts() == dead_letters() == rows(JobMinute) == []
+    assert attempts() == dead_letters() == minutes() == []
     assert len(locks()) == 1
     assert finish(held, FATAL).statuses == {job_id: Status.DLQ}
     assert len(dead_letters()) == len(attempts()) == counted("dlq") == 1

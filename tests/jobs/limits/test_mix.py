@@ -31,7 +31,16 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20", "
 # How many histories: in the suite, and in `make chaos`.
 SUITE, CHAOS = 30, 2_000
 TYPES = {"test.work": "sync", "test.other": "export", "test.locked": "sync"}
-TABLES = ("jobqueue", "concurrencylock", "pause", "ratelimit", "ratebucket", "attempt", "jobminute")
+TABLES = (
+    "jobqueue",
+    "concurrencylock",
+    "pause",
+    "ratelimit",
+    "ratebucket",
+    "attempt",
+    "jobminute",
+    "jobminutedelta",
+)
 OUTCOMES: dict[str, Outcome] = {
     "completes": Completed({}),
     "fails": Retry(5.0, FAILURE),

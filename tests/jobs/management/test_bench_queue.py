@@ -22,7 +22,7 @@ from jobs.benchmarks import claim
 from jobs.benchmarks.firms import FIRM_NAME, make_firms, own_firms
 from jobs.benchmarks.scenario import Figures, Plan
 from jobs.benchmarks.scenarios import SCENARIOS
-from jobs.models import JobMinute, JobQueue, Worker
+from jobs.models import JobMinute, JobMinuteDelta, JobQueue, Worker
 from jobs.queue import enqueue, pause, resume
 from jobs.states import Status
 from tenants.models import Firm
@@ -247,6 +247,7 @@ def test_what_a_killed_run_left_is_taken_away_and_nothing_else(
     with all_firms("test"):
         assert not JobQueue.objects.exists()
         assert not JobMinute.objects.exists()
+        assert not JobMinuteDelta.objects.exists()
     enqueue("noop", firm=gym)
     assert run("bench_queue", "fairness", *SIZE).code == 1
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
-from jobs.engine.history import COUNTED
 from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.models.history import COUNTED
 from jobs.models.ids import unpack_ids
 from tests.properties.queue_machine.state import Seconds, State
 
@@ -22,6 +22,7 @@ EMPTIED = (
     "jobs_concurrencylock",
     "jobs_attempt",
     "jobs_jobminute",
+    "jobs_jobminutedelta",
     "jobs_idempotencykey",
     "jobs_worker",
     "jobs_jobqueue",
@@ -189,16 +190,17 @@ def _jobs() -> dict[UUID, JobRow]:
 
 
 def _counters() -> dict[tuple[int, str, int, str], int]:
+    counters = f"firm_id, category, minute, {', '.join(COUNTED)}"
     rows = fetch(
-        f"SELECT firm_id, category, minute, {', '.join(COUNTED)} FROM jobs_jobminute",
+        f"SELECT {counters} FROM jobs_jobminute UNION ALL SELECT {counters} FROM jobs_jobminutedelta",
         [],
     )
-    return {
-        (row[0], row[1], (_seconds(row[2]) or 0) // 60, word): number
-        for row in rows
-        for word, number in zip(COUNTED, row[3:], strict=True)
-        if number
-    }
+    found: Counter[tuple[int, str, int, str]] = Counter()
+    for row in rows:
+        for word, number in zip(COUNTED, row[3:], strict=True):
+            if number:
+                found[row[0], row[1], (_seconds(row[2]) or 0) // 60, word] += number
+    return dict(found)
 
 
 def _workers() -> dict[UUID, tuple[Seconds | None, frozenset[str], bool]]:
