@@ -22,12 +22,11 @@ from jobs.engine.candidates import (
     candidates_of_keys,
     followers,
 )
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.limit_sql import COUNTED
 from jobs.engine.locks import ReleasedCapacity, WaitingGroup, take_job_slot
 from jobs.engine.token_bucket import lock_bucket, store_bucket
 from jobs.engine.transactions import (
-    LOCK_TIMEOUT_MILLISECONDS,
     LockTimeout,
     fetch,
     in_transaction,

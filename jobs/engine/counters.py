@@ -12,9 +12,8 @@ from typing import NamedTuple
 from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.transactions import (
-    LOCK_TIMEOUT_MILLISECONDS,
     LockTimeout,
     fetch,
     in_transaction,

@@ -42,13 +42,13 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
 
     A job is changed only while its row carries the lease token of the attempt. `by_worker`: the
     worker itself ends them; the row keeps its token, negated, so that a repeat after a lost answer
-    recognizes its own write. Otherwise the row belongs to no worker afterwards.
+    recognizes its own write. Otherwise the row belongs to no worker afterwards. Jobs that others
+    have locked are left out.
     """
-    # Of two claims of one job only the newer can be in force. Rows in the order of their ids: two
-    # writers cannot deadlock.
+    # Of two claims of one job only the newer can be in force.
     by_token = sorted(transitions, key=lambda one: one.job.lease_token)
     newest = {one.job.job_id: one for one in by_token}
-    ordered = sorted(newest.values(), key=lambda one: one.job.job_id.bytes)
+    ordered = _without_locked(sorted(newest.values(), key=lambda one: one.job.job_id.bytes))
     if not ordered:
         return []
     statuses = _update_jobs(ordered, by_worker=by_worker)
@@ -95,6 +95,32 @@ def end_pending(
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
     transaction.on_commit(lambda: notify_settled([job_id for _, job_id in jobs]), robust=True)
     return len(ended)
+
+
+def _without_locked(transitions: Sequence[Transition]) -> Sequence[Transition]:
+    """Lock the rows that are still these attempts' and that no other transaction has locked.
+
+    The lock of a caller who keeps a transaction open would stop everybody who waits for it.
+    """
+    dialect = dialects.current()
+    if not dialect.skip_locked or not transitions:
+        return transitions
+    rows, params = dialect.rows_sql(
+        "r",
+        {"id": Column.UUID, "token": Column.BIGINT},
+        [(one.job.job_id, one.job.lease_token) for one in transitions],
+    )
+    locked = fetch(
+        f"""
+        SELECT q.lease_token FROM jobs_jobqueue q
+        WHERE (q.job_id, q.lease_token) IN (SELECT r.id, r.token FROM {rows})
+        {dialect.skip_locked}
+        """,
+        params,
+        prepared=True,
+    )
+    tokens = {token for (token,) in locked}
+    return [one for one in transitions if one.job.lease_token in tokens]
 
 
 def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[UUID, Status]:

@@ -104,11 +104,13 @@ class SettleReport:
     """The new status of each settled job, and the claims that were no longer in force.
 
     `before` has the status, by token, of jobs that an earlier write of the same claim settled.
+    `locked` are claims in force that another transaction keeps from being settled: try again.
     """
 
     statuses: dict[UUID, Status] = field(default_factory=dict)
     before: dict[int, Status] = field(default_factory=dict)
     stale: list[Claim] = field(default_factory=list)
+    locked: list[Claim] = field(default_factory=list)
     released_capacity: ReleasedCapacity = field(default_factory=ReleasedCapacity)
 
     def add(self, other: SettleReport) -> None:
@@ -116,6 +118,7 @@ class SettleReport:
         self.statuses |= other.statuses
         self.before |= other.before
         self.stale += other.stale
+        self.locked += other.locked
         self.released_capacity |= other.released_capacity
 
 

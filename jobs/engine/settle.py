@@ -7,9 +7,10 @@ waits for any job. Every other outcome is a transition, written in a transaction
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from django.db import DataError, IntegrityError, connection
@@ -17,37 +18,76 @@ from django.db import DataError, IntegrityError, connection
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, SettleReport
-from jobs.engine.transactions import fetch, fetch_pipelined, in_transaction
+from jobs.engine.transactions import (
+    LockTimeout,
+    fetch,
+    fetch_pipelined,
+    in_transaction,
+)
 from jobs.engine.transition import result_json, transition_of
 from jobs.engine.wakeup import notify_settled
 from jobs.errors import LeaseLost
 from jobs.states import DeadReason, Status
 
+# Of outcomes that were locked before: they are tried every now and then, and must not delay others.
+SHORT_LOCK_TIMEOUT_MILLISECONDS = 10
+MOST_LOCK_TIMEOUTS = 5
 
-def settle(settlements: Sequence[Settlement]) -> SettleReport:
+
+def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleReport:
     """Write these outcomes: plain completions in one statement, the others in one transaction.
 
-    Stale claims change nothing and are named in the report. Of two outcomes of one claim the first
-    counts. A row the database refuses is settled alone, as a dead letter when it is refused again.
-    The caller admits the released capacity afterwards.
+    Stale claims change nothing and are named in the report, and so are those that another
+    transaction keeps locked; settle these later, with `again`. Of two outcomes of one claim the
+    first counts. A row the database refuses is settled alone, as a dead letter when it is refused
+    again. The caller admits the released capacity afterwards.
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
     left = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.bytes)
     report = SettleReport()
     try:
-        written = complete_plain(left)
+        written = set() if again else complete_plain(left)
         if written:
             report.add(_report_completed([one for one in left if one.claim.lease_token in written]))
             left = [one for one in left if one.claim.lease_token not in written]
         if left:
-            report.add(in_transaction(lambda: write_outcomes(left)))
+            report.add(_settle_unlocked(left, again=again))
     except (DataError, IntegrityError):
         for settlement in left:
             report.add(_settle_alone(settlement))
+    return report
+
+
+def _settle_unlocked(settlements: Sequence[Settlement], *, again: bool) -> SettleReport:
+    """Write these in one transaction; where that takes too long a lock, in several.
+
+    A breaker is locked for all jobs of its firm and type: these are one part. `again`, each job is
+    a part of its own, in any order.
+    """
+    milliseconds = SHORT_LOCK_TIMEOUT_MILLISECONDS if again else LOCK_TIMEOUT_MILLISECONDS
+    report = SettleReport()
+    parts: dict[object, list[Settlement]] = {}
+    try:
+        return in_transaction(lambda: write_outcomes(settlements), lock_timeout_ms=milliseconds)
+    except LockTimeout:
+        for one in random.sample(settlements, len(settlements)):
+            claim = one.claim
+            key = claim.lease_token if again else (claim.firm_id, claim.job_type)
+            parts.setdefault(key, []).append(one)
+    timeouts = 0
+    for part in parts.values():
+        try:
+            if timeouts < MOST_LOCK_TIMEOUTS:
+                write = partial(write_outcomes, part)
+                report.add(in_transaction(write, lock_timeout_ms=milliseconds))
+                continue
+        except LockTimeout:
+            timeouts += 1
+        report.locked += [one.claim for one in part]
     return report
 
 
@@ -90,13 +130,13 @@ def _report_completed(settlements: Sequence[Settlement]) -> SettleReport:
 
 def _settle_alone(settlement: Settlement) -> SettleReport:
     try:
-        return in_transaction(lambda: write_outcomes([settlement]))
+        return _settle_unlocked([settlement], again=False)
     except (DataError, IntegrityError) as error:
         failure = Failure(type(error).__name__, "the database refused the outcome of this job")
         refused = settlement._replace(
             outcome=DeadLettered(DeadReason.FATAL, failure), ended_at=None
         )
-        return in_transaction(lambda: write_outcomes([refused]))
+        return _settle_unlocked([refused], again=False)
 
 
 def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
@@ -104,23 +144,31 @@ def write_outcomes(settlements: Sequence[Settlement]) -> SettleReport:
     ended = end_attempts(map(transition_of, settlements), by_worker=True)
     written = {one.job.lease_token for one in ended}
     missed = [one.claim for one in settlements if one.claim.lease_token not in written]
-    before = _settled_before(missed)
+    before, locked = _why_missed(missed)
     # Those settled before too: whoever wrote them may have died before admitting what they released.
     released = written | before.keys()
     return SettleReport(
         statuses={one.job.job_id: one.status for one in ended},
         before=before,
-        stale=[claim for claim in missed if claim.lease_token not in before],
+        stale=[
+            claim
+            for claim in missed
+            if claim.lease_token not in before and claim.lease_token not in locked
+        ],
+        locked=[claim for claim in missed if claim.lease_token in locked],
         released_capacity=ReleasedCapacity.of_jobs(
             one.claim for one in settlements if one.claim.lease_token in released
         ),
     )
 
 
-def _settled_before(missed: Sequence[Claim]) -> dict[int, Status]:
-    """Return, by token, the status of the jobs that an earlier write of the same claim settled."""
+def _why_missed(missed: Sequence[Claim]) -> tuple[dict[int, Status], set[int]]:
+    """Return, by token, the status of jobs that an earlier write of the same claim settled.
+
+    And the tokens that are in force: somebody has locked these jobs, or had until just now.
+    """
     if not missed:
-        return {}
+        return {}, set()
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
         "r",
@@ -129,12 +177,13 @@ def _settled_before(missed: Sequence[Claim]) -> dict[int, Status]:
     )
     found = fetch(
         f"""
-        SELECT r.token, j.status FROM jobs_jobqueue j
-        JOIN {rows} ON j.job_id = r.job_id WHERE j.lease_token = -r.token
+        SELECT r.token, j.status, j.lease_token = r.token FROM jobs_jobqueue j
+        JOIN {rows} ON j.job_id = r.job_id WHERE j.lease_token IN (r.token, -r.token)
         """,
         params,
     )
-    return {token: Status(status) for token, status in found}
+    before = {token: Status(status) for token, status, in_force in found if not in_force}
+    return before, {token for token, _, in_force in found if in_force}
 
 
 COLUMNS = {
@@ -151,7 +200,7 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
 
     What is missing from the answer is not plain, is stale, or was written by an earlier statement
     whose answer was lost: `settle` finds out. Inside a transaction, and on a database without
-    pipelines, nothing is written.
+    pipelines, nothing is written; nor where another transaction has locked one of the jobs.
 
     Raises:
         DataError: the database refuses a result; nothing was written.
@@ -177,7 +226,11 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
     if not table:
         return set()
     rows, params = dialect.rows_sql("r", COLUMNS, table)
-    return {token for (token,) in fetch_pipelined(_sql(rows, dialect.now_sql()), params)}
+    sql = _sql(rows, dialect.now_sql())
+    try:
+        return {token for (token,) in fetch_pipelined(sql, params, repeats_lock_timeout=False)}
+    except LockTimeout:
+        return set()
 
 
 @lru_cache(maxsize=8)

@@ -22,9 +22,6 @@ T = TypeVar("T")
 
 REPEATS = 6
 FIRST_PAUSE_SECONDS = 0.02
-# Longer than any of the engine's own transactions locks a row that others need, and less than
-# `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock.
-LOCK_TIMEOUT_MILLISECONDS = 100
 
 _rng = SystemRandom()
 _in_engine: ContextVar[bool] = ContextVar("in_engine", default=False)
@@ -62,7 +59,7 @@ def in_transaction(
             set_local(ENGINE_SETTING, "on", **settings, **GENERIC_PLANS)
             return work()
 
-    return _repeated(once, lock_timeout_ms)
+    return _repeated(once, repeats_lock_timeout=lock_timeout_ms is None)
 
 
 def reading(work: Callable[[], T]) -> T:
@@ -143,20 +140,24 @@ def run_alone(sql: str, params: list[Any]) -> int:
     return _repeated(lambda: run(sql, params, prepared=True))
 
 
-def fetch_pipelined(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Run one statement as `pipelined` does, and return its rows."""
-    return pipelined(lambda: dialects.current().fetch_prepared([(sql, params)]))
+def fetch_pipelined(sql: str, params: list[Any], **options: Any) -> list[tuple[Any, ...]]:
+    """Run one statement as `pipelined` does, and return its rows; the options are the same."""
+    return pipelined(lambda: dialects.current().fetch_prepared([(sql, params)]), **options)
 
 
-def pipelined(work: Callable[[], T]) -> T:
+def pipelined(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
     """Return what `work` returns; repeat it after a deadlock or a busy database.
 
     On PostgreSQL each `dialect.fetch_prepared` in it is its own transaction, in one round trip; on
     SQLite, and inside a caller's transaction, all of them are one transaction.
+
+    Raises:
+        LockTimeout: a lock took longer than LOCK_TIMEOUT_MILLISECONDS, and `repeats_lock_timeout`
+            is not set.
     """
     if connection.in_atomic_block or not dialects.current().has_pipelines:
         return in_transaction(work)
-    return _repeated(work)
+    return _repeated(work, repeats_lock_timeout=repeats_lock_timeout)
 
 
 @contextmanager
@@ -182,14 +183,14 @@ def outside_engine() -> Iterator[None]:
     set_local(ENGINE_SETTING, "on")
 
 
-def _repeated(work: Callable[[], T], lock_timeout_ms: int | None = None) -> T:
+def _repeated(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
     dialect = dialects.current()
     for repeat in range(REPEATS):
         try:
             with _engine():
                 return work()
         except DatabaseError as error:
-            if lock_timeout_ms is not None and dialect.is_lock_timeout(error):
+            if not repeats_lock_timeout and dialect.is_lock_timeout(error):
                 raise LockTimeout from error
             if repeat == REPEATS - 1 or not dialect.is_transient(error):
                 raise

@@ -32,6 +32,11 @@ COLLECT_UP_TO = 500
 COLLECT_SECONDS = 0.1
 # With this many batches unpublished, the completer waits for the publisher.
 MOST_UNPUBLISHED = 4
+# Outcomes of jobs that another transaction has locked: how many may wait, how often they are tried,
+# and how long the end of the worker waits for them. What is left then is left to the lease.
+MOST_LOCKED = 1000
+RETRY_LOCKED_SECONDS = 0.5
+LOCKED_AT_END_SECONDS = 5.0
 
 
 class Completer:
@@ -44,6 +49,9 @@ class Completer:
         # By lease token, which is unique to a claim.
         self._buffer: dict[int, Settlement] = {}
         self._writing = 0
+        # By lease token, until they are stored; each is tried again at this monotonic time.
+        self._locked: dict[int, Settlement] = {}
+        self._retry_at = 0.0
         self._changed = threading.Condition(threading.RLock())
         # How many outcomes the thread waits for; 0 while it writes.
         self._awaited = 0
@@ -57,9 +65,11 @@ class Completer:
     def submit(self, settlements: Sequence[Settlement]) -> None:
         """Add outcomes; blocks while the buffer is full."""
         with self._changed:
-            while len(self._buffer) >= CAPACITY:
-                self._changed.wait()
+            while len(self._buffer) >= CAPACITY or self._has_too_many_locked():
+                self._changed.wait(1.0)
             for one in settlements:
+                if one.claim.lease_token in self._locked:
+                    continue
                 self._buffer.setdefault(one.claim.lease_token, one)
                 self._urgent |= one.claim.lock_key is not None or one.claim.admitted
             if self._awaited and self._has(self._awaited):
@@ -67,7 +77,7 @@ class Completer:
 
     @property
     def idle(self) -> bool:
-        """Whether every outcome is stored."""
+        """Whether every outcome is stored that nobody keeps locked."""
         with self._changed:
             return not self._buffer and not self._writing
 
@@ -77,12 +87,21 @@ class Completer:
         with self._changed:
             if not self._changed.wait_for(lambda: self.idle, timeout):
                 return False
-        return self._publisher.drain(max(deadline - time.monotonic(), 0.0))
+            at_end = min(LOCKED_AT_END_SECONDS, deadline - time.monotonic())
+            unlocked = self._changed.wait_for(
+                lambda: self.idle and not self._locked, max(at_end, 0.0)
+            )
+        return self._publisher.drain(max(deadline - time.monotonic(), 0.0)) and unlocked
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
-        while batch := self._next_batch():
-            self._write(batch, outage)
+        while (batch := self._next_batch()) or not self._state.halt.is_set():
+            if batch:
+                self._write(batch, outage)
+            if self._may_retry_locked():
+                locked = list(self._locked.values())
+                self._writing = len(locked)
+                self._write(locked, outage, again=True)
             with self._changed:
                 self._writing = 0
                 self._changed.notify_all()
@@ -90,10 +109,10 @@ class Completer:
         connection.close()
 
     def _next_batch(self) -> list[Settlement]:
-        """Wait for outcomes and take them; none at the worker's end."""
+        """Wait for outcomes and take them; none at the worker's end, and to try locked ones again."""
         with self._changed:
-            while not self._buffer and not self._state.halt.is_set():
-                self._await(1, 1.0)
+            while not (self._buffer or self._may_retry_locked() or self._state.halt.is_set()):
+                self._await(1, RETRY_LOCKED_SECONDS if self._locked else 1.0)
             if len(self._buffer) >= COLLECT_FROM:
                 self._await(COLLECT_UP_TO, COLLECT_SECONDS)
             batch, self._buffer = list(self._buffer.values()), {}
@@ -110,22 +129,47 @@ class Completer:
     def _has(self, number: int) -> bool:
         return self._urgent or len(self._buffer) >= number
 
-    def _write(self, batch: list[Settlement], outage: Outage) -> None:
+    def _write(self, batch: list[Settlement], outage: Outage, *, again: bool = False) -> None:
         """Write until it succeeds: an outage never loses an outcome."""
         report: SettleReport | None = None
         while report is None:
             try:
                 refresh_connection()
                 with SETTLE_SECONDS.time():
-                    report = settle(batch)
+                    report = settle(batch, again=again)
                 outage.over()
             except AWAY as error:
                 if self._state.halt.is_set():
                     return
                 outage.failed(error)
-        self._settled([one.claim for one in batch])
+        stored = self._without_locked(batch, report)
+        self._settled([one.claim for one in stored])
         self._admit(report.released_capacity)
-        self._publisher.publish(batch, report)
+        self._publisher.publish(stored, report)
+
+    def _without_locked(
+        self, batch: Sequence[Settlement], report: SettleReport
+    ) -> Sequence[Settlement]:
+        """Return what was settled; keep the rest, which another transaction has locked."""
+        tokens = {claim.lease_token for claim in report.locked}
+        if not tokens and not self._locked:
+            return batch
+        done = []
+        with self._changed:
+            for one in batch:
+                if one.claim.lease_token in tokens:
+                    self._locked[one.claim.lease_token] = one
+                else:
+                    self._locked.pop(one.claim.lease_token, None)
+                    done.append(one)
+            self._retry_at = time.monotonic() + RETRY_LOCKED_SECONDS
+        return done
+
+    def _may_retry_locked(self) -> bool:
+        return bool(self._locked) and time.monotonic() >= self._retry_at
+
+    def _has_too_many_locked(self) -> bool:
+        return len(self._locked) >= MOST_LOCKED and not self._state.stopping.is_set()
 
     def _admit(self, released_capacity: ReleasedCapacity) -> None:
         try:

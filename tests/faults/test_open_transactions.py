@@ -1,22 +1,74 @@
-"""A caller keeps a transaction open in which it canceled a job; everybody else's jobs complete."""
+"""A caller keeps a transaction open; the jobs it has locked wait for it, and nobody else does."""
 
 from __future__ import annotations
 
-import pytest
-from django.db import transaction
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from random import Random
+from threading import Event
+from uuid import UUID
 
+import pytest
+from django.db import connection, transaction
+
+from jobs.breaker import Breaker
+from jobs.engine.claim import Claim
+from jobs.engine.outcomes import Completed, Outcome, Retry, Settlement, SettleReport
+from jobs.engine.settle import settle
+from jobs.errors import WrongState
+from jobs.models import CircuitBreaker, Worker
 from jobs.queue import EnqueueSpec, cancel, enqueue_many
+from jobs.registry import JobPayload, job
 from jobs.states import Status
+from jobs.worker import completer
 from tenants.models import Firm
 from tenants.scope import firm_scope
-from tests.faults.test_deadlocks import count_deadlocks
+from tests.faults.test_deadlocks import count_deadlocks, do_nothing
+from tests.queue_kit import FAILURE, attempts, counted, finish, new_worker, row, take
 from tests.support.databases import postgresql_only
 from tests.support.scenario import Scenario
 from tests.support.worker_loop import worker_loop, working
 
-pytestmark = [pytest.mark.req("J-08"), postgresql_only]
+pytestmark = [pytest.mark.req("J-09"), postgresql_only]
 
 JOBS = 1600
+AGAIN = Retry(0.0, FAILURE)
+
+
+@contextmanager
+def open_transaction(firm: Firm, work: Callable[[], object]) -> Iterator[None]:
+    """Do this in a transaction of another thread, which is committed at the end of the block."""
+    began, end = Event(), Event()
+
+    def hold() -> None:
+        try:
+            with firm_scope(firm), transaction.atomic():
+                work()
+                began.set()
+                assert end.wait(120)
+        finally:
+            began.set()
+            connection.close()
+
+    with ThreadPoolExecutor(1) as holder:
+        holding = holder.submit(hold)
+        assert began.wait(20)
+        try:
+            yield
+        finally:
+            end.set()
+        holding.result(20)
+
+
+def outcomes(claims: list[Claim], outcome: Outcome) -> list[Settlement]:
+    return [Settlement(claim, outcome, 0.1) for claim in claims]
+
+
+def timed(work: Callable[[], SettleReport]) -> tuple[SettleReport, float]:
+    begun = time.monotonic()
+    return work(), time.monotonic() - begun
 
 
 def test_a_cancel_in_an_open_transaction_stops_no_completion(
@@ -27,11 +79,135 @@ def test_a_cancel_in_an_open_transaction_stops_no_completion(
     ids = queue.enqueue(jobs)
     ids += [one.job_id for one in enqueue_many(jobs, firm=other_firm)]
     queue.accepted += ids[JOBS // 2 :]
-    deadlocks = count_deadlocks()
-    with firm_scope(queue.firm), transaction.atomic():
-        cancel(canceled)
-        with working(worker_loop(burst=False, concurrency=20)):
-            queue.wait_until_settled(ids)
+    with (
+        open_transaction(queue.firm, lambda: cancel(canceled)),
+        working(worker_loop(burst=False, concurrency=20)),
+    ):
+        queue.wait_until_settled(ids)
     assert queue.statuses() == {Status.COMPLETED: JOBS, Status.CANCELED: 1}
+    queue.check()
+
+
+@pytest.mark.parametrize("outcome", [Completed({}), AGAIN], ids=["plain", "transition"])
+def test_what_is_locked_is_skipped_and_written_later(queue: Scenario, outcome: Outcome) -> None:
+    queue.enqueue([EnqueueSpec("noop")] * 5)
+    claims = take(5, worker_id=new_worker())
+    locked = sorted(claims, key=lambda claim: claim.job_id)[2]
+    with open_transaction(queue.firm, lambda: cancel(locked.job_id)):
+        report, seconds = timed(lambda: settle(outcomes(claims, outcome)))
+        assert (report.locked, report.stale, len(report.statuses)) == ([locked], [], 4)
+        assert seconds < 1
+        report, seconds = timed(lambda: settle(outcomes([locked], outcome), again=True))
+        assert (report.locked, report.stale, report.statuses) == ([locked], [], {})
+        assert row(locked.job_id).status == Status.CLAIMED
+    report = settle(outcomes([locked], outcome), again=True)
+    over = Status.COMPLETED if outcome is not AGAIN else Status.CANCELED
+    assert (report.locked, report.statuses) == ([], {locked.job_id: over})
+    assert counted("completed") + counted("retried") == 5 - (outcome is AGAIN)
+    assert len(attempts()) == (5 if outcome is AGAIN else 0)
+
+
+def test_a_breaker_that_is_locked_keeps_its_own_type_only(
+    queue: Scenario, job_types: object
+) -> None:
+    job("frail", category="sync", payload=JobPayload, breaker=Breaker())(do_nothing)
+    queue.enqueue([EnqueueSpec("frail")] * 3)
+    first, *frail = take(3, worker_id=new_worker())
+    finish(first, AGAIN)
+    queue.enqueue([EnqueueSpec("noop")] * 3)
+    others = [one for one in take(9, worker_id=new_worker()) if one.job_type == "noop"]
+
+    def lock_breaker() -> None:
+        assert CircuitBreaker.objects.update(attempts=1) == 1
+
+    with open_transaction(queue.firm, lock_breaker):
+        batch = outcomes([*frail, *others], Completed({})) + outcomes(others[:1], AGAIN)
+        report, seconds = timed(lambda: settle(batch))
+        assert set(report.locked) == set(frail)
+        assert report.statuses == {one.job_id: Status.COMPLETED for one in others}
+        assert seconds < 2
+        report, seconds = timed(lambda: settle(outcomes(frail, Completed({})), again=True))
+        assert set(report.locked) == set(frail)
+        assert seconds < 0.5
+    report = settle(outcomes(frail, Completed({})), again=True)
+    assert report.statuses == {one.job_id: Status.COMPLETED for one in frail}
+
+
+@pytest.mark.req("W-02")
+def test_a_worker_comes_back_to_what_was_locked(queue: Scenario) -> None:
+    gate = queue.gate()
+    (locked,) = queue.add(gate=gate)
+    with working(worker_loop(burst=False, concurrency=4)):
+        queue.wait_until_started(locked)
+        with open_transaction(queue.firm, lambda: cancel(locked)):
+            gate.open()
+            others = queue.enqueue([EnqueueSpec("noop")] * 300)
+            queue.wait_until_settled(others)
+            time.sleep(3 * completer.RETRY_LOCKED_SECONDS)
+            assert row(locked).status in (Status.CLAIMED, Status.PROCESSING)
+        queue.wait_until_settled([locked])
+    assert row(locked).status == Status.COMPLETED
+    assert not Worker.objects.exists()
+    queue.check()
+
+
+@pytest.mark.req("W-04")
+def test_the_end_of_a_worker_does_not_wait_for_what_is_locked(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completer, "LOCKED_AT_END_SECONDS", 1.0)
+    gate = queue.gate()
+    (locked,) = queue.add(gate=gate)
+    queue.enqueue([EnqueueSpec("noop")] * 50)
+    with ThreadPoolExecutor(1) as runner:
+        loop = worker_loop(burst=True, concurrency=4)
+
+        def run() -> None:
+            try:
+                loop.run()
+            finally:
+                connection.close()
+
+        running = runner.submit(run)
+        queue.wait_until_started(locked)
+        with open_transaction(queue.firm, lambda: cancel(locked)):
+            gate.open()
+            running.result(15)
+            assert row(locked).status in (Status.CLAIMED, Status.PROCESSING)
+            # Its row stays for the rescue, which takes the job back when the lease is over.
+            assert Worker.objects.get().pk == row(locked).worker_id
+    assert queue.statuses()[Status.COMPLETED] == 50
+
+
+@pytest.mark.timeout(200)
+def test_many_cancels_in_one_transaction_under_load_do_not_deadlock(
+    queue: Scenario, other_firm: Firm, chaos: bool
+) -> None:
+    rng = Random(5)
+    deadlocks = count_deadlocks()
+    with working(worker_loop(burst=False, concurrency=20)):
+        for _ in range(20 if chaos else 4):
+            ids = queue.enqueue([EnqueueSpec("noop")] * 600)
+            ids += queue.enqueue([EnqueueSpec("noop", delay=3600)] * 60)
+            queue.accepted += [
+                one.job_id for one in enqueue_many([EnqueueSpec("noop")] * 300, firm=other_firm)
+            ]
+            wanted = rng.sample(ids, 97)
+
+            def cancel_all() -> None:
+                for job_id in wanted:  # noqa: B023 - called at once
+                    if row(job_id).status in (Status.PENDING, Status.CLAIMED):
+                        cancel_unless_over(job_id)
+
+            with open_transaction(queue.firm, cancel_all):
+                time.sleep(0.3)
+            for job_id in ids[600:]:
+                cancel_unless_over(job_id)
+        queue.wait_until_settled(timeout=60)
     assert count_deadlocks() == deadlocks
     queue.check()
+
+
+def cancel_unless_over(job_id: UUID) -> None:
+    with suppress(WrongState):
+        cancel(job_id)

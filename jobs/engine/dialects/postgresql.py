@@ -16,6 +16,7 @@ from psycopg.pq import Format
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import (
+    LOCK_TIMEOUT_MILLISECONDS,
     ClaimFilter,
     Column,
     Dialect,
@@ -56,6 +57,7 @@ class _LoggedCursor(ServerBindingCursor):
 def _opening_sql(server_version: int, timeout_seconds: float) -> str:
     """Return the first statement of a pipeline: the settings of its transaction."""
     settings = {ENGINE_SETTING: "on", **GENERIC_PLANS}
+    settings["lock_timeout"] = f"{LOCK_TIMEOUT_MILLISECONDS}ms"
     if server_version >= HAS_TRANSACTION_TIMEOUT:
         # A frozen process would keep its row locks: inside a pipeline a transaction is not idle, so
         # idle_in_transaction_session_timeout does not end it.
