@@ -2,12 +2,16 @@
 
 A fan-in stores the job to enqueue, validated, and one member for each job it waits for. Settling a
 job deletes its members in the same transaction, then locks the fan-ins concerned, and only then, in
-a statement of its own, looks for members that are left. Of two last members settled at once the
-second waits for that lock and then sees that the first is gone: exactly one of them fires.
+a statement of its own, looks for members that are left. Without any the fan-in fires, once.
+
+The lock of a fan-in may last as long as a caller's transaction, so nobody waits for it. Whoever finds
+it taken, or members left, checks again after the commit: of two last members settled at once, the
+second to commit sees that both are gone. The sweep checks too.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
@@ -16,14 +20,20 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.insert import NewJob, dispatch, insert
 from jobs.engine.steps import save_step
-from jobs.engine.transactions import fetch, in_transaction, reading, run
+from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost
 from jobs.states import LIVE, Priority
 
 SWEEP_CHUNK = 500
+MOST_LOCK_TIMEOUTS = 5
+COMPLETE_SQL = f"""
+SELECT f.id FROM jobs_fanin f
+WHERE f.fired_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_faninmember m WHERE m.fan_in_id = f.id)
+ORDER BY f.id LIMIT {SWEEP_CHUNK}
+"""
 FIRST_ID = UUID(int=0)
 
 # The columns of the job to enqueue.
@@ -115,8 +125,7 @@ ANY_MEMBER = "SELECT 1 FROM jobs_faninmember LIMIT 1"
 def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
     """Delete the members of these settled jobs (firm id, job id); fire the fan-ins that are complete.
 
-    Must join the transaction that settles them, before it adds to the counters: locks are taken
-    in the same order everywhere.
+    Must join the transaction that settles them.
     """
     settled = list(jobs)
     # Nearly always there are no fan-ins, and this query is all it costs.
@@ -135,13 +144,27 @@ def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
         """,
         params,
     )
-    _fire({dialect.read_uuid(row[0]) for row in left})
+    unfired = _fire({dialect.read_uuid(row[0]) for row in left})
+    if unfired:
+        transaction.on_commit(lambda: _fire_later(unfired), robust=True)
+
+
+def _fire_later(fan_in_ids: Collection[UUID]) -> bool:
+    """Fire those of these that are complete now. False: one is still locked; leave it to the sweep."""
+    try:
+        in_transaction(
+            lambda: _fire(fan_in_ids, waits=True), lock_timeout_ms=SHORT_LOCK_TIMEOUT_MILLISECONDS
+        )
+    except LockTimeout:
+        return False
+    return True
 
 
 def sweep_fan_ins(after: UUID | None) -> UUID | None:
     """Remove members whose job is settled or deleted, in one chunk; return its last id, None at the end.
 
-    They are few: jobs that were settled while their fan-in was being stored.
+    They are few: jobs that were settled while their fan-in was being stored. At the end, fires fan-ins
+    that are complete and were locked when they became so.
     """
     dialect = dialects.current()
     members = reading(
@@ -159,7 +182,22 @@ def sweep_fan_ins(after: UUID | None) -> UUID | None:
     over = [dialect.read_uuid(member) for member, live in members if not live]
     if over:
         in_transaction(lambda: _remove(over))
-    return dialect.read_uuid(members[-1][0]) if len(members) == SWEEP_CHUNK else None
+    last: UUID | None = dialect.read_uuid(members[-1][0]) if members else None
+    if len(members) == SWEEP_CHUNK:
+        return last
+    _fire_complete()
+    return None
+
+
+def _fire_complete() -> None:
+    """Fire fan-ins that are complete, in any order, until too many of them turn out to be locked."""
+    dialect = dialects.current()
+    complete = reading(lambda: fetch(COMPLETE_SQL, []))
+    timeouts = 0
+    for (fan_in_id,) in random.sample(complete, len(complete)):
+        timeouts += not _fire_later([dialect.read_uuid(fan_in_id)])
+        if timeouts == MOST_LOCK_TIMEOUTS:
+            break
 
 
 def _remove(members: Sequence[UUID]) -> None:
@@ -172,17 +210,24 @@ def _remove(members: Sequence[UUID]) -> None:
     _fire({dialect.read_uuid(row[0]) for row in left})
 
 
-def _fire(fan_in_ids: Collection[UUID]) -> None:
-    """Enqueue the jobs of those that have no member left and have not fired."""
+def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
+    """Enqueue the jobs of those that have no member left and have not fired; return the others.
+
+    Those that another transaction has locked are left out, unless this one `waits` for them.
+    """
     if not fan_in_ids:
-        return
+        return set()
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
         "r", {"id": Column.UUID}, [(fan_in_id,) for fan_in_id in fan_in_ids]
     )
     unfired = f"f.fired_at IS NULL AND f.id IN (SELECT r.id FROM {rows})"
-    fetch(
-        f"SELECT f.id FROM jobs_fanin f WHERE {unfired} ORDER BY f.id {dialect.for_update}", params
+    lock = dialect.for_update if waits else dialect.skip_locked
+    found = fetch(f"SELECT f.id FROM jobs_fanin f WHERE {unfired} ORDER BY f.id {lock}", params)
+    if not found:
+        return set(fan_in_ids)
+    rows, params = dialect.rows_sql(
+        "r", {"id": Column.UUID}, [(dialect.read_uuid(fan_in_id),) for (fan_in_id,) in found]
     )
     # A new statement: it sees what the previous holders of the locks committed.
     columns = ", ".join(
@@ -198,17 +243,18 @@ def _fire(fan_in_ids: Collection[UUID]) -> None:
         """,
         params,
     )
-    fired = []
+    fired = {}
     for fan_in_id, *kept in complete:
         job = _job_to_enqueue(kept)
-        fired.append(job)
+        fired[dialect.read_uuid(fan_in_id)] = job
         (job_id,) = insert([job])
         run(
             f"UPDATE jobs_fanin SET fired_at = {dialect.now_sql()}, then_job_id = %s WHERE id = %s",
             [dialect.value(Column.UUID, job_id), fan_in_id],
         )
     if fired:
-        transaction.on_commit(lambda: dispatch(fired), robust=True)
+        transaction.on_commit(lambda: dispatch(list(fired.values())), robust=True)
+    return set(fan_in_ids) - fired.keys()
 
 
 def _job_to_enqueue(kept: Sequence[object]) -> NewJob:

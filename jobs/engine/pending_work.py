@@ -18,7 +18,7 @@ class PendingWork(NamedTuple):
 
     `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
-    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in is not complete. `deltas`: counters
+    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired. `deltas`: counters
     are to be folded.
     """
 
@@ -74,6 +74,6 @@ def _conditions() -> list[str]:
             f" WHERE w.dead_at IS NOT NULL OR w.lease_expires_at < {now})"
         ),
         f"EXISTS (SELECT 1 FROM jobs_schedule s WHERE s.enabled AND s.next_run_at <= {now})",
-        "EXISTS (SELECT 1 FROM jobs_faninmember)",
+        "EXISTS (SELECT 1 FROM jobs_fanin f WHERE f.fired_at IS NULL)",
         "EXISTS (SELECT 1 FROM jobs_jobminutedelta)",
     ]

@@ -18,7 +18,7 @@ from django.db import DataError, IntegrityError, connection
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
-from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, SettleReport
@@ -33,8 +33,6 @@ from jobs.engine.wakeup import notify_settled
 from jobs.errors import LeaseLost
 from jobs.states import DeadReason, Status
 
-# Of outcomes that were locked before: they are tried every now and then, and must not delay others.
-SHORT_LOCK_TIMEOUT_MILLISECONDS = 10
 MOST_LOCK_TIMEOUTS = 5
 
 

@@ -48,6 +48,9 @@ class FanIn(QueueModel):
                 name="fan_in_fired_means_enqueued",
             ),
         ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(fired_at__isnull=True), name="fan_in_unfired")
+        ]
 
     def __str__(self) -> str:
         return f"{self.job_type} after {self.parent_id}"

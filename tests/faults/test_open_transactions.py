@@ -8,25 +8,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from random import Random
 from threading import Event
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
 
 from jobs.breaker import Breaker
+from jobs.engine import fan_in
 from jobs.engine.claim import Claim
-from jobs.engine.outcomes import Completed, Outcome, Retry, Settlement, SettleReport
+from jobs.engine.fan_in import sweep_fan_ins
+from jobs.engine.outcomes import Completed, Outcome, Released, Retry, Settlement, SettleReport
+from jobs.engine.pending_work import read_pending_work
 from jobs.engine.settle import settle
 from jobs.errors import WrongState
-from jobs.models import CircuitBreaker, Worker
-from jobs.queue import EnqueueSpec, cancel, enqueue_many
+from jobs.models import CircuitBreaker, FanIn, JobQueue, Worker
+from jobs.queue import EnqueueSpec, cancel, enqueue, enqueue_many
 from jobs.registry import JobPayload, job
 from jobs.states import Status
 from jobs.worker import completer
 from tenants.models import Firm
 from tenants.scope import firm_scope
 from tests.faults.test_deadlocks import count_deadlocks, do_nothing
-from tests.queue_kit import FAILURE, attempts, counted, finish, new_worker, row, take
+from tests.queue_kit import FAILURE, attempts, context, counted, finish, new_worker, row, rows, take
 from tests.support.databases import postgresql_only
 from tests.support.scenario import Scenario
 from tests.support.worker_loop import worker_loop, working
@@ -131,6 +135,74 @@ def test_a_breaker_that_is_locked_keeps_its_own_type_only(
         assert seconds < 0.5
     report = settle(outcomes(frail, Completed({})), again=True)
     assert report.statuses == {one.job_id: Status.COMPLETED for one in frail}
+
+
+def fan_out(queue: Scenario, then: str) -> list[Claim]:
+    """Claim two children of a job that fanned out to them, and another job."""
+    queue.enqueue([EnqueueSpec("noop")])
+    ctx = context(take(1, worker_id=new_worker())[0])
+    made = ctx.enqueue_many([EnqueueSpec("noop")] * 2, then=(then, {}))
+    (other,) = queue.enqueue([EnqueueSpec("noop")])
+    claims = {one.job_id: one for one in take(9, worker_id=new_worker())}
+    return [claims[one] for one in (made[0].job_id, made[1].job_id, other)]
+
+
+@pytest.mark.req("A-02")
+def test_a_fan_in_that_is_locked_keeps_nobody_and_fires_once(
+    queue: Scenario, job_types: object
+) -> None:
+    job("then", category="sync", payload=JobPayload)(do_nothing)
+    canceled, child, other = fan_out(queue, "then")
+    finish(canceled, Released("not now", 3600.0))
+    with open_transaction(queue.firm, lambda: cancel(canceled.job_id)):
+        report, seconds = timed(lambda: settle(outcomes([child, other], Completed({}))))
+        assert report.statuses == dict.fromkeys((child.job_id, other.job_id), Status.COMPLETED)
+        assert seconds < 0.5
+        sweep_fan_ins(None)
+        assert rows(FanIn)[0].fired_at is None
+    (fired,) = rows(FanIn)
+    assert row(fired.then_job_id).job_type == "then"
+    sweep_fan_ins(None)
+    assert len([one for one in rows(JobQueue) if one.job_type == "then"]) == 1
+
+
+@pytest.mark.req("A-02")
+def test_whoever_was_to_fire_it_died(queue: Scenario, job_types: object) -> None:
+    job("then", category="sync", payload=JobPayload)(do_nothing)
+    first, second, _ = fan_out(queue, "then")
+    with patch.object(fan_in, "_fire", return_value=set()):
+        settle(outcomes([first, second], Completed({})))
+    assert rows(FanIn)[0].fired_at is None
+    assert read_pending_work().fan_ins
+    sweep_fan_ins(None)
+    assert rows(FanIn)[0].fired_at is not None
+    assert not read_pending_work().fan_ins
+
+
+@pytest.mark.req("A-02")
+def test_the_key_of_a_follower_keeps_only_its_last_child(
+    queue: Scenario, job_types: object
+) -> None:
+    job("then", category="sync", payload=JobPayload, idempotency_key=lambda _: "key")(do_nothing)
+    first, last, other = fan_out(queue, "then")
+    settle(outcomes([first], Completed({})))
+    holders: list[UUID] = []
+
+    def take_key() -> None:
+        holders.append(enqueue("noop", firm=queue.firm, idempotency_key="key").job_id)
+
+    with open_transaction(queue.firm, take_key):
+        report, seconds = timed(
+            lambda: settle([*outcomes([last], Completed({})), *outcomes([other], AGAIN)])
+        )
+        assert set(report.locked) == {last, other}
+        assert seconds < 2
+        report, seconds = timed(lambda: settle(outcomes([last, other], Completed({})), again=True))
+        assert (report.locked, set(report.statuses)) == ([last], {other.job_id})
+        assert seconds < 0.5
+    report = settle(outcomes([last], Completed({})), again=True)
+    assert report.statuses == {last.job_id: Status.COMPLETED}
+    assert [one.then_job_id for one in rows(FanIn)] == holders
 
 
 @pytest.mark.req("W-02")

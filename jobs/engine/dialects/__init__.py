@@ -6,11 +6,22 @@ from functools import cache
 
 from django.db import connection
 
-from jobs.engine.dialects.base import LOCK_TIMEOUT_MILLISECONDS, Column, Dialect
+from jobs.engine.dialects.base import (
+    LOCK_TIMEOUT_MILLISECONDS,
+    SHORT_LOCK_TIMEOUT_MILLISECONDS,
+    Column,
+    Dialect,
+)
 from jobs.engine.dialects.postgresql import PostgresDialect
 from jobs.engine.dialects.sqlite import SqliteDialect
 
-__all__ = ["LOCK_TIMEOUT_MILLISECONDS", "Column", "Dialect", "current"]
+__all__ = [
+    "LOCK_TIMEOUT_MILLISECONDS",
+    "SHORT_LOCK_TIMEOUT_MILLISECONDS",
+    "Column",
+    "Dialect",
+    "current",
+]
 
 _DIALECTS: dict[str, Dialect] = {"postgresql": PostgresDialect(), "sqlite": SqliteDialect()}
 

@@ -17,6 +17,8 @@ Statement = tuple[str, list[Any]]
 # Longer than any of the engine's own transactions locks a row that others need, and less than
 # PostgreSQL's `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock.
 LOCK_TIMEOUT_MILLISECONDS = 100
+# Of what is tried again every now and then, and must not delay others.
+SHORT_LOCK_TIMEOUT_MILLISECONDS = 10
 
 # The time at which the test kit has stopped the clock (`engine.clock`), None while it runs.
 frozen_at: ContextVar[datetime | None] = ContextVar("frozen_at", default=None)
