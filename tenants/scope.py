@@ -73,10 +73,14 @@ def require_scope(what: str = "") -> Scope:
 
 
 @contextmanager
-def firm_scope(firm: Firm | int) -> Iterator[None]:
-    """Work on the rows of one firm, in one transaction."""
+def firm_scope(firm: Firm | int, *, durable: bool = False) -> Iterator[None]:
+    """Work on the rows of one firm, in one transaction.
+
+    Raises:
+        RuntimeError: `durable` is set, and another transaction is open.
+    """
     firm_id = firm if isinstance(firm, int) else firm.pk
-    with firms_scope([firm_id]):
+    with _enter(Scope(frozenset([firm_id])), durable=durable):
         yield
 
 
@@ -97,15 +101,17 @@ def all_firms(reason: str) -> Iterator[None]:
 
 
 @contextmanager
-def _enter(scope: Scope) -> Iterator[None]:
+def _enter(scope: Scope, *, durable: bool = False) -> Iterator[None]:
     outer = _scope.get()
+    nested = connection.in_atomic_block
     token = _scope.set(scope)
     try:
         # A nested scope is a savepoint: an error caught outside it breaks no outer transaction.
-        with transaction.atomic():
+        with transaction.atomic(durable=durable):
             set_local(FIRMS_SETTING, scope.setting)
             yield
-            set_local(FIRMS_SETTING, outer.setting if outer is not None else "")
+            if nested:
+                set_local(FIRMS_SETTING, outer.setting if outer is not None else "")
     finally:
         _scope.reset(token)
 

@@ -1,23 +1,21 @@
 """Writes the outcomes of attempts, in batches, each guarded by the lease token of its claim.
 
-Nearly all outcomes are plain completions, which take one statement and one round trip for a batch. A
-completion is plain when only its row and its counters change: no lock key, no breaker, and no fan-in
-waits for any job. Every other outcome is a transition, written in a transaction of several statements.
+Nearly all outcomes are plain completions, which take one statement for a batch (`completions`). Every
+other outcome is a transition, written in a transaction of several statements.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-from django.db import DataError, IntegrityError, connection
+from django.db import DataError, IntegrityError, transaction
 
-from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
+from jobs.engine.completions import complete_in_scope, complete_plain
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.locks import ReleasedCapacity
@@ -25,15 +23,17 @@ from jobs.engine.outcomes import Completed, DeadLettered, Failure, Settlement, S
 from jobs.engine.transactions import (
     LockTimeout,
     fetch,
-    fetch_pipelined,
     in_transaction,
 )
-from jobs.engine.transition import result_json, transition_of
+from jobs.engine.transition import transition_of
 from jobs.engine.wakeup import notify_settled
 from jobs.errors import LeaseLost
 from jobs.states import DeadReason, Status
 
 MOST_LOCK_TIMEOUTS = 5
+
+# The lease tokens of jobs whose handlers have committed the completion, until they are settled.
+_completed_by_handlers: set[int] = set()
 
 
 def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleReport:
@@ -47,6 +47,8 @@ def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleR
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
     left = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.bytes)
     report = SettleReport()
+    if _completed_by_handlers:
+        left = _without_completed(left, report)
     try:
         written = set() if again else complete_plain(left)
         if written:
@@ -58,6 +60,18 @@ def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleR
         for settlement in left:
             report.add(_settle_alone(settlement))
     return report
+
+
+def _without_completed(settlements: Sequence[Settlement], report: SettleReport) -> list[Settlement]:
+    """Report what handlers completed in transactions of their own; return the rest."""
+    left = []
+    for one in settlements:
+        if one.claim.lease_token in _completed_by_handlers:
+            _completed_by_handlers.remove(one.claim.lease_token)
+            report.before[one.claim.lease_token] = Status.COMPLETED
+        else:
+            left.append(one)
+    return left
 
 
 def _settle_unlocked(settlements: Sequence[Settlement], *, again: bool) -> SettleReport:
@@ -92,12 +106,19 @@ def _settle_unlocked(settlements: Sequence[Settlement], *, again: bool) -> Settl
 def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapacity:
     """Settle the job as completed in the open transaction; return the capacity to admit afterwards.
 
-    The caller rolls back when this raises.
+    The firm of the job must be in scope. The caller rolls back when this raises.
 
     Raises:
         LeaseLost: the job is no longer this claim's, or its cancel was requested.
     """
-    return in_transaction(lambda: _complete(Settlement(claim, Completed(result), ran_seconds)))
+    settlement = Settlement(claim, Completed(result), ran_seconds)
+    if complete_in_scope(settlement):
+        released = ReleasedCapacity.of_jobs([claim])
+        transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
+    else:
+        released = in_transaction(lambda: _complete(settlement))
+    transaction.on_commit(lambda: _completed_by_handlers.add(claim.lease_token))
+    return released
 
 
 def _complete(settlement: Settlement) -> ReleasedCapacity:
@@ -182,79 +203,3 @@ def _why_missed(missed: Sequence[Claim]) -> tuple[dict[int, Status], set[int]]:
     )
     before = {token: Status(status) for token, status, in_force in found if not in_force}
     return before, {token for token, _, in_force in found if in_force}
-
-
-COLUMNS = {
-    "id": Column.UUID,
-    "token": Column.BIGINT,
-    "result": Column.TEXT,
-    "ran": Column.FLOAT,
-    "begun_ago": Column.FLOAT,
-}
-
-
-def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
-    """Write the plain completions among these; return their lease tokens.
-
-    What is missing from the answer is not plain, is stale, or was written by an earlier statement
-    whose answer was lost: `settle` finds out. Inside a transaction, and on a database without
-    pipelines, nothing is written; nor where another transaction has locked one of the jobs.
-
-    Raises:
-        DataError: the database refuses a result; nothing was written.
-    """
-    dialect = dialects.current()
-    if not dialect.has_pipelines or connection.in_atomic_block:
-        return set()
-    breakers = registry.breakers()
-    now = time.monotonic()
-    table = [
-        (
-            one.claim.job_id,
-            one.claim.lease_token,
-            result_json(one.outcome),
-            one.ran_seconds,
-            one.begun_ago(now),
-        )
-        for one in settlements
-        if isinstance(one.outcome, Completed)
-        and one.claim.lock_key is None
-        and one.claim.job_type not in breakers
-    ]
-    if not table:
-        return set()
-    rows, params = dialect.rows_sql("r", COLUMNS, table)
-    sql = _sql(rows, dialect.now_sql())
-    try:
-        return {token for (token,) in fetch_pipelined(sql, params, repeats_lock_timeout=False)}
-    except LockTimeout:
-        return set()
-
-
-@lru_cache(maxsize=8)
-def _sql(rows: str, now: str) -> str:
-    # A fan-in that is being stored right now is not seen here; the sweep completes it, as
-    # everywhere (fan_in._add_members).
-    dialect = dialects.current()
-    waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
-    began = dialect.after_sql(now, "-r.begun_ago")
-    return f"""
-        WITH done AS (
-            UPDATE jobs_jobqueue AS j
-            SET status = 'completed', result = r.result{dialect.json_cast}, last_error = '',
-                started_at = CASE
-                    WHEN r.begun_ago IS NULL THEN COALESCE(j.started_at, {now}) ELSE {began} END,
-                completed_at = {now}, ready = false, waiting = false, admitted = false,
-                live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
-            FROM {rows}
-            WHERE j.job_id = r.id AND j.lease_token = r.token
-              AND NOT EXISTS (SELECT 1 FROM jobs_faninmember)
-            RETURNING j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran
-        ), counted AS (
-            INSERT INTO jobs_jobminutedelta (id, firm_id, category, minute, completed, wait_ms, run_ms)
-            SELECT gen_random_uuid(), firm_id, category, {dialect.minute_sql(now)}, count(*),
-                sum(greatest(waited, 0) * 1000), sum(ran) * 1000
-            FROM done GROUP BY firm_id, category
-        )
-        SELECT token FROM done
-    """

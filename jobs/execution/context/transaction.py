@@ -41,12 +41,11 @@ def completing(
     tx = JobTransaction()
     try:
         # A timeout raised in the middle of a rollback would make SQLite commit instead.
-        with ExitStack() as shield, _outermost():
-            with firm_scope(claim.firm_id):
-                try:
-                    yield tx
-                finally:
-                    shield.enter_context(signals.shielded())
+        with ExitStack() as shield, _outermost(claim.firm_id):
+            try:
+                yield tx
+            finally:
+                shield.enter_context(signals.shielded())
             check()
             result = storable_result(claim, tx.result)
             released_capacity = complete(claim, result, ran_seconds=time.monotonic() - begun)
@@ -72,10 +71,10 @@ def storable_result(claim: Claim, result: Any) -> Any:
 
 
 @contextmanager
-def _outermost() -> Iterator[None]:
+def _outermost(firm_id: int) -> Iterator[None]:
     with ExitStack() as stack:
         try:
-            stack.enter_context(transaction.atomic(durable=True))
+            stack.enter_context(firm_scope(firm_id, durable=True))
         except RuntimeError as error:
             raise WrongPlace(
                 "ctx.transaction() must be the outermost transaction: leave the open one first"

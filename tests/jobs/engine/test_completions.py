@@ -9,12 +9,13 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from jobs.breaker import Breaker
-from jobs.engine import end_attempts, transition
+from jobs.engine import completions, end_attempts, transition
 from jobs.engine import settle as settle_module
 from jobs.engine.claim import Claim
+from jobs.engine.completions import complete_plain
 from jobs.engine.job_wait import wait_until_settled
 from jobs.engine.outcomes import Completed, Released, Retry, Settlement
-from jobs.engine.settle import complete_plain, settle
+from jobs.engine.settle import settle
 from jobs.execution.context import JobContext
 from jobs.models import CircuitBreaker
 from jobs.queue import EnqueueSpec, enqueue
@@ -175,7 +176,7 @@ def test_a_result_the_database_refuses_costs_its_neighbours_nothing(
     ids = [add(), add()]
     held = take(2)
     bad = Completed({"text": "\ud800"})
-    for module in (settle_module, transition):
+    for module in (completions, transition):
         monkeypatch.setattr(module, "result_json", _spell)
     report = settle([Settlement(held[0], DONE, 1), Settlement(held[1], bad, 1)])
     assert report.statuses == {ids[0]: Status.COMPLETED, ids[1]: Status.DLQ}
