@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 
 from jobs.engine import dialects
 from jobs.engine.admission import admit
@@ -73,9 +73,8 @@ class NewJob(NamedTuple):
 def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     """Store the jobs, all or none, and return the id of the job that stands for each of them.
 
-    That is its own id, or the id of the job that already has its idempotency key (a live one; of
-    once-only types, any ever stored). Jobs with a lock key are stored waiting: call `dispatch`
-    after the commit.
+    That is its own, or that of the job that already has its idempotency key (a live one; of once-only
+    types, any ever stored). Jobs with a lock key are stored waiting: call `dispatch` after the commit.
     """
     if not jobs:
         return []
@@ -98,8 +97,8 @@ def dispatch(jobs: Sequence[NewJob]) -> None:
 def _insert_alone(jobs: Sequence[NewJob]) -> bool:
     """Store the jobs in one statement that is its own transaction, and notifies workers.
 
-    False: nothing was stored, and it takes more statements. Those are needed for many jobs, for
-    idempotency keys of several jobs or of once-only types, and where a single job's key is taken.
+    False: nothing was stored. It takes more statements for many jobs, for idempotency keys of
+    several jobs or of once-only types, and where a single job's key is taken.
     """
     keyed = any(job.idempotency_key is not None for job in jobs)
     if len(jobs) > BATCH or (keyed and (len(jobs) > 1 or jobs[0].once_only)):
@@ -131,15 +130,15 @@ def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
     return category if is_due and connection.vendor == "postgresql" else None
 
 
-def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
-    """Take the idempotency keys in one order, so that two callers with the same keys cannot deadlock.
+def _key(job: NewJob) -> tuple[int, str]:
+    return job.firm_id, job.idempotency_key or ""
 
-    All keys of once-only jobs come first, then the live keys.
-    """
+
+def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
+    """Take the once-only keys and then the live keys in one order: so two callers cannot deadlock."""
     stands_for: dict[UUID, UUID] = {}
-    ordered = jobs
-    if any(job.idempotency_key is not None for job in jobs):
-        ordered = sorted(jobs, key=lambda job: (job.firm_id, job.idempotency_key or ""))
+    keyed = any(job.idempotency_key is not None for job in jobs)
+    ordered = sorted(jobs, key=_key) if keyed else jobs
     once_only = [job for job in ordered if job.once_only and job.idempotency_key is not None]
     for start in range(0, len(once_only), BATCH):
         stands_for |= _reserve_once_only(once_only[start : start + BATCH])
@@ -160,8 +159,11 @@ def insert_batch(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
         return {job.job_id: job.job_id for job in jobs}
     stands_for: dict[UUID, UUID] = {}
     open_jobs = {job.job_id: job for job in jobs}
+    dialect = dialects.current()
     for _ in range(RACE_REPEATS):
-        stored = _insert_keyed(list(open_jobs.values()))
+        rows, params = rows_sql(list(open_jobs.values()))
+        sql = insert_sql(rows, dialect.now_sql(), keyed=True)
+        stored = {dialect.read_uuid(row[0]) for row in fetch(sql, params, prepared=True)}
         refused = {job_id: job for job_id, job in open_jobs.items() if job_id not in stored}
         stands_for.update((job_id, job_id) for job_id in stored)
         stands_for.update(_live_jobs_with_keys(refused))
@@ -170,16 +172,6 @@ def insert_batch(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
         if not open_jobs:
             break
     return stands_for
-
-
-def _insert_keyed(jobs: Sequence[NewJob]) -> set[UUID]:
-    """Store those whose idempotency key is free, and return their ids."""
-    if not jobs:
-        return set()
-    dialect = dialects.current()
-    rows, params = rows_sql(jobs)
-    sql = insert_sql(rows, dialect.now_sql(), keyed=True)
-    return {dialect.read_uuid(row[0]) for row in fetch(sql, params, prepared=True)}
 
 
 def _live_jobs_with_keys(refused: dict[UUID, NewJob]) -> dict[UUID, UUID]:
@@ -209,8 +201,6 @@ def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
     """
     if not jobs:
         return {}
-    if not transaction.get_connection().in_atomic_block:
-        raise transaction.TransactionManagementError("once-only keys need a transaction")
     dialect = dialects.current()
     columns = {"firm_id": Column.BIGINT, "key": Column.TEXT, "job_id": Column.UUID}
     table = [(job.firm_id, job.idempotency_key, job.job_id) for job in jobs]
