@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ pytest_plugins = ["tests.support.fixtures"]
 
 # What a test asks for, if what it proves depends on the database that the suite runs on.
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server", "own_server"}
+
+# Rarer than Python's own: tests make many objects and few cycles.
+GC_THRESHOLDS = (10_000, 20, 20)
 
 # Machines differ in speed, and a slow example proves nothing. Continuous integration takes the same
 # examples each time, so that what turns it red is a change; every other run looks for new ones.
@@ -49,6 +53,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _keep(items, config, lambda item: bool({"chaos", "seed"} & _fixtures(item)))
     if config.getoption("--database-only"):
         _keep(items, config, _uses_database)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives as long as the session: modules and collected tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _keep(
