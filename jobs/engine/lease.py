@@ -63,14 +63,17 @@ def register(worker: WorkerInfo) -> bool:
     return touched == 1
 
 
-def heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
-    """Extend the lease. False: the worker was marked dead and must stop its work."""
+def heartbeat(worker_id: UUID, rss_bytes: int | None) -> bool:
+    """Extend the lease. False: the worker was marked dead and must stop its work.
+
+    `rss_bytes` None leaves what the row says.
+    """
     dialect = dialects.current()
     now = dialect.now_sql()
     touched = in_transaction(
         lambda: run(
             f"""
-            UPDATE jobs_worker SET heartbeat_at = {now}, rss_bytes = %s,
+            UPDATE jobs_worker SET heartbeat_at = {now}, rss_bytes = COALESCE(%s, rss_bytes),
                 lease_expires_at = {dialect.after_sql(now, "%s")}
             WHERE id = %s AND dead_at IS NULL
             """,

@@ -2,7 +2,8 @@
 
 A worker whose lease is over is marked dead once; from then on its own writes are refused. Its jobs
 become pending again: those whose handler had started with the attempt and a death counted, the
-others with the attempt refunded. A quarantined job ran in a process of its own when its worker
+others with the attempt refunded. Where a supervisor outlives its worker, it reports which claims
+were running; then the lease need not be waited for, and nothing else counts. A quarantined job ran in a process of its own when its worker
 died: its death counts, so that it cannot be tried for ever, but costs no second attempt. The UPDATE
 itself checks the lease token, so a rescuer that was suspended between read and write changes
 nothing.
@@ -10,6 +11,8 @@ nothing.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -21,19 +24,28 @@ from jobs.engine import dialects
 from jobs.engine.claim import InFlightJob
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_attempts
+from jobs.engine.lease import heartbeat
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Failure
 from jobs.engine.release import lock_in_flight
 from jobs.engine.transactions import fetch, in_transaction, reading, run
 from jobs.engine.transition import Transition, is_quarantined, last_death_reason
-from jobs.models.ids import unpack_ids
+from jobs.models.ids import pack_ids, unpack_ids
 from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, Status
 
 STALE_MESSAGE = "Job timed out (stale claim)"
 STALE = Failure("StaleClaim", STALE_MESSAGE, fingerprint="stale-claim")
 NOT_STARTED = Failure("NotStarted", "its worker died first")
+# Its handler had not started, or had ended and the outcome was not stored yet.
+NOT_RUNNING = Failure("NotRunning", "its worker died while it was not running")
 STALE_QUARANTINED = Failure("StaleSuspect", "its worker died; it ran in a process of its own")
+# Rows that another transaction has locked are tried again for this long: the dead worker's last
+# statement may still be under way at the server.
+LOCKED_SECONDS = 1.0
+LOCKED_PAUSE_SECONDS = 0.02
+
+IsStarted = Callable[[InFlightJob], bool]
 
 
 @dataclass
@@ -63,13 +75,50 @@ def rescue(rng: Random, *, asked_at: datetime | None = None) -> RescueReport:
     """
     report = RescueReport(workers=in_transaction(lambda: _mark_dead(asked_at)))
     for worker_id, running in reading(_dead_workers):
-        while True:
-            batch = in_transaction(lambda: _rescue_batch(worker_id, running, rng))  # noqa: B023 - called at once
-            report.add(batch)
-            if not batch.ended:
-                break
+        report.add(_rescue_all(worker_id, rng, lambda job: _started(job, running)))  # noqa: B023 - called at once
         in_transaction(lambda: _forget(worker_id))  # noqa: B023 - called at once
     return report
+
+
+def rescue_reported(worker_id: UUID, running: Collection[int], rng: Random) -> RescueReport:
+    """Take back the jobs of a worker whose process is known to be dead, before its lease is over.
+
+    `running` are the lease tokens of the claims whose handlers ran at its death: only these count.
+    """
+    tokens = frozenset(running)
+    report = RescueReport()
+    # Nobody else may mark it dead meanwhile: they would count by their own evidence.
+    if not heartbeat(worker_id, None):
+        # It never registered, ended in order, or others were faster.
+        return report
+
+    def is_running(job: InFlightJob) -> bool:
+        return job.lease_token in tokens
+
+    until = time.monotonic() + LOCKED_SECONDS
+    while True:
+        report.add(_rescue_all(worker_id, rng, is_running, NOT_RUNNING))
+        left = reading(lambda: _in_flight(worker_id))
+        if not left or time.monotonic() > until:
+            break
+        time.sleep(LOCKED_PAUSE_SECONDS)
+    # The others find the row, and take back what is still locked, or claimed by a statement that
+    # the server had not finished.
+    noted = pack_ids(job_id for job_id, token in left if token in tokens)
+    report.workers = in_transaction(lambda: _mark_dead_now(worker_id, noted))
+    return report
+
+
+def _rescue_all(
+    worker_id: UUID, rng: Random, is_started: IsStarted, otherwise: Failure = NOT_STARTED
+) -> RescueReport:
+    """Take back all jobs of the worker that are not locked."""
+    report = RescueReport()
+    while True:
+        batch = in_transaction(lambda: _rescue_batch(worker_id, rng, is_started, otherwise))
+        report.add(batch)
+        if not batch.ended:
+            return report
 
 
 def rescue_orphans(rng: Random) -> RescueReport:
@@ -80,7 +129,7 @@ def rescue_orphans(rng: Random) -> RescueReport:
     """
     report = RescueReport()
     for worker_id in reading(_missing_workers):
-        report.add(in_transaction(lambda: _rescue_batch(worker_id, None, rng)))  # noqa: B023 - called at once
+        report.add(in_transaction(lambda: _rescue_batch(worker_id, rng, _started)))  # noqa: B023 - called at once
     return report
 
 
@@ -119,6 +168,25 @@ def _mark_dead(asked_at: datetime | None = None) -> int:
     )
 
 
+def _mark_dead_now(worker_id: UUID, running: bytes) -> int:
+    dialect = dialects.current()
+    return run(
+        f"UPDATE jobs_worker SET dead_at = {dialect.now_sql()}, running = %s"
+        " WHERE id = %s AND dead_at IS NULL",
+        [running, dialect.value(Column.UUID, worker_id)],
+    )
+
+
+def _in_flight(worker_id: UUID) -> list[tuple[UUID, int]]:
+    dialect = dialects.current()
+    rows = fetch(
+        "SELECT job_id, lease_token FROM jobs_jobqueue"
+        " WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')",
+        [dialect.value(Column.UUID, worker_id)],
+    )
+    return [(dialect.read_uuid(job_id), token) for job_id, token in rows]
+
+
 def _dead_workers() -> list[tuple[UUID, frozenset[UUID]]]:
     dialect = dialects.current()
     rows = fetch("SELECT id, running FROM jobs_worker WHERE dead_at IS NOT NULL", [])
@@ -133,22 +201,26 @@ def _forget(worker_id: UUID) -> None:
     )
 
 
-def _rescue_batch(worker_id: UUID, running: frozenset[UUID] | None, rng: Random) -> RescueReport:
-    """Take back one batch; `running` None: only the rows say which handlers had started."""
+def _rescue_batch(
+    worker_id: UUID, rng: Random, is_started: IsStarted, otherwise: Failure = NOT_STARTED
+) -> RescueReport:
     jobs = lock_in_flight(worker_id)
-    return _end([_transition_of(job, _started(job, running), rng) for job in jobs])
+    return _end([_transition_of(job, is_started(job), rng, otherwise=otherwise) for job in jobs])
 
 
-def _started(job: InFlightJob, running: frozenset[UUID] | None) -> bool:
-    return job.ran_seconds is not None or (running is not None and job.job_id in running)
+def _started(job: InFlightJob, noted: frozenset[UUID] = frozenset()) -> bool:
+    """Say whether the job's row, or its worker's note, says that its handler had started."""
+    return job.ran_seconds is not None or job.job_id in noted
 
 
-def _transition_of(job: InFlightJob, started: bool, rng: Random) -> Transition:
+def _transition_of(
+    job: InFlightJob, started: bool, rng: Random, *, otherwise: Failure
+) -> Transition:
     quarantined = is_quarantined(job.deaths)
     refund = int(not started or quarantined)
     if not started:
         status = Status.CANCELED if job.cancel_requested else Status.PENDING
-        return Transition(job, status, AttemptEnd.RESCUED, NOT_STARTED, refund=refund)
+        return Transition(job, status, AttemptEnd.RESCUED, otherwise, refund=refund)
     dead = Transition(
         job,
         Status.CANCELED,

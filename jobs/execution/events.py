@@ -40,6 +40,7 @@ class Event(StrEnum):
     WORKER_STOPPING = "worker.stopping"
     WORKER_STOPPED = "worker.stopped"
     WORKER_BROKEN = "worker.broken"
+    WORKER_KILLED = "worker.killed"
     WORKER_MARKED_DEAD = "worker.marked_dead"
     DATABASE_AWAY = "worker.database_away"
     DATABASE_BACK = "worker.database_back"
@@ -61,6 +62,7 @@ PROBLEMS = frozenset(
         Event.ISOLATION_FAILED,
         Event.JOB_GIVEN_UP,
         Event.WORKER_BROKEN,
+        Event.WORKER_KILLED,
         Event.WORKER_MARKED_DEAD,
         Event.DATABASE_AWAY,
         Event.MAINTENANCE_FAILED,

@@ -32,9 +32,12 @@ from jobs.engine.outcomes import Outcome, Released
 from jobs.execution.executor import died, timed_out
 from jobs.worker.threads import Runner, StopReason
 
-# It imports what its worker imports, wherever and however that one was started.
+# Its worker decides when it ends, whatever signals a service manager sends to all processes: it
+# ignores them from its first line. Unlike SIG_IGN, a handler is not inherited by programs that a job
+# starts. It imports what its worker imports, wherever and however that one was started.
 START = (
-    "import sys; sys.path[:] = sys.argv[2:]; import django; django.setup();"
+    "import signal, sys; [signal.signal(one, lambda *_: None) for one in (2, 15)];"
+    " sys.path[:] = sys.argv[2:]; import django; django.setup();"
     " from jobs.worker.isolation_child import main; main(int(sys.argv[1]))"
 )
 START_SECONDS = 60.0

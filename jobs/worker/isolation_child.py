@@ -7,7 +7,6 @@ import faulthandler
 import json
 import os
 import resource
-import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -22,8 +21,8 @@ from jobs.engine.outcomes import DeadLettered, Outcome, Retry
 from jobs.execution.context import Signals
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import EXIT_OUT_OF_MEMORY, decode_claim, encode, encode_outcome
+from jobs.worker.signals import die_with_parent
 from jobs.worker.state import refresh_connection
-from jobs.worker.supervisor import die_with_parent
 from jobs.worker.threads import Runner, StopReason, ThreadRunner
 
 
@@ -31,10 +30,6 @@ def main(handle: int) -> None:
     """Serve the worker at the other end of the socket `handle` until it closes the connection."""
     die_with_parent()
     faulthandler.enable()
-    # The worker decides when this process ends. Unlike SIG_IGN, a handler is not inherited by
-    # programs that a job starts.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     _limit_memory(isolated_memory_mb() * 2**20)
     # The copy is not inherited by programs that a job starts.
     connection = Connection(os.dup(handle))

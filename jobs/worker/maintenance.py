@@ -199,20 +199,22 @@ class Maintenance:
         asked_at = database_now()
         self._rescue_guard.observe(asked_at)
         if not self._rescue_guard.active:
-            self._report(rescue(self._state.rng, asked_at=asked_at))
+            finish_rescue(rescue(self._state.rng, asked_at=asked_at))
 
     def _rescue_orphans(self) -> None:
         if not self._rescue_guard.active:
-            self._report(rescue_orphans(self._state.rng))
+            finish_rescue(rescue_orphans(self._state.rng))
 
     def _sweep_fan_ins(self) -> None:
         self._fan_in_cursor = sweep_fan_ins(self._fan_in_cursor)
 
-    def _report(self, report: RescueReport) -> None:
-        if report.workers or report.rescued or report.dead_lettered:
-            emit_rescued(report)
-            admit(report.released_capacity)
-            wake(())
+
+def finish_rescue(report: RescueReport) -> None:
+    """Emit what a rescue did, admit the capacity it released, and wake workers."""
+    if report.workers or report.rescued or report.dead_lettered:
+        emit_rescued(report)
+        admit(report.released_capacity)
+        wake(())
 
 
 def _schedule_tasks() -> list[MaintenanceTask]:

@@ -16,6 +16,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.outcomes import class_path
 from jobs.execution.context import Flag
 from jobs.execution.events import Event, emit
+from jobs.worker.running_slots import RunningSlots
 
 # The lease is trusted for this share of its length, counted from before the request to extend it.
 TRUSTED_SHARE = 0.8
@@ -47,8 +48,9 @@ class Lease:
 class SharedState:
     """Shared by the threads of one worker process."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: RunningSlots | None = None) -> None:
         self.rng: Random = SystemRandom()
+        self.slots = slots or RunningSlots.private(0)
         # `stopping`: claim nothing more. `halt`: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()

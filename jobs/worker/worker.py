@@ -28,6 +28,7 @@ from jobs.worker.maintenance import Maintenance
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
 from jobs.worker.running import StartedClaims
+from jobs.worker.running_slots import RunningSlots
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 from tenants.rls import require_rls
 
@@ -58,9 +59,9 @@ class WorkerOptions:
 class WorkerLoop:
     """One worker: claims jobs, hands them to its pool, and ends in order."""
 
-    def __init__(self, options: WorkerOptions) -> None:
+    def __init__(self, options: WorkerOptions, slots: RunningSlots | None = None) -> None:
         self.options = options
-        self.state = SharedState()
+        self.state = SharedState(slots or RunningSlots.private(options.concurrency))
         self._fair_share = FairShare()
         self._claimed = 0
         # A claim may be committed of which the answer was lost.

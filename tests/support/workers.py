@@ -24,18 +24,30 @@ SHORT_LEASE_SECONDS = 1.0
 # For all others: longer than any test takes.
 LONG_LEASE_SECONDS = 120.0
 SAID_LENGTH = 4000
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    " os.execv(sys.argv[1], sys.argv[1:])"
+)
 
 
 class WorkerProcess:
     """One `runworker` and whatever processes it has started itself."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], log: Path) -> None:
+    def __init__(
+        self, arguments: list[str], environment: dict[str, str], log: Path, *, terminal: bool
+    ) -> None:
         self._log = log
+        self._keyboard, screen = os.openpty() if terminal else (None, None)
+        command = [sys.executable, "manage.py", "runworker", *arguments]
+        if terminal:
+            # What becomes the terminal's foreground group has to open it as its standard input.
+            command = [sys.executable, "-c", OWN_TERMINAL, *command]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "manage.py", "runworker", *arguments],
+                command,
                 cwd=ROOT,
                 env=environment,
+                stdin=screen,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -100,6 +112,15 @@ class WorkerProcess:
         """Send a signal as a supervisor does: to the process that was started."""
         self._process.send_signal(number)
 
+    def press_ctrl_c(self) -> None:
+        """Press Ctrl-C in its terminal."""
+        assert self._keyboard is not None
+        os.write(self._keyboard, b"\x03")
+
+    def tell_group(self, number: signal.Signals) -> None:
+        """Send a signal to its whole process group, as service managers and `timeout` do."""
+        self._signal_all(number)
+
     def kill(self) -> None:
         """End it, and all it has started, without a chance to tidy up."""
         self._signal_all(signal.SIGKILL)
@@ -139,10 +160,11 @@ class Fleet:
         self,
         *arguments: str,
         supervised: bool = False,
+        terminal: bool = False,
         lease_seconds: float = LONG_LEASE_SECONDS,
         **environment: str,
     ) -> WorkerProcess:
-        """Start a worker; `environment` is added to that of this process.
+        """Start a worker, in a `terminal` of its own or without one; `environment` is added to this.
 
         `supervised` starts it as people do, under its parent, which takes twice as long; without,
         it is started as the parent starts it.
@@ -160,6 +182,7 @@ class Fleet:
                 **environment,
             },
             log,
+            terminal=terminal,
         )
         self._workers.append(worker)
         return worker

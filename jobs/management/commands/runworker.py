@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
-from queue import SimpleQueue
-from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -16,7 +12,9 @@ from django.core.management.base import BaseCommand, CommandParser
 from jobs import VERSION, conf
 from jobs.states import Category
 from jobs.worker.health import serve_health
-from jobs.worker.supervisor import WATCHED, Supervisor, die_with_parent
+from jobs.worker.running_slots import RunningSlots
+from jobs.worker.signals import die_with_parent, stop_on_sigterm
+from jobs.worker.supervisor import Supervisor
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 
 DEFAULT_GRACE_SECONDS = 25.0
@@ -66,13 +64,20 @@ class Command(BaseCommand):
         """Supervise the processes, or be one of them; called from Python, work in this process."""
         worker = _worker_options(options)
         if options["child"]:
-            sys.exit(_serve(worker, options["health_host"], options["health_port"]))
+            handle = options["running_slots"]
+            slots = None if handle is None else RunningSlots.inherited(handle)
+            sys.exit(_serve(worker, slots, options["health_host"], options["health_port"]))
         if not self._from_command_line:
             WorkerLoop(worker).run()
             return
         self.stderr.write(_greeting(worker, options["processes"]))
-        lasting = not worker.burst and worker.max_jobs is None
-        sys.exit(Supervisor(self._commands(options), lasting=lasting).run())
+        supervisor = Supervisor(
+            self._commands(options),
+            threads=worker.concurrency,
+            grace_seconds=worker.grace_seconds,
+            lasting=not worker.burst and worker.max_jobs is None,
+        )
+        sys.exit(supervisor.run())
 
     def _commands(self, options: dict[str, Any]) -> list[list[str]]:
         """Return each child's command line: this one's, with a health port of its own."""
@@ -154,6 +159,7 @@ def _add_processes(parser: CommandParser) -> None:
         help="address of the health port (default: %(default)s)",
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--running-slots", type=int, help=argparse.SUPPRESS)
 
 
 def _worker_options(options: dict[str, Any]) -> WorkerOptions:
@@ -169,11 +175,13 @@ def _worker_options(options: dict[str, Any]) -> WorkerOptions:
     )
 
 
-def _serve(options: WorkerOptions, health_host: str, health_port: int | None) -> int:
-    """Run one worker; the first SIGTERM ends it in order, the second at once."""
+def _serve(
+    options: WorkerOptions, slots: RunningSlots | None, health_host: str, health_port: int | None
+) -> int:
+    """Run one worker until SIGTERM; without a supervisor's `slots`, the second ends it at once."""
     die_with_parent()
-    loop = WorkerLoop(options)
-    _stop_on_sigterm(loop)
+    loop = WorkerLoop(options, slots)
+    stop_on_sigterm(loop.stop, supervised=slots is not None)
     if health_port:
         serve_health(health_host, health_port, loop.is_ready)
     loop.run()
@@ -181,30 +189,6 @@ def _serve(options: WorkerOptions, health_host: str, health_port: int | None) ->
         # A stuck handler ends only with the process; the parent starts another.
         os._exit(EXIT_REPLACE_ME)
     return 0
-
-
-def _stop_on_sigterm(loop: WorkerLoop) -> None:
-    """Pass SIGTERM to the loop by way of a thread.
-
-    The signal handler may interrupt the main thread while it holds a lock that `stop` needs, so all
-    it does is put into a queue, which is reentrant.
-    """
-    received: SimpleQueue[int] = SimpleQueue()
-
-    def stop(signal_number: int, _: FrameType | None) -> None:
-        received.put(signal_number)
-
-    def stop_twice() -> None:
-        received.get()
-        loop.stop()
-        received.get()
-        os._exit(1)
-
-    threading.Thread(target=stop_twice, name="signals", daemon=True).start()
-    signal.signal(signal.SIGTERM, stop)
-    # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
 
 def _greeting(options: WorkerOptions, processes: int) -> str:

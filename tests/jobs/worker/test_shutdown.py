@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
+from uuid import UUID
 
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 
 from jobs.models import Worker
-from jobs.states import AttemptEnd, Status
+from jobs.states import IN_FLIGHT, AttemptEnd, Status
+from tests.queue_kit import change
 from tests.support.prefetch import claim_ahead
 from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-03", "J-11")]
@@ -89,6 +93,76 @@ def test_a_second_signal_ends_the_worker_at_once(queue: Scenario, fleet: Fleet) 
     fleet.stop()
     assert (queue.row(job_id).attempts, queue.row(job_id).deaths) == (2, 1)
     queue.check()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("also_to_the_parent", [False, True], ids=["group", "parent-then-group"])
+def test_a_signal_to_the_process_group_is_one_signal_however_often_it_comes(
+    queue: Scenario, fleet: Fleet, number: signal.Signals, also_to_the_parent: bool
+) -> None:
+    gate = queue.gate()
+    jobs = queue.add(3, gate=gate)
+    worker = fleet.start("--concurrency", "2", supervised=True)
+    wait_until(lambda: len(queue.journal.starts()) == 2, "two jobs started")
+
+    for _ in range(4):
+        if also_to_the_parent:
+            # As `timeout` does.
+            worker.tell(number)
+        worker.tell_group(number)
+        time.sleep(0.2)
+    worker.wait_for("worker.stopping")
+    assert worker.alive
+    gate.open()
+
+    assert worker.wait_for_exit(10) == 0
+    done = {UUID(one.job_id) for one in queue.journal.starts()}
+    assert queue.statuses(done) == {Status.COMPLETED: 2}
+    assert {(job.attempts, job.deaths) for job in map(queue.row, done)} == {(1, 0)}
+    (other,) = set(jobs) - done
+    assert (queue.row(other).status, queue.row(other).attempts) == (Status.PENDING, 0)
+    assert not Worker.objects.exists()
+    queue.check()
+
+
+def test_a_signal_to_all_its_processes_leaves_isolated_ones_their_time(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    (job_id,) = queue.add(gate=gate)
+    change(job_id, deaths=1)
+    worker = fleet.start(supervised=True)
+    queue.wait_until_started(job_id)
+
+    # As systemd does: they are a group of their own.
+    for one in psutil.Process(worker.session).children(recursive=True):
+        one.terminate()
+    worker.tell(signal.SIGTERM)
+    worker.wait_for("worker.stopping")
+    time.sleep(0.3)
+    gate.open()
+
+    assert worker.wait_for_exit(10) == 0
+    job = queue.row(job_id)
+    assert (job.status, job.attempts, job.deaths) == (Status.COMPLETED, 1, 1)
+
+
+def test_ctrl_c_stops_in_order_and_a_second_one_ends_all_at_once(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    (job_id,) = queue.add(gate=gate)
+    worker = fleet.start("--grace", "60", supervised=True, terminal=True)
+    queue.wait_until_started(job_id)
+
+    worker.press_ctrl_c()
+    worker.wait_for("worker.stopping")
+    time.sleep(0.3)
+    assert worker.alive
+    worker.press_ctrl_c()
+
+    assert worker.wait_for_exit(MARGIN_SECONDS) != 0
+    assert queue.row(job_id).status in IN_FLIGHT
 
 
 def test_an_idle_worker_leaves_at_once(queue: Scenario, fleet: Fleet) -> None:

@@ -1,0 +1,174 @@
+"""A process beside the supervisor, forked from it, that does for it what needs a thread or the database.
+
+It takes back the jobs of a worker process that died, extends the lease of one that shows no life,
+and reports the signals it gets: they were sent to the whole process group, since nobody sends it
+one alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from random import SystemRandom
+from uuid import UUID
+
+from django.db import DatabaseError, connection, connections
+
+from jobs.engine.lease import heartbeat
+from jobs.engine.rescue import rescue_reported
+from jobs.execution.events import Event, emit
+from jobs.worker.maintenance import finish_rescue
+from jobs.worker.signals import STOP_SIGNALS, die_with_parent
+from jobs.worker.state import AWAY, Outage, refresh_connection
+
+# A signal to the group reaches both processes at once, but a busy machine may run one of them later.
+SAME_SIGNAL_SECONDS = 0.5
+END_SECONDS = 3.0
+ID_BYTES = 16
+_TIME = struct.Struct("d")
+
+
+class Sidecar:
+    """The supervisor's end of it."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._connection: Connection | None = None
+        # When it last reported a signal.
+        self._signal_at = -inf
+
+    def start(self) -> None:
+        """Fork it, unless it runs. This process must have no threads."""
+        if self._pid and os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+            return
+        ours, theirs = Pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._pid = os.fork()
+        if not self._pid:
+            ours.close()
+            try:
+                _Server(theirs).serve()
+            finally:
+                os._exit(1)
+        theirs.close()
+        self._connection = ours
+
+    def heartbeat(self, worker_id: UUID) -> None:
+        """Extend the lease of this worker."""
+        self._send(worker_id.bytes)
+
+    def rescue(self, worker_id: UUID, running: Sequence[int]) -> None:
+        """Take back the jobs of this worker, which is dead; `running` are the tokens it ran."""
+        self._send(worker_id.bytes + struct.pack(f"{len(running) + 1}q", 0, *running))
+
+    def got_signal_at(self, received_at: float) -> bool:
+        """Say whether a signal reached it at about this monotonic time, too."""
+        try:
+            while self._signal_at < received_at - SAME_SIGNAL_SECONDS:
+                left = received_at + SAME_SIGNAL_SECONDS - time.monotonic()
+                if self._connection is None or not self._connection.poll(max(left, 0.0)):
+                    return False
+                (self._signal_at,) = _TIME.unpack(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def end(self) -> None:
+        """Let it finish what it was asked for, `END_SECONDS` at most."""
+        if self._connection is None:
+            return
+        self._connection.close()
+        deadline = time.monotonic() + END_SECONDS
+        while time.monotonic() < deadline:
+            if os.waitpid(self._pid, os.WNOHANG) != (0, 0):
+                return
+            time.sleep(0.01)
+        os.kill(self._pid, signal.SIGKILL)
+
+    def _send(self, message: bytes) -> None:
+        # If it is gone, the lease does the rest; the supervisor starts another.
+        with suppress(OSError):
+            if self._connection is not None:
+                self._connection.send_bytes(message)
+
+
+class _Server:
+    """The process itself: one thread waits for signals, one for requests, one for the database."""
+
+    def __init__(self, connection_to_parent: Connection) -> None:
+        self._parent = connection_to_parent
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._ended = threading.Event()
+
+    def serve(self) -> None:
+        """Serve until the supervisor closes the connection."""
+        die_with_parent()
+        connections.close_all()
+        for work in (self._receive, self._work):
+            threading.Thread(target=work, daemon=True).start()
+        while True:
+            signal.sigwaitinfo(STOP_SIGNALS)
+            with suppress(OSError):
+                self._parent.send_bytes(_TIME.pack(time.monotonic()))
+
+    def _receive(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._requests.put(self._parent.recv_bytes())
+        self._ended.set()
+        self._requests.put(None)
+
+    def _work(self) -> None:
+        """Do what is asked for, waiting out outages; when the supervisor is gone, try once more."""
+        outage = Outage(SystemRandom(), self._ended)
+        rescues: list[bytes] = []
+        try:
+            while True:
+                beats = self._collect(rescues)
+                try:
+                    refresh_connection()
+                    for worker_id in beats:
+                        heartbeat(worker_id, None)
+                    while rescues:
+                        _rescue(rescues[0])
+                        del rescues[0]
+                    outage.over()
+                    connection.close()
+                except AWAY as error:
+                    outage.failed(error)
+                except DatabaseError as error:
+                    emit(Event.MAINTENANCE_FAILED, task="sidecar", error_class=type(error).__name__)
+                    rescues.clear()
+                if self._ended.is_set() and self._requests.empty():
+                    os._exit(0)
+        finally:
+            os._exit(1)
+
+    def _collect(self, rescues: list[bytes]) -> set[UUID]:
+        """Take all requests there are, waiting for one if there is nothing to do; return the heartbeats."""
+        beats: set[UUID] = set()
+        while (not rescues and not beats) or not self._requests.empty():
+            request = self._requests.get()
+            if request is None:
+                break
+            if len(request) == ID_BYTES:
+                beats.add(UUID(bytes=request))
+            else:
+                rescues.append(request)
+        return beats
+
+
+def _rescue(request: bytes) -> None:
+    tokens = memoryview(request)[ID_BYTES:].cast("q").tolist()
+    finish_rescue(rescue_reported(UUID(bytes=request[:ID_BYTES]), tokens, SystemRandom()))
