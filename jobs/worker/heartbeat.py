@@ -28,10 +28,13 @@ TICK_SECONDS = 0.05
 RETRY_PROCESSING_SECONDS = 1.0
 HEARTBEATS_PER_LEASE = 4
 CANCEL_CHECK_SECONDS = 1.0
+# How often a supervised worker shows life.
+LIVENESS_SECONDS = 0.25
+LIVENESS_PER_LEASE = 16
 
 
 class Heartbeat:
-    """Keeps the lease alive, from a thread that no handler can block."""
+    """Keeps the lease alive. While a handler holds the interpreter's lock, the supervisor does."""
 
     def __init__(
         self,
@@ -56,10 +59,13 @@ class Heartbeat:
         """
         self._register(self._state.lease)
         self._state.start_thread("heartbeat", self._loop)
+        if self._state.slots.shared:
+            self._state.start_thread("liveness", self._show_life)
 
     def _register(self, lease: Lease) -> None:
         requested_at = time.monotonic()
         if register(replace(self._info, worker_id=lease.worker_id)):
+            self._state.slots.name_worker(lease.worker_id)
             lease.extended(requested_at)
         # If not, it was marked dead meanwhile: the next heartbeat replaces the lease.
 
@@ -80,6 +86,12 @@ class Heartbeat:
             except AWAY as error:
                 outage.failed(error)
         connection.close()
+
+    def _show_life(self) -> None:
+        """Show life on a thread of its own: neither an outage nor a locked row may keep it."""
+        pause = min(LIVENESS_SECONDS, lease_seconds() / LIVENESS_PER_LEASE)
+        while not self._state.halt.wait(pause):
+            self._state.slots.show_life()
 
     def _beat(self) -> None:
         refresh_connection()

@@ -226,8 +226,10 @@ class Pool:
         if lease.lost.is_set() or self._abandoned:
             runner.stop(StopReason.LEASE_LOST)
         try:
+            self._state.slots.begin(claim.lease_token, running.deadline)
             outcome = runner.run()
         finally:
+            self._state.slots.end()
             self.running.remove(running)
         ended_at = time.monotonic()
         run_seconds = ended_at - running.started_at

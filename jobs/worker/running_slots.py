@@ -29,6 +29,8 @@ class RunningSlots:
     """The slots of one worker process, for that process and for its supervisor."""
 
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
+        # Whether a supervisor sees them.
+        self.shared = not isinstance(memory, bytearray)
         self._bytes = memoryview(memory)
         self._cells = self._bytes.cast("q")
         self._deadlines = self._bytes.cast("d")

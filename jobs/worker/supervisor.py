@@ -1,18 +1,23 @@
 """The parent of the worker processes: starts them, stops them, replaces those that died.
 
 It has no threads and no database connection, so nothing a handler does can hurt it. What needs
-these is done by its sidecar. It alone decides when a process is killed.
+these is done by its sidecar. It alone decides when a process is killed. What was running in a
+process that died it reads from the running slots.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from math import inf
 
+from jobs.conf import lease_seconds
+from jobs.execution.events import Event, emit
+from jobs.worker.heartbeat import HEARTBEATS_PER_LEASE
 from jobs.worker.running import INTERRUPT_SECONDS
 from jobs.worker.running_slots import RunningSlots, shared_file
 from jobs.worker.sidecar import Sidecar
@@ -20,11 +25,18 @@ from jobs.worker.signals import STOP_SIGNALS, WATCHED
 from jobs.worker.worker import DRAIN_SECONDS
 
 TICK_SECONDS = 0.5
+TICKS_PER_LEASE = 16
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 # A child that ran this long did not fail at its start: the pauses start over.
 HEALTHY_SECONDS = 30.0
 BURST_FAILURES = 3
+# A child shows no life while a handler holds the interpreter's lock. Until this is over, or such a
+# handler's own timeout, its lease is extended for it.
+SILENT_LEASES = 10
+LEAST_SILENT_SECONDS = 30.0
+# A child that was silent for less may just be slow.
+SURELY_SILENT_SECONDS = 2.0
 # <asm-generic/siginfo.h>: a signal of the kernel's own, as Ctrl-C is.
 SI_KERNEL = 0x80
 
@@ -41,6 +53,10 @@ class Child:
         self.failures = 0
         self.start_at = 0.0
         self.exit_code: int | None = None
+        # For how long it has shown no life, and when its lease was last extended for that.
+        self.silent_seconds = 0.0
+        self.heartbeat_at = 0.0
+        self._liveness = 0
 
     def start(self) -> None:
         """Start the process."""
@@ -48,6 +64,21 @@ class Child:
             self._command, pass_fds=[self._slots_file]
         )
         self.started_at = time.monotonic()
+
+    def observe(self, seconds: float) -> None:
+        """Note whether the process has shown life in these seconds; one that was stopped need not."""
+        liveness = self.slots.liveness
+        if self.process is None or liveness != self._liveness or self._is_stopped(self.process.pid):
+            self.silent_seconds = 0.0
+        else:
+            self.silent_seconds += seconds
+        self._liveness = liveness
+
+    @staticmethod
+    def _is_stopped(pid: int) -> bool:
+        """Say whether SIGSTOP or the like stopped it."""
+        flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, pid, flags) is not None
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if the process runs."""
@@ -74,10 +105,11 @@ class Supervisor:
         self._lasting = lasting
         self._children = [Child(command, threads) for command in commands]
         self._sidecar = Sidecar()
+        self._grace_seconds = grace_seconds
         # By then a child has released what it was running, and stored all outcomes.
         self._stop_seconds = grace_seconds + DRAIN_SECONDS + INTERRUPT_SECONDS
-        self._kill_at = inf
-        self._stopping = False
+        self._stopping_since = inf
+        self._tick_seconds = min(TICK_SECONDS, lease_seconds() / TICKS_PER_LEASE)
 
     def run(self) -> int:
         """Run until every child is done, given up or stopped; return the exit code."""
@@ -91,9 +123,17 @@ class Supervisor:
             ):
                 self._sidecar.end()
                 return max(child.exit_code or 0 for child in self._children)
-            self._receive(signal.sigtimedwait(WATCHED, TICK_SECONDS))
-            if time.monotonic() > self._kill_at:
-                self._kill_all()
+            began_at = time.monotonic()
+            self._receive(signal.sigtimedwait(WATCHED, self._tick_seconds))
+            # More than that has passed when this process was stopped, and its children with it.
+            seconds = min(time.monotonic() - began_at, 2 * self._tick_seconds)
+            for child in self._children:
+                child.observe(seconds)
+                self._watch(child)
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stopping_since < inf
 
     def _start_due(self) -> None:
         for child in self._children:
@@ -112,10 +152,50 @@ class Supervisor:
             if code is None:
                 continue
             child.process = None
+            worker_id = child.slots.worker_id
+            if worker_id is not None:
+                self._sidecar.rescue(worker_id, child.slots.running)
+            child.slots.clear()
             if self._stopping or (code == 0 and not self._lasting):
                 child.exit_code = max(code, 0) if code >= 0 else 1
             else:
                 self._schedule_restart(child)
+
+    def _watch(self, child: Child) -> None:
+        """Extend the lease of a child that shows no life; kill one that is past all bounds."""
+        worker_id = child.slots.worker_id
+        if child.process is None or worker_id is None:
+            return
+        reason = self._reason_to_kill(child)
+        if reason:
+            emit(
+                Event.WORKER_KILLED,
+                worker_id=str(worker_id),
+                reason=reason,
+                silent_s=round(child.silent_seconds, 1),
+            )
+            child.send(signal.SIGKILL)
+            return
+        pause = lease_seconds() / HEARTBEATS_PER_LEASE
+        now = time.monotonic()
+        if child.silent_seconds > pause and now - child.heartbeat_at > pause:
+            child.heartbeat_at = now
+            self._sidecar.heartbeat(worker_id)
+
+    def _reason_to_kill(self, child: Child) -> str:
+        """Return why this child has to be killed; empty where it has not."""
+        silent = child.silent_seconds
+        if silent > max(SILENT_LEASES * lease_seconds(), LEAST_SILENT_SECONDS):
+            return "silent"
+        # A child that is not silent ends by itself when it cannot interrupt a handler.
+        is_silent = silent > SURELY_SILENT_SECONDS
+        overdue_seconds = time.monotonic() - child.slots.first_deadline
+        if overdue_seconds > INTERRUPT_SECONDS + (0.0 if is_silent else self._stop_seconds):
+            return "job_overdue"
+        stopping_seconds = time.monotonic() - self._stopping_since
+        if stopping_seconds > (self._grace_seconds if is_silent else self._stop_seconds):
+            return "grace_over"
+        return ""
 
     def _schedule_restart(self, child: Child) -> None:
         ran_seconds = time.monotonic() - child.started_at
@@ -136,8 +216,7 @@ class Supervisor:
         if received is None or received.si_signo not in STOP_SIGNALS:
             return
         if not self._stopping:
-            self._stopping = True
-            self._kill_at = time.monotonic() + self._stop_seconds
+            self._stopping_since = time.monotonic()
             for child in self._children:
                 child.send(signal.SIGTERM)
         elif received.si_code == SI_KERNEL or not self._sidecar.got_signal_at(time.monotonic()):

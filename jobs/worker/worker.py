@@ -234,6 +234,7 @@ class WorkerLoop:
     def _deregister(self) -> None:
         try:
             deregister(self.state.worker_id)
+            self.state.slots.clear()
         except DatabaseError as error:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 

@@ -25,6 +25,8 @@ REFUNDED = frozenset({AttemptEnd.RELEASED, AttemptEnd.SNOOZED})
 # What the errors of such endings are where a request to cancel made canceled jobs of them.
 REFUNDED_ERRORS = frozenset({"Released", ""})
 NOT_STARTED = "NotStarted"
+# Its supervisor knew that it was not running: it had not started, or had ended.
+NOT_RUNNING = "NotRunning"
 ALONE = "StaleSuspect"
 
 
@@ -126,11 +128,13 @@ def _check_accounts(
     claims = sum(step.is_claim for step in history)
     rescued = [one for one in attempts if one.end == AttemptEnd.RESCUED]
     not_started = [one for one in rescued if one.error_class == NOT_STARTED]
+    not_running = [one for one in rescued if one.error_class == NOT_RUNNING]
     alone = sum(one.error_class == ALONE for one in rescued)
-    refunds = len(not_started) + alone + sum(_gave_back(one) for one in attempts)
+    innocent = len(not_started) + len(not_running)
+    refunds = innocent + alone + sum(_gave_back(one) for one in attempts)
     assert job.attempts == claims - refunds, f"{job}: {claims} claims, {refunds} given back"
     assert job.attempts <= job.max_attempts
-    assert job.deaths == len(rescued) - len(not_started), f"{job}: {job.deaths} deaths"
+    assert job.deaths == len(rescued) - innocent, f"{job}: {job.deaths} deaths"
     assert starts <= claims - len(not_started), f"{job} started more often than it was claimed"
 
 

@@ -35,6 +35,29 @@ class WorkPayload(JobPayload):
     seconds: float = 0.0
 
 
+@job("process.default", category=Category.NOTIFICATIONS, payload=WorkPayload)
+def work_by_default(payload: WorkPayload, ctx: JobContext) -> None:
+    """Do as `process.work` does, with the policy of a type that declares none."""
+    work(payload, ctx)
+
+
+@job("process.hold", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
+@job(
+    "process.hold_overdue",
+    category=Category.NOTIFICATIONS,
+    payload=WorkPayload,
+    retry=PATIENT,
+    timeout_seconds=0.5,
+)
+def hold_the_interpreter(payload: WorkPayload, ctx: JobContext) -> None:
+    """Let no other thread run Python code for so many seconds, as some C code does."""
+    journal = Journal(Path(payload.journal))
+    journal.start(ctx, payload.label)
+    # Unlike CDLL, it keeps the interpreter's lock during the call.
+    ctypes.PyDLL(None).usleep(int(payload.seconds * 1e6))
+    journal.end(ctx, payload.label)
+
+
 class FailPayload(JobPayload):
     """How to fail, and in how many of the first attempts."""
 

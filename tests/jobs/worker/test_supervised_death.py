@@ -1,0 +1,155 @@
+"""A worker process that is killed: its supervisor knows what ran, and only that is counted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from uuid import UUID
+
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
+import pytest
+
+from jobs.engine.clock import database_now
+from jobs.models import Attempt, JobQueue, Worker
+from jobs.states import IN_FLIGHT, AttemptEnd, Status
+from tenants.scope import all_firms
+from tests.queue_kit import change
+from tests.support.invariants import NOT_RUNNING
+from tests.support.prefetch import claim_ahead
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("J-14", "J-15", "J-13")]
+
+# How many kills, and among how many short jobs: in the suite, and in `make chaos`.
+SUITE = (1, 1_000)
+CHAOS = (20, 20_000)
+CONCURRENCY = 4
+JOB_SECONDS = 0.002
+BACK_SECONDS = 2.0
+# Of the jobs that count as running, so many may be about to write their first line, or have just
+# written their last.
+EDGE_SHARE = 0.25
+
+
+def charged() -> set[UUID]:
+    """Return the jobs whose attempt and death were counted."""
+    with all_firms("looking at the history"):
+        rescued = Attempt.objects.filter(end=AttemptEnd.RESCUED).exclude(error_class=NOT_RUNNING)
+        return set(rescued.values_list("job_id", flat=True))
+
+
+def in_flight_of(queue: Scenario, worker_id: UUID) -> int:
+    with all_firms("looking at the queue"):
+        return JobQueue.objects.filter(worker_id=worker_id, status__in=IN_FLIGHT).count()
+
+
+def kill_child(queue: Scenario, worker_pid: int) -> tuple[UUID, float]:
+    """Kill the worker process; return its worker's id and after how long its jobs were back."""
+    worker = Worker.objects.get(pid=worker_pid, dead_at=None)
+    os.kill(worker_pid, signal.SIGKILL)
+    killed_at = time.monotonic()
+    wait_until(lambda: not in_flight_of(queue, worker.pk), "its jobs back in the queue", timeout=60)
+    return worker.pk, time.monotonic() - killed_at
+
+
+def test_a_kill_amid_short_jobs_counts_only_for_those_that_ran(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    kills, jobs = CHAOS if chaos else SUITE
+    fleet.start("--concurrency", str(CONCURRENCY), supervised=True)
+    edges = 0
+    for _ in range(kills):
+        before = charged()
+        ids = queue.add(jobs, job_type="process.default", seconds=JOB_SECONDS)
+        enough = len(queue.journal.starts()) + jobs // 3
+        wait_until(
+            lambda: len(queue.journal.starts()) > enough,  # noqa: B023 - waited for at once
+            "a third of them",
+            timeout=120,
+        )
+        pid = queue.journal.starts()[-1].pid
+
+        _, seconds = kill_child(queue, pid)
+
+        assert seconds < BACK_SECONDS
+        entries = queue.journal.entries()
+        starts = {(UUID(one.job_id)) for one in entries if one.what == "start" and one.pid == pid}
+        ends = {(UUID(one.job_id)) for one in entries if one.what == "end" and one.pid == pid}
+        now_charged = charged() - before
+        assert len(now_charged) <= CONCURRENCY
+        edges += len(now_charged - (starts - ends))
+        # They wait for their backoff; the default is a minute.
+        for job_id in now_charged:
+            assert (queue.row(job_id).attempts, queue.row(job_id).deaths) == (1, 1)
+            change(job_id, scheduled_at=database_now())
+        queue.wait_until_settled(ids, timeout=300)
+    fleet.stop()
+
+    assert edges <= max(1, EDGE_SHARE * kills * CONCURRENCY)
+    assert queue.statuses() == {Status.COMPLETED: kills * jobs}
+    for job_id in charged():
+        assert (queue.row(job_id).attempts, queue.row(job_id).deaths) == (2, 1)
+    queue.check()
+
+
+def test_jobs_claimed_ahead_of_a_killed_process_are_back_at_once_and_lose_nothing(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    ahead = claim_ahead(queue, fleet, supervised=True)
+    (start,) = queue.journal.starts(job_id=ahead.blocking)
+
+    worker_id, seconds = kill_child(queue, start.pid)
+
+    assert seconds < BACK_SECONDS
+    blocking = queue.row(ahead.blocking)
+    assert (blocking.attempts, blocking.deaths) == (1, 1)
+    assert charged() == {ahead.blocking}
+    ahead.gate.open()
+    queue.wait_until_settled()
+    fleet.stop()
+    assert {queue.row(job_id).deaths for job_id in ahead.behind} == {0}
+    assert not Worker.objects.filter(pk=worker_id).exists()
+    queue.check()
+
+
+@pytest.mark.req("J-12")
+def test_of_jobs_with_a_single_attempt_only_the_one_that_ran_is_given_up(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    fleet.start("--concurrency", "1", supervised=True)
+    queue.wait_until_settled(queue.add(100))
+    (blocking,) = queue.add(gate=gate, max_attempts=1)
+    queue.wait_until_started(blocking)
+    behind = queue.add(200, max_attempts=1)
+    wait_until(lambda: queue.statuses(behind).keys() & IN_FLIGHT, "jobs claimed ahead")
+    (start,) = queue.journal.starts(job_id=blocking)
+
+    kill_child(queue, start.pid)
+
+    assert queue.row(blocking).status == Status.DLQ
+    gate.open()
+    queue.wait_until_settled()
+    fleet.stop()
+    assert queue.statuses(behind) == {Status.COMPLETED: 200}
+    queue.check(expected_dead=[blocking])
+
+
+def test_what_dies_with_its_supervisor_is_left_to_the_lease(queue: Scenario, fleet: Fleet) -> None:
+    ahead = claim_ahead(queue, fleet, supervised=True, lease_seconds=SHORT_LEASE_SECONDS)
+    ahead.worker.kill()
+    assert not [
+        one for one in psutil.process_iter(["pid"]) if os.getsid(one.pid) == ahead.worker.session
+    ]
+
+    ahead.gate.open()
+    fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    queue.wait_until_settled()
+    fleet.stop()
+
+    assert queue.row(ahead.blocking).deaths == 1
+    assert {queue.row(job_id).deaths for job_id in ahead.behind} == {0}
+    queue.check()
