@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -49,6 +50,11 @@ class Server:
         """The address of an empty database, for an unprivileged role."""
         return f"postgres://{ROLE}@/{ROLE}?host={quote(self._socket_folder)}&port={self._port}"
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The folder of its socket, and its port."""
+        return self._socket_folder, self._port
+
     def crash(self) -> None:
         """Stop it as a crash does: nothing is written back, every connection is cut."""
         self._control("stop", "-m", "immediate")
@@ -64,6 +70,36 @@ class Server:
             pgdata=self._server.pgdata,
             user=self._server.system_user,
         )
+
+
+class Standby(Server):
+    """A copy of a running server that follows it, and can take its place."""
+
+    def __init__(self, primary: Server) -> None:
+        self._wheel = primary._wheel
+        pgdata = Path(f"{primary._server.pgdata}-standby")
+        pgdata.mkdir(mode=0o700)
+        owner = Path(primary._server.pgdata).stat()
+        os.chown(pgdata, owner.st_uid, owner.st_gid)
+        self._server = SimpleNamespace(
+            pgdata=pgdata, log=pgdata / "log", system_user=primary._server.system_user
+        )
+        self._socket_folder, self._port = primary._socket_folder, primary._port + 1
+        place = ["-h", primary._socket_folder, "-p", str(primary._port), "-U", "postgres"]
+        self._wheel.pg_basebackup(
+            [*place, "-R", "-c", "fast"], pgdata=pgdata, user=self._server.system_user
+        )
+        self.start()
+
+    def promote(self) -> None:
+        """Let it take the place of the server that it follows."""
+        self._control("promote")
+
+    def end(self) -> None:
+        """Stop it and delete its files."""
+        with suppress(subprocess.CalledProcessError):
+            self.crash()
+        shutil.rmtree(self._server.pgdata)
 
 
 @contextmanager

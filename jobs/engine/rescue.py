@@ -67,13 +67,18 @@ class RescueReport:
         self.ended += other.ended
 
 
-def rescue(rng: Random, *, asked_at: datetime | None = None) -> RescueReport:
+def rescue(
+    rng: Random, *, asked_at: datetime | None = None, mark_dead: bool = True
+) -> RescueReport:
     """Mark workers dead whose lease is over and take their jobs back, in bounded batches.
 
     `asked_at` is the database's time just before the call. When the statement reaches the database
-    much later, no worker is marked dead: heartbeats may have been delayed as well.
+    much later, no worker is marked dead: heartbeats may have been delayed as well. Without
+    `mark_dead` only workers that are marked already lose their jobs.
     """
-    report = RescueReport(workers=in_transaction(lambda: _mark_dead(asked_at)))
+    report = RescueReport()
+    if mark_dead:
+        report.workers = in_transaction(lambda: _mark_dead(asked_at))
     for worker_id, running in reading(_dead_workers):
         report.add(_rescue_all(worker_id, rng, lambda job: _started(job, running)))  # noqa: B023 - called at once
         in_transaction(lambda: _forget(worker_id))  # noqa: B023 - called at once
@@ -131,6 +136,26 @@ def rescue_orphans(rng: Random) -> RescueReport:
     for worker_id in reading(_missing_workers):
         report.add(in_transaction(lambda: _rescue_batch(worker_id, rng, _started)))  # noqa: B023 - called at once
     return report
+
+
+def awaits_rescue() -> bool:
+    """Say whether a worker whose lease is over still has jobs."""
+    dialect = dialects.current()
+    return bool(
+        reading(
+            lambda: fetch(
+                f"""
+                SELECT 1 FROM jobs_worker w WHERE w.lease_expires_at < {dialect.now_sql()}
+                  AND EXISTS (
+                    SELECT 1 FROM jobs_jobqueue q WHERE q.worker_id = w.id
+                      AND q.ready AND q.status IN ('claimed', 'processing')
+                  )
+                LIMIT 1
+                """,
+                [],
+            )
+        )
+    )
 
 
 def _missing_workers() -> list[UUID]:

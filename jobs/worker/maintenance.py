@@ -23,7 +23,7 @@ from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.locks import free_orphan_slots
 from jobs.engine.pending_work import PendingWork
 from jobs.engine.prune import expire
-from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
+from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
@@ -63,9 +63,11 @@ class MaintenanceTask:
 
 
 class RescueGuard:
-    """Forbids rescues for one lease after the database kept workers from their heartbeats.
+    """Forbids to mark workers dead for one lease after their heartbeats may have been kept away.
 
-    After an outage, after it stood still, and after its clock jumped ahead, every lease looks over.
+    After an outage, after the database stood still, and after its clock jumped ahead, every lease
+    looks over. So it does on a server that took the place of another. Nobody can say what happened
+    before it started, so a worker watches for one lease before it marks anybody dead.
     """
 
     def __init__(self) -> None:
@@ -131,6 +133,7 @@ class Maintenance:
 
     def start(self) -> None:
         """Start the thread; the database has just answered."""
+        self._rescue_guard.activate()
         self._rescue_guard.observe()
         self._state.start_thread("maintenance", self._loop)
 
@@ -144,6 +147,14 @@ class Maintenance:
             task.run()
         demote()
         sweep()
+
+    def awaits_rescue(self) -> bool:
+        """Say whether jobs of a worker that looks dead can be taken back after a while.
+
+        Raises:
+            DatabaseError: it could not be asked.
+        """
+        return self._rescue_guard.active and awaits_rescue()
 
     def _loop(self) -> None:
         outage = Outage(self._state.rng, self._state.halt)
@@ -198,8 +209,8 @@ class Maintenance:
     def _rescue(self) -> None:
         asked_at = database_now()
         self._rescue_guard.observe(asked_at)
-        if not self._rescue_guard.active:
-            finish_rescue(rescue(self._state.rng, asked_at=asked_at))
+        may_mark = not self._rescue_guard.active
+        finish_rescue(rescue(self._state.rng, asked_at=asked_at, mark_dead=may_mark))
 
     def _rescue_orphans(self) -> None:
         if not self._rescue_guard.active:

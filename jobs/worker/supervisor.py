@@ -77,8 +77,12 @@ class Child:
     @staticmethod
     def _is_stopped(pid: int) -> bool:
         """Say whether SIGSTOP or the like stopped it."""
-        flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, pid, flags) is not None
+        try:
+            stopped = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            # It has ended, and is about to be reaped.
+            return False
+        return stopped is not None
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if the process runs."""

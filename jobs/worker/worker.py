@@ -181,7 +181,12 @@ class WorkerLoop:
             self._listener.wait(BURST_CHECK_SECONDS)
             return True
         self._maintenance.run_once()
-        return self._claim(1)
+        if self._claim(1):
+            return True
+        awaits_rescue = self._maintenance.awaits_rescue()
+        if awaits_rescue:
+            self._listener.wait(BUSY_CHECK_SECONDS)
+        return awaits_rescue
 
     def _shut_down(self) -> None:
         """Release unstarted jobs, let running ones finish, release the rest, and deregister."""

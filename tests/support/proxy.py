@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from django.db import connection
 
+from tests.postgres import Server
 from tests.support.wire import Conversation
 
 CHUNK_BYTES = 65_536
@@ -44,6 +45,7 @@ class Proxy:
         self.url = f"postgres://{login}@{place}/{quote(str(params['dbname']))}?sslmode=disable&gssencmode=disable"
         self._links: list[_Link] = []
         self._changing = threading.Lock()
+        self.refusing = False
         self.flowing = threading.Event()
         self.flowing.set()
         self.delay_seconds = (0.0, 0.0)
@@ -67,12 +69,22 @@ class Proxy:
         for one in self._sockets():
             one.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, drop)
 
+    def refuse(self) -> None:
+        """Cut every connection there is, and each new one."""
+        self.refusing = True
+        self.reset()
+
+    def lead_to(self, server: Server) -> None:
+        """Connect new clients to this server from now on."""
+        self._host, self._port = server.place
+
     def vanish_before_commit_of(self, word: str) -> None:
         """Do so when a client wants to commit a transaction with `word` in it: it stays open."""
         self.fatal_word = word
 
     def heal(self) -> None:
         """Pass everything on again, at once."""
+        self.refusing = False
         self.delay_seconds = (0.0, 0.0)
         for one in self._sockets():
             with suppress(OSError):
@@ -126,6 +138,9 @@ class Proxy:
                 client, _ = self._listening.accept()
             except OSError:
                 return
+            if self.refusing:
+                client.close()
+                continue
             with suppress(OSError):
                 link = _Link(self, client, self._connect())
                 with self._changing:

@@ -19,7 +19,13 @@ from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import deregister, heartbeat, mark_processing, note_running
 from jobs.engine.outcomes import Completed, Retry
 from jobs.engine.release import release
-from jobs.engine.rescue import RescueReport, rescue, rescue_orphans
+from jobs.engine.rescue import (
+    RescueReport,
+    awaits_rescue,
+    rescue,
+    rescue_orphans,
+    rescue_reported,
+)
 from jobs.models import Worker
 from jobs.models.ids import pack_ids
 from jobs.states import Status
@@ -133,6 +139,71 @@ def test_of_one_worker_only_the_started_jobs_pay(add):
     note_running(worker_id, pack_ids(ids[1:3]))
     assert after_the_lease() == RescueReport(workers=1, rescued=4)
     assert [row(job_id).attempts for job_id in ids] == [0, 1, 1, 0]
+
+
+@pytest.mark.req("J-13", "J-14", "J-15")
+def test_of_a_worker_whose_supervisor_reports_it_only_what_was_running_pays(add):
+    begun, ahead, ended, ran = ids = [add() for _ in range(4)]
+    worker_id = new_worker()
+    claims = {one.job_id: one for one in take(4, worker_id=worker_id)}
+    note_running(worker_id, pack_ids(ids))
+    # Its row says that it started, long enough ago; its outcome was not stored any more.
+    mark_processing([claims[ended], claims[ran]])
+
+    tokens = [claims[begun].lease_token, claims[ran].lease_token]
+    report = rescue_reported(worker_id, tokens, Random(1))
+
+    assert report == RescueReport(workers=1, rescued=4)
+    assert [(row(job_id).attempts, row(job_id).deaths) for job_id in ids] == [
+        (1, 1),
+        (0, 0),
+        (0, 0),
+        (1, 1),
+    ]
+    assert {row(job_id).status for job_id in ids} == {"pending"}
+    ends = {one.job_id: (one.end, one.error_class) for one in attempts()}
+    assert ends[ahead] == ends[ended] == ("rescued", "NotRunning")
+    assert ends[begun] == ("rescued", "StaleClaim")
+    assert not heartbeat(worker_id, 1)
+    assert finish(claims[begun], Completed({})).stale == [claims[begun]]
+    # Whoever comes next finds nothing left, and removes the row.
+    assert rescue(Random(1)) == RescueReport()
+    assert workers() == []
+
+
+@pytest.mark.req("J-12", "J-14")
+def test_a_reported_last_attempt_is_given_up_only_if_it_was_running(add):
+    ran, waited = add(max_attempts=1), add(max_attempts=1)
+    worker_id = new_worker()
+    claims = {one.job_id: one for one in take(2, worker_id=worker_id)}
+    note_running(worker_id, pack_ids([ran, waited]))
+    report = rescue_reported(worker_id, [claims[ran].lease_token], Random(1))
+    assert (report.rescued, report.dead_lettered) == (1, 1)
+    assert (row(ran).status, row(waited).status) == ("dlq", "pending")
+
+
+@pytest.mark.req("J-09", "J-14")
+def test_a_report_about_a_worker_that_is_gone_or_marked_dead_changes_nothing(add):
+    add()
+    worker_id = new_worker()
+    held = take_started(worker_id)
+    deregister(worker_id)
+    assert rescue_reported(worker_id, [held.lease_token], Random(1)) == RescueReport()
+    assert row(held.job_id).status == "claimed"
+
+
+@pytest.mark.req("J-14")
+def test_who_may_mark_nobody_dead_takes_back_what_others_marked(add):
+    dead, silent = add(), add()
+    for _ in range(2):
+        take(1, worker_id=new_worker())
+    Worker.objects.filter(pk=row(dead).worker_id).update(dead_at=datetime.now(UTC))
+    with later(lease_seconds() + 1):
+        assert awaits_rescue()
+        assert rescue(Random(1), mark_dead=False) == RescueReport(rescued=1)
+        assert (row(dead).status, row(silent).status) == ("pending", "claimed")
+        assert rescue(Random(1)) == RescueReport(workers=1, rescued=1)
+        assert not awaits_rescue()
 
 
 @pytest.mark.req("J-12", "J-14", "D-01")
