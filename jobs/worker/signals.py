@@ -17,29 +17,42 @@ WATCHED = (*STOP_SIGNALS, signal.SIGCHLD)
 PR_SET_PDEATHSIG = 1
 
 
-def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
-    """Call `stop` at the first SIGTERM, on a thread.
+class StopRequests:
+    """Calls `stop` at the first SIGTERM, and `end_now` at the second where nobody supervises.
 
     A supervised process ignores further ones: a signal to the whole process group arrives beside
-    the parent's own, and only the parent decides when to kill. Any other ends at once at the second.
+    the supervisor's own, and only the supervisor decides when to kill.
     """
-    # The handler may interrupt the main thread while it holds a lock that `stop` needs. Putting
-    # into this queue is reentrant.
-    received: SimpleQueue[int] = SimpleQueue()
 
-    def receive(number: int, _: FrameType | None) -> None:
-        received.put(number)
+    def __init__(
+        self, stop: Callable[[], None], *, supervised: bool, end_now: Callable[[], None]
+    ) -> None:
+        self._stop = stop
+        self._end_now = end_now
+        self._supervised = supervised
+        # The handler may interrupt the main thread while it holds a lock that `stop` needs. Putting
+        # into this queue is reentrant.
+        self._received: SimpleQueue[int] = SimpleQueue()
 
-    def wait() -> None:
-        received.get()
-        stop()
-        if not supervised:
-            received.get()
-            os._exit(1)
+    def receive(self, number: int, _: FrameType | None = None) -> None:
+        """Take a signal, as its handler."""
+        self._received.put(number)
 
-    threading.Thread(target=wait, name="signals", daemon=True).start()
-    signal.signal(signal.SIGTERM, receive)
-    # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM.
+    def serve(self) -> None:
+        """Wait for signals, on a thread of its own."""
+        self._received.get()
+        self._stop()
+        if not self._supervised:
+            self._received.get()
+            self._end_now()
+
+
+def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
+    """Let SIGTERM stop this process, as `StopRequests` says."""
+    requests = StopRequests(stop, supervised=supervised, end_now=lambda: os._exit(1))
+    threading.Thread(target=requests.serve, name="signals", daemon=True).start()
+    signal.signal(signal.SIGTERM, requests.receive)
+    # Ctrl-C reaches the whole group; the supervisor passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 

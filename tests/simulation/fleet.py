@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from random import Random
+from uuid import UUID
+
+from django.db import OperationalError
 
 from jobs.conf import lease_seconds
+from jobs.engine.rescue import rescue_reported
+from jobs.worker.maintenance import finish_rescue
+from jobs.worker.running_slots import RunningSlots
+from jobs.worker.signals import StopRequests
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.simulation.isolated import Child
 from tests.simulation.scheduler import Process, Scheduler
 
 RESTART_SECONDS = 0.5
+REPEAT_SECONDS = 0.1
+# The actor that stands for a supervisor's sidecar.
+SIDECAR = "sidecar"
+# How many of those that crash leave a supervisor behind, which reports what ran in them.
+REPORTED_SHARE = 0.6
 # How wrong a clock may go at most before the trust in a lease is no longer worth anything.
 RATES = (0.85, 1.15)
 
@@ -22,13 +35,26 @@ class Worker:
 
     process: Process
     loop: WorkerLoop
+    requests: StopRequests
 
 
 class Fleet:
-    """As many workers as there are to be, whatever happens to them."""
+    """As many workers as there are to be, whatever happens to them.
 
-    def __init__(self, scheduler: Scheduler, rng: Random, trace: Callable[[str], None]) -> None:
+    `reported` is called for each that crashes and whose supervisor says so.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        rng: Random,
+        trace: Callable[[str], None],
+        reported: Callable[[UUID], None],
+    ) -> None:
         self.workers: dict[str, Worker] = {}
+        # Processes that a repeated SIGTERM has ended at once.
+        self.ended_by_signals: list[str] = []
+        self._reported = reported
         self._scheduler = scheduler
         self._rng = rng
         self._trace = trace
@@ -57,6 +83,8 @@ class Fleet:
             process.die()
         elif process.name in self.workers:
             process.dead = True
+            if self._rng.random() < REPORTED_SHARE:
+                self._report(self.workers[process.name].loop.state.slots)
             self._gone(process, "crashed")
         current = self._scheduler.current
         if current is not None and current.process.gone:
@@ -69,6 +97,12 @@ class Fleet:
             seconds = self._rng.triangular(0.1, 2.2, 1.1) * lease_seconds()
             process.frozen_until = self._scheduler.now + seconds
             self._trace(f"{process.name} is frozen for {seconds:.3f}")
+
+    def stop(self, worker: Worker) -> None:
+        """Tell a worker to stop by a signal to its process group, which may come repeatedly."""
+        for _ in range(self._rng.randint(1, 3)):
+            worker.requests.receive(signal.SIGTERM)
+            self._scheduler.sleep(self._rng.uniform(0.0, REPEAT_SECONDS))
 
     def worker_of(self, process: Process) -> Worker | None:
         """Return the living worker whose process this is, None for any other."""
@@ -90,7 +124,12 @@ class Fleet:
             grace_seconds=self._rng.choice((0.2, 3.0)),
             scheduler=False,
         )
-        worker = Worker(process, WorkerLoop(options))
+        loop = WorkerLoop(options, RunningSlots.private(options.concurrency))
+        requests = StopRequests(
+            loop.stop, supervised=True, end_now=lambda: self.ended_by_signals.append(process.name)
+        )
+        self._scheduler.spawn(process, "signals", requests.serve)
+        worker = Worker(process, loop, requests)
         self.workers[process.name] = worker
         if self._ending:
             worker.loop.stop()
@@ -104,6 +143,24 @@ class Fleet:
         self._trace(f"{process.name} {how}")
         if not self._ending:
             self._scheduler.spawn(self._supervisor, "restart", self._restart)
+
+    def _report(self, slots: RunningSlots) -> None:
+        """Do what the supervisor and its sidecar do for a process that died."""
+        worker_id, running = slots.worker_id, slots.running
+        if worker_id is not None:
+            self._reported(worker_id)
+            self._scheduler.spawn(
+                self._supervisor, SIDECAR, lambda: self._rescue(worker_id, running)
+            )
+
+    def _rescue(self, worker_id: UUID, running: Collection[int]) -> None:
+        while True:
+            try:
+                finish_rescue(rescue_reported(worker_id, running, self._rng))
+            except OperationalError:
+                self._scheduler.sleep(RESTART_SECONDS)
+            else:
+                return
 
     def _restart(self) -> None:
         self._scheduler.sleep(RESTART_SECONDS)

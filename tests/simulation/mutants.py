@@ -18,6 +18,8 @@ from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES
 from jobs.worker import completer, running, state, worker
 from jobs.worker.running import StartedClaims
+from jobs.worker.running_slots import RunningSlots
+from jobs.worker.signals import StopRequests
 from jobs.worker.state import Lease
 from tests.support.mutation import (
     Fault,
@@ -104,6 +106,27 @@ def note_less(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(running, "note_running", note)
 
 
+def report_nothing(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Let the supervisor report that nothing was running."""
+
+    def running(_: RunningSlots) -> list[int]:
+        seen.append("running")
+        return []
+
+    monkeypatch.setattr(RunningSlots, "running", property(running))
+
+
+def stop_twice(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Let a second SIGTERM end a supervised worker at once."""
+    original = StopRequests.__init__
+
+    def alone(self: StopRequests, *given: Any, supervised: bool, **named: Any) -> None:
+        seen.append("StopRequests")
+        original(self, *given, supervised=not supervised, **named)
+
+    monkeypatch.setattr(StopRequests, "__init__", alone)
+
+
 def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Claim jobs whose time has not come."""
     take, firms_with_work = SqliteDialect.take, SqliteDialect.firms_with_work
@@ -135,6 +158,9 @@ MUTANTS: dict[str, Fault] = {
     "starts not noted": Returns(StartedClaims, "_write", value=True),
     "starts noted by halves": note_less,
     "its own work called stale": Returns(settle, "_settled_before", {}),
+    "report without what was running": report_nothing,
+    "report with what had ended": Returns(RunningSlots, "end", None),
+    "killed by a repeated SIGTERM": stop_twice,
     "outcome without an answer dropped": drop_what_got_no_answer,
     "claim without an answer forgotten": Returns(worker, "release_lost", []),
     "lock slot kept on settle": WithoutInEnd(settle, "free_job_locks"),

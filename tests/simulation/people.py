@@ -154,7 +154,7 @@ class Nemesis:
                 self._fleet.freeze(worker.process)
             case "stop":
                 self._trace(f"stop {worker.process.name}")
-                worker.loop.stop()
+                self._fleet.stop(worker)
 
     def _outage(self) -> None:
         self._trace("outage")

@@ -22,13 +22,13 @@ from jobs.execution.events import Event
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.states import IN_FLIGHT, LIVE, DeadReason, Status
 from tenants.scope import all_firms
-from tests.simulation.fleet import Fleet
+from tests.simulation.fleet import SIDECAR, Fleet
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.work import Does, Workshop
 from tests.support import invariants
 
-JOBS = """SELECT job_id, firm_id, status, attempts, max_attempts, lease_token, worker_id, lock_key,
-    lock_limit, live_key, ready, waiting, admitted, scheduled_at > virtual_now() AS early
+JOBS = """SELECT job_id, firm_id, status, attempts, max_attempts, lease_token, worker_id, deaths,
+    lock_key, lock_limit, live_key, ready, waiting, admitted, scheduled_at > virtual_now() AS early
     FROM jobs_jobqueue"""
 LOCKS = "SELECT holder_id FROM jobs_concurrencylock"
 LEASES = "SELECT id FROM jobs_worker WHERE dead_at IS NULL AND lease_expires_at >= virtual_now()"
@@ -47,6 +47,7 @@ class Row:
     max_attempts: int
     token: int
     worker_id: str | None
+    deaths: int
     lock_key: str | None
     lock_limit: int
     live_key: str | None
@@ -82,6 +83,8 @@ class Watch:
         # The claims whose handlers were started, by job, worker and attempt.
         self._fences: dict[tuple[str, str, int], int] = {}
         self._started: set[int] = set()
+        # The claims that ran in a process when it died, by the worker's id, if it was reported.
+        self._ran_at_death: dict[str, frozenset[int]] = {}
 
     def install(self) -> None:
         """Hear of what workers tell."""
@@ -138,8 +141,13 @@ class Watch:
                 f"{process.name} started {ctx.job_id}, which it no longer held: {row}",
             )
 
+    def reported(self, worker_id: UUID, running: Collection[int]) -> None:
+        """A worker has died, and its supervisor tells; `running` are the claims that ran anywhere."""
+        self._ran_at_death[worker_id.hex] = frozenset(running)
+
     def over(self, accepted: Collection[UUID], workshop: Workshop) -> None:
         """Check what is left when all workers have gone."""
+        self.require(not self._fleet.ended_by_signals, "a repeated SIGTERM ended a worker at once")
         with all_firms("checking the invariants"):
             jobs = {job.job_id: job for job in JobQueue.objects.all()}
             letters = list(DeadLetterQueue.objects.all())
@@ -173,6 +181,17 @@ class Watch:
             self.require(
                 row.token in (0, -before.token), f"moved by a strange token: {before} -> {row}"
             )
+            self._check_report(row, before)
+
+    def _check_report(self, row: Row, before: Row) -> None:
+        """What a supervisor's report takes back counts if it ran, and only then."""
+        actor = self._scheduler.current
+        if actor is None or actor.name != SIDECAR or before.deaths:
+            return
+        ran = before.token in self._ran_at_death[str(before.worker_id)]
+        counted = (row.attempts, row.deaths) == (before.attempts, before.deaths + 1)
+        given_back = (row.attempts, row.deaths) == (before.attempts - 1, before.deaths)
+        self.require(counted if ran else given_back, f"ran: {ran}: {before} -> {row}")
 
     def _check_keys(self, rows: Collection[Row]) -> None:
         running = Counter(

@@ -80,6 +80,8 @@ class Workshop:
     ) -> None:
         self.plans: list[Plan] = []
         self.starts: list[Entry] = []
+        # The claims whose handlers run, or ran when their process died.
+        self.running: set[int] = set()
         # In some worlds all jobs are short, and workers claim ahead.
         self._hurried = rng.random() < 0.3
         self._runs: Counter[int] = Counter()
@@ -118,8 +120,13 @@ class Workshop:
         self._runs[payload.number] += 1
         self._trace(f"job {payload.number} starts, attempt {ctx.attempt}: it {does}")
         self._note_start(ctx)
-        self._work(plan, ctx)
-        self._end(does, ctx)
+        self.running.add(ctx.fence)
+        try:
+            self._work(plan, ctx)
+            self._end(does, ctx)
+        finally:
+            # Not reached in a process that dies.
+            self.running.discard(ctx.fence)
         self._trace(f"job {payload.number} ends")
 
     def _note_start(self, ctx: JobContext) -> None:

@@ -93,7 +93,12 @@ class World:
         self._shift = 0.0
         self._rng = self._chance("world")
         self.scheduler = Scheduler(self._chance("order"))
-        self._fleet = Fleet(self.scheduler, self._chance("fleet"), self._note)
+        self._fleet = Fleet(
+            self.scheduler,
+            self._chance("fleet"),
+            self._note,
+            lambda worker_id: self.watch.reported(worker_id, self._workshop.running),
+        )
         self.watch = Watch(self.scheduler, self._fleet)
         self._network = Network(
             self.scheduler,
