@@ -20,6 +20,7 @@ from jobs.engine.lease import (
     register,
 )
 from jobs.execution.events import Event, emit
+from jobs.execution.telemetry import RESCUED
 from jobs.worker.pool import Pool
 from jobs.worker.running import StartedClaims
 from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_connection
@@ -90,8 +91,10 @@ class Heartbeat:
     def _show_life(self) -> None:
         """Show life on a thread of its own: neither an outage nor a locked row may keep it."""
         pause = min(LIVENESS_SECONDS, lease_seconds() / LIVENESS_PER_LEASE)
+        slots = self._state.slots
         while not self._state.halt.wait(pause):
-            self._state.slots.show_life()
+            slots.show_life()
+            RESCUED.inc(slots.take_rescued())
 
     def _beat(self) -> None:
         refresh_connection()

@@ -2,8 +2,10 @@
 
 The supervisor creates it and the worker inherits it. It is an array of 8-byte cells:
 
-    0: 1 while the next two name a worker, else 0      3: liveness counter
-    1, 2: the worker's id                              4: unused
+    0: 1 while the next two name a worker, else 0
+    1, 2: the worker's id
+    3: liveness counter
+    4, 5: how many jobs the supervisor has taken back, and how many of them the metrics count
     then for each thread: the lease token it runs (0: none), and that job's deadline
 
 A cell is written by one instruction, so a process killed at any moment leaves no half-written token.
@@ -20,9 +22,9 @@ from itertools import count
 from math import inf
 from uuid import UUID
 
-HEADER_CELLS = 5
+HEADER_CELLS = 6
 CELL_BYTES = 8
-NAMED, WORKER_ID, LIVENESS = 0, 1, 3
+NAMED, WORKER_ID, LIVENESS, RESCUED, COUNTED = 0, 1, 3, 4, 5
 
 
 class RunningSlots:
@@ -76,6 +78,12 @@ class RunningSlots:
         """Show the supervisor that the threads of this process make progress."""
         self._cells[LIVENESS] += 1
 
+    def take_rescued(self) -> int:
+        """Return how many jobs the supervisor has taken back since the last call."""
+        rescued = self._cells[RESCUED] - self._cells[COUNTED]
+        self._cells[COUNTED] += rescued
+        return rescued
+
     def clear(self) -> None:
         """Forget the worker and what it ran: nothing is left to rescue."""
         self._cells[NAMED] = 0
@@ -91,6 +99,10 @@ class RunningSlots:
             return None
         start = WORKER_ID * CELL_BYTES
         return UUID(bytes=bytes(self._bytes[start : start + 16]))
+
+    def add_rescued(self, jobs: int) -> None:
+        """Count jobs that were taken back: no metrics are read where that is done."""
+        self._cells[RESCUED] += jobs
 
     @property
     def liveness(self) -> int:

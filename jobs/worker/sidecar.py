@@ -22,12 +22,13 @@ from queue import SimpleQueue
 from random import SystemRandom
 from uuid import UUID
 
-from django.db import DatabaseError, connection, connections
+from django.db import connection, connections
 
 from jobs.engine.lease import heartbeat
 from jobs.engine.rescue import rescue_reported
 from jobs.execution.events import Event, emit
 from jobs.worker.maintenance import finish_rescue
+from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import STOP_SIGNALS, die_with_parent
 from jobs.worker.state import AWAY, Outage, refresh_connection
 
@@ -39,9 +40,10 @@ _TIME = struct.Struct("d")
 
 
 class Sidecar:
-    """The supervisor's end of it."""
+    """The supervisor's end of it, with the slots of its children."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: Sequence[RunningSlots]) -> None:
+        self._slots = slots
         self._pid = 0
         self._connection: Connection | None = None
         # When it last reported a signal.
@@ -58,7 +60,7 @@ class Sidecar:
         if not self._pid:
             ours.close()
             try:
-                _Server(theirs).serve()
+                _Server(theirs, self._slots).serve()
             finally:
                 os._exit(1)
         theirs.close()
@@ -68,9 +70,9 @@ class Sidecar:
         """Extend the lease of this worker."""
         self._send(worker_id.bytes)
 
-    def rescue(self, worker_id: UUID, running: Sequence[int]) -> None:
+    def rescue(self, child: int, worker_id: UUID, running: Sequence[int]) -> None:
         """Take back the jobs of this worker, which is dead; `running` are the tokens it ran."""
-        self._send(worker_id.bytes + struct.pack(f"{len(running) + 1}q", 0, *running))
+        self._send(worker_id.bytes + struct.pack(f"{len(running) + 1}q", child, *running))
 
     def got_signal_at(self, received_at: float) -> bool:
         """Say whether a signal reached it at about this monotonic time, too."""
@@ -106,8 +108,9 @@ class Sidecar:
 class _Server:
     """The process itself: one thread waits for signals, one for requests, one for the database."""
 
-    def __init__(self, connection_to_parent: Connection) -> None:
+    def __init__(self, connection_to_parent: Connection, slots: Sequence[RunningSlots]) -> None:
         self._parent = connection_to_parent
+        self._slots = slots
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._ended = threading.Event()
 
@@ -133,27 +136,28 @@ class _Server:
         """Do what is asked for, waiting out outages; when the supervisor is gone, try once more."""
         outage = Outage(SystemRandom(), self._ended)
         rescues: list[bytes] = []
-        try:
-            while True:
-                beats = self._collect(rescues)
-                try:
-                    refresh_connection()
-                    for worker_id in beats:
-                        heartbeat(worker_id, None)
-                    while rescues:
-                        _rescue(rescues[0])
-                        del rescues[0]
-                    outage.over()
-                    connection.close()
-                except AWAY as error:
-                    outage.failed(error)
-                except DatabaseError as error:
-                    emit(Event.MAINTENANCE_FAILED, task="sidecar", error_class=type(error).__name__)
-                    rescues.clear()
-                if self._ended.is_set() and self._requests.empty():
-                    os._exit(0)
-        finally:
-            os._exit(1)
+        while True:
+            try:
+                self._serve_requests(rescues)
+                outage.over()
+            except AWAY as error:
+                outage.failed(error)
+            except Exception as error:  # noqa: BLE001 - the next request may fare better
+                emit(Event.MAINTENANCE_FAILED, task="sidecar", error_class=type(error).__name__)
+                rescues.clear()
+            if self._ended.is_set() and self._requests.empty():
+                os._exit(0)
+
+    def _serve_requests(self, rescues: list[bytes]) -> None:
+        beats = self._collect(rescues)
+        refresh_connection()
+        for worker_id in beats:
+            heartbeat(worker_id, None)
+        while rescues:
+            self._rescue(rescues[0])
+            del rescues[0]
+        # It is idle nearly always.
+        connection.close()
 
     def _collect(self, rescues: list[bytes]) -> set[UUID]:
         """Take all requests there are, waiting for one if there is nothing to do; return the heartbeats."""
@@ -168,7 +172,8 @@ class _Server:
                 rescues.append(request)
         return beats
 
-
-def _rescue(request: bytes) -> None:
-    tokens = memoryview(request)[ID_BYTES:].cast("q").tolist()
-    finish_rescue(rescue_reported(UUID(bytes=request[:ID_BYTES]), tokens, SystemRandom()))
+    def _rescue(self, request: bytes) -> None:
+        child, *running = memoryview(request)[ID_BYTES:].cast("q")
+        report = rescue_reported(UUID(bytes=request[:ID_BYTES]), running, SystemRandom())
+        finish_rescue(report)
+        self._slots[child].add_rescued(len(report.ended))

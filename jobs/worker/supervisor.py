@@ -108,7 +108,7 @@ class Supervisor:
     ) -> None:
         self._lasting = lasting
         self._children = [Child(command, threads) for command in commands]
-        self._sidecar = Sidecar()
+        self._sidecar = Sidecar([child.slots for child in self._children])
         self._grace_seconds = grace_seconds
         # By then a child has released what it was running, and stored all outcomes.
         self._stop_seconds = grace_seconds + DRAIN_SECONDS + INTERRUPT_SECONDS
@@ -149,7 +149,7 @@ class Supervisor:
                 child.start()
 
     def _reap(self) -> None:
-        for child in self._children:
+        for number, child in enumerate(self._children):
             if child.process is None:
                 continue
             code = child.process.poll()
@@ -158,7 +158,7 @@ class Supervisor:
             child.process = None
             worker_id = child.slots.worker_id
             if worker_id is not None:
-                self._sidecar.rescue(worker_id, child.slots.running)
+                self._sidecar.rescue(number, worker_id, child.slots.running)
             child.slots.clear()
             if self._stopping or (code == 0 and not self._lasting):
                 child.exit_code = max(code, 0) if code >= 0 else 1

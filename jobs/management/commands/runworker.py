@@ -47,7 +47,7 @@ class Command(BaseCommand):
 
     _from_command_line = False
 
-    help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; twice: at once)."
+    help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; a second one to this process: at once)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to serve, how much at a time, and when to end."""
