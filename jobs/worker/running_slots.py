@@ -72,6 +72,7 @@ class RunningSlots:
         self._cells[NAMED] = 0
         start = WORKER_ID * CELL_BYTES
         self._bytes[start : start + 16] = worker_id.bytes
+        self.show_life()
         self._cells[NAMED] = 1
 
     def show_life(self) -> None:

@@ -50,9 +50,14 @@ class Sidecar:
         self._signal_at = -inf
 
     def start(self) -> None:
-        """Fork it, unless it runs. This process must have no threads."""
+        """Fork it, unless it runs. This process must have no threads.
+
+        Raises:
+            OSError: the system has no room for another process.
+        """
         if self._pid and os.waitpid(self._pid, os.WNOHANG) == (0, 0):
             return
+        self._pid = 0
         ours, theirs = Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -88,7 +93,7 @@ class Sidecar:
 
     def end(self) -> None:
         """Let it finish what it was asked for, `END_SECONDS` at most."""
-        if self._connection is None:
+        if self._connection is None or not self._pid:
             return
         self._connection.close()
         deadline = time.monotonic() + END_SECONDS

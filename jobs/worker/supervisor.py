@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 
 from jobs.conf import lease_seconds
@@ -59,11 +60,15 @@ class Child:
         self._liveness = 0
 
     def start(self) -> None:
-        """Start the process."""
+        """Start the process.
+
+        Raises:
+            OSError: the system has no room for it.
+        """
+        self.started_at = time.monotonic()
         self.process = subprocess.Popen(  # noqa: S603 - our own command line
             self._command, pass_fds=[self._slots_file]
         )
-        self.started_at = time.monotonic()
 
     def observe(self, seconds: float) -> None:
         """Note whether the process has shown life in these seconds; one that was stopped need not."""
@@ -119,7 +124,9 @@ class Supervisor:
         """Run until every child is done, given up or stopped; return the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         while True:
-            self._sidecar.start()
+            # Without it, leases do the rest, until there is room for another process.
+            with suppress(OSError):
+                self._sidecar.start()
             self._reap()
             self._start_due()
             if all(
@@ -146,7 +153,10 @@ class Supervisor:
             if self._stopping:
                 child.exit_code = 0
             elif time.monotonic() >= child.start_at:
-                child.start()
+                try:
+                    child.start()
+                except OSError:
+                    self._schedule_restart(child)
 
     def _reap(self) -> None:
         for number, child in enumerate(self._children):
