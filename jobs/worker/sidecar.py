@@ -33,7 +33,7 @@ from jobs.worker.signals import STOP_SIGNALS, die_with_parent
 from jobs.worker.state import AWAY, Outage, refresh_connection
 
 # A signal to the group reaches both processes at once, but a busy machine may run one of them later.
-SAME_SIGNAL_SECONDS = 0.5
+SAME_SIGNAL_SECONDS = 0.4
 END_SECONDS = 3.0
 ID_BYTES = 16
 _TIME = struct.Struct("d")
