@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -63,9 +63,17 @@ class PgBouncer:
             self._process.wait(10)
 
     def command(self, text: str) -> None:
-        """Say something to its console, which knows the simple protocol alone."""
-        with psycopg.connect(self._console, autocommit=True) as console:
-            answer = console.pgconn.exec_(text.encode())
+        """Say something to its console, which knows the simple protocol alone.
+
+        Raises:
+            AssertionError: it refused, or did not do it in time: a pause waits for every transaction.
+        """
+        with closing(psycopg.connect(self._console, autocommit=True)) as console:
+            # Waiting inside libpq would outlast the test's timeout: a signal does not end it.
+            console.pgconn.send_query(text.encode())
+            wait_until(lambda: _has_answered(console), f"PgBouncer did {text}")
+            answer = console.pgconn.get_result()
+            assert answer is not None
             assert answer.status == psycopg.pq.ExecStatus.COMMAND_OK, answer.error_message
 
     def _answers(self) -> bool:
@@ -74,6 +82,11 @@ class PgBouncer:
                 return True
         except psycopg.OperationalError:
             return False
+
+
+def _has_answered(console: psycopg.Connection) -> bool:
+    console.pgconn.consume_input()
+    return not console.pgconn.is_busy()
 
 
 @contextmanager
