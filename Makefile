@@ -2,12 +2,16 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 MANAGE := $(PYTHON) manage.py
+# One more than two processors: tests of worker processes wait most of the time.
+PYTEST := $(PYTHON) -m pytest -n 3 --dist worksteal
+# What is never imported need not be compiled.
+PIP_INSTALL := $(VENV)/bin/pip install -q --disable-pip-version-check --no-compile --require-hashes
 
 # The tests start a hundred processes of ours, which need not compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test bench chaos check suite-sqlite suite-postgresql soak requirements-table lock
+.PHONY: help demo run test bench chaos check suites suite-sqlite suite-postgresql soak requirements-table lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +25,8 @@ run: $(VENV)/.runtime ## Serve the admin at http://127.0.0.1:8000 with a worker 
 	@$(MANAGE) runworker & worker=$$!; trap 'kill $$worker' EXIT; \
 		$(MANAGE) runserver --noreload 127.0.0.1:8000
 
-test: check suite-sqlite suite-postgresql ## Lint, types, contracts and the whole suite on both databases
+test: $(VENV)/.dev ## Lint, types, contracts and the whole suite on both databases
+	@$(MAKE) --no-print-directory --jobs 2 check suites
 
 check: $(VENV)/.dev ## Lint, types and contracts
 	$(VENV)/bin/ruff check .
@@ -31,11 +36,15 @@ check: $(VENV)/.dev ## Lint, types and contracts
 	$(MANAGE) makemigrations --check --dry-run
 	$(MANAGE) check
 
+suites:
+	@$(MAKE) --no-print-directory suite-sqlite
+	@$(MAKE) --no-print-directory suite-postgresql
+
 suite-sqlite: $(VENV)/.dev ## The suite on SQLite
-	DATABASE_URL= $(PYTHON) -m pytest -n 2 --dist worksteal -q
+	DATABASE_URL= $(PYTEST) -q
 
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
-	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest -n 2 --dist worksteal -q --database-only
+	$(PYTHON) -m tests.postgres $(PYTEST) -q --database-only
 
 bench: $(VENV)/.dev ## Measure the queue beside bare SQL, and the operators' pages (half an hour)
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
@@ -67,10 +76,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.runtime: requirements/runtime.txt | $(VENV)/bin/python
 	@echo "Installing Mailroom (once) …"
-	@$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	@$(PIP_INSTALL) -r requirements/runtime.txt
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need (once) …"
-	@$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PIP_INSTALL) -r requirements/dev.txt
 	@touch $@ $(VENV)/.runtime

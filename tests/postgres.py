@@ -26,8 +26,8 @@ from typing import Any
 from urllib.parse import quote
 
 ROLE = "mailroom"
-# The races of the suite open a hundred at once.
-MAX_CONNECTIONS = 200
+# The races of the suite open a hundred at once, in each of its processes.
+MAX_CONNECTIONS = 400
 STOP_SECONDS = 30
 # Where a server that need not be durable keeps its files, and how much room it wants there.
 MEMORY = Path("/dev/shm")
