@@ -123,6 +123,7 @@ class Supervisor:
     def run(self) -> int:
         """Run until every child is done, given up or stopped; return the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+        self._start_due()
         while True:
             # Without it, leases do the rest, until there is room for another process.
             with suppress(OSError):

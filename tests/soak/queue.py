@@ -113,7 +113,8 @@ def _workers() -> Iterator[psutil.Process]:
 
 
 def _children(parent: psutil.Process) -> list[psutil.Process]:
-    return sorted(parent.children(), key=lambda child: child.create_time())
+    workers = [child for child in parent.children() if "--child" in child.cmdline()]
+    return sorted(workers, key=lambda child: child.create_time())
 
 
 def _add(firms: Sequence[int], rng: Random) -> int:
