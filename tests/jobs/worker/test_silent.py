@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +49,30 @@ def test_it_may_last_longer_than_the_lease_and_its_neighbours_lose_nothing(
     assert not worker.events("worker.marked_dead")
     for job_id in (neighbour, holding):
         assert (queue.row(job_id).attempts, queue.row(job_id).deaths) == (1, 0)
+    fleet.stop()
+    queue.check()
+
+
+@pytest.mark.processes
+@pytest.mark.req("J-09")
+def test_a_process_that_was_stopped_gets_no_such_help(queue: Scenario, fleet: Fleet) -> None:
+    gate = queue.gate()
+    (job_id,) = queue.add(gate=gate)
+    worker = fleet.start("--concurrency", "1", supervised=True, lease_seconds=LEASE_SECONDS)
+    queue.wait_until_started(job_id)
+    (start,) = queue.journal.starts(job_id=job_id)
+
+    os.kill(start.pid, signal.SIGSTOP)
+    other = fleet.start(lease_seconds=LEASE_SECONDS)
+    other.wait_for("jobs.rescued")
+    os.kill(start.pid, signal.SIGCONT)
+    worker.wait_for("worker.marked_dead")
+    gate.open()
+    queue.wait_until_settled()
+
+    assert worker.alive
+    assert not worker.events("worker.killed")
+    assert queue.row(job_id).deaths == 1
     fleet.stop()
     queue.check()
 
