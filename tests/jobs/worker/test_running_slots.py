@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
+import subprocess
+import sys
 import threading
 from math import inf
 from uuid import uuid4
@@ -11,8 +14,17 @@ from uuid import uuid4
 import pytest
 
 from jobs.worker.running_slots import RunningSlots, shared_file
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("J-14")
+
+RUN_AND_DIE = """
+import os, sys
+from jobs.worker.running_slots import RunningSlots
+
+RunningSlots.inherited(int(sys.argv[1])).begin(5, 1.0)
+os.kill(os.getpid(), 9)
+"""
 
 
 def both_sides(threads: int) -> tuple[RunningSlots, RunningSlots]:
@@ -46,12 +58,12 @@ def test_the_supervisor_sees_what_each_thread_runs_and_whose_claims_these_are() 
 
 
 def test_what_a_process_ran_is_still_there_when_it_is_gone() -> None:
-    supervisor, worker = both_sides(1)
-    pid = os.fork()
-    if not pid:
-        worker.begin(5, 1.0)
-        os._exit(0)
-    os.waitpid(pid, 0)
+    handle = shared_file(1)
+    supervisor = RunningSlots(mmap.mmap(handle, 0))
+    command = [sys.executable, "-c", RUN_AND_DIE, str(handle)]
+    code = subprocess.run(command, pass_fds=[handle], cwd=ROOT, check=False).returncode
+    os.close(handle)
+    assert code == -signal.SIGKILL
     assert supervisor.running == [5]
 
 
