@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,9 @@ from structlog.processors import KeyValueRenderer
 from structlog.types import EventDict, Processor, WrappedLogger
 
 from interfaces.correlation import current_correlation_id
-from jobs.execution.telemetry import Lines
+from jobs.execution.telemetry import FinishedAttempt, Lines
+
+RenderAttempts = Callable[[dict[str, str], Sequence[FinishedAttempt]], Iterable[str]]
 
 # Keys whose values never belong in a log line, whoever wrote it.
 FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})
@@ -72,7 +74,11 @@ def _to_json(event: EventDict, **_: object) -> str:
 
 
 class LineFormatter(structlog.stdlib.ProcessorFormatter):
-    """Writes a record as one line, or as the `Lines` that it stands for."""
+    """Writes a record as one line, or as the `Lines` that it stands for, by `render_attempts`."""
+
+    def __init__(self, *, render_attempts: RenderAttempts, **options: Any) -> None:
+        super().__init__(**options)
+        self._render_attempts = render_attempts
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line or lines."""
@@ -80,29 +86,37 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
             return super().format(record)
         moment = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
         common = {
-            "event": record.msg.event,
-            "level": record.levelname.lower(),
-            "logger": record.name,
             "timestamp": moment,
+            "level": record.levelname.lower(),
+            "event": record.msg.event,
+            "logger": record.name,
         }
-        # The first processor removes keys that these events never had.
-        renderers = tuple(self.processors)[1:]
-        return "\n".join([_render(renderers, record, one | common) for one in record.msg.fields])
+        return "\n".join(self._render_attempts(common, record.msg.attempts))
 
 
-def _render(processors: Sequence[Processor], record: logging.LogRecord, event: Any) -> str:
-    for process in processors:
-        event = process(None, record.levelname, event)
-    return str(event)
+def _console_attempts(common: dict[str, str], attempts: Sequence[FinishedAttempt]) -> Iterable[str]:
+    """Return the lines as `key=value` pairs; one template for all of them."""
+    shared = " ".join(f"{name}={value!r}" for name, value in common.items()).replace("%", "%%")
+    fields = " ".join(f"{name}=%r" for name in FinishedAttempt._fields)
+    return map(f"{shared} {fields}".__mod__, attempts)
+
+
+def _json_attempts(common: dict[str, str], attempts: Sequence[FinishedAttempt]) -> Iterable[str]:
+    """Return the lines as JSON."""
+    names = FinishedAttempt._fields
+    return (_to_json({**dict(zip(names, one, strict=True)), **common}) for one in attempts)
 
 
 def logging_config(log_format: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING for `log_format` ("console" or "json")."""
-    renderer: list[Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_to_json)]
-        if log_format == "json"
-        else [_render_console]
-    )
+    renderer: list[Processor] = [_render_console]
+    render_attempts: RenderAttempts = _console_attempts
+    if log_format == "json":
+        renderer = [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(_to_json),
+        ]
+        render_attempts = _json_attempts
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -114,6 +128,7 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
                     *renderer,
                 ],
                 "foreign_pre_chain": SHARED_PROCESSORS,
+                "render_attempts": render_attempts,
             }
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "default"}},

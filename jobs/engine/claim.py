@@ -7,8 +7,8 @@ takes jobs of these firms.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -38,7 +38,10 @@ WEIGHTS_SQL = f"SELECT id, weight FROM tenants_firm WHERE weight <> {DEFAULT_WEI
 
 
 class Claim(NamedTuple):
-    """A claimed job with everything needed to run it; its fields are in the order of CLAIM_COLUMNS."""
+    """A claimed job with everything needed to run it.
+
+    Its fields are in the order of `Dialect.claimed_columns_sql`; the worker's follow.
+    """
 
     job_id: UUID
     firm_id: int
@@ -60,8 +63,11 @@ class Claim(NamedTuple):
     admitted: bool
     # Whether it counts as started since the claim; otherwise the worker's row has to say so first.
     started: bool
-    worker_id: UUID
     waited_seconds: float
+    # By the monotonic clock: after `expires_at` (None: never) it must not begin.
+    expires_at: float | None
+    claimed_at: float
+    worker_id: UUID
 
 
 class InFlightJob(NamedTuple):
@@ -131,14 +137,16 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
                 return rows
         return []
 
+    asked_at = time.monotonic()
     rows = in_transaction(take)
-    return _read(dialects.current(), rows[0], worker_id) if rows else None
+    return _read(dialects.current(), rows[0], worker_id, asked_at) if rows else None
 
 
 def _claim(
     worker_id: UUID, limit: int, fair_share: FairShare, wanted: ClaimFilter, *, starts: bool
 ) -> list[Claim] | None:
     """Scan, allot and take; None: no firm has work."""
+    asked_at = time.monotonic()
     _refresh_weights(fair_share)
     ranges: list[Range] = []
     for priority in Priority:
@@ -152,14 +160,14 @@ def _claim(
     quotas = [
         Quota(firm_id, jobs, firm_id in capped) for firm_id, jobs in Counter(order.allotted).items()
     ]
-    by_firm: dict[int, list[Claim]] = {quota.firm_id: [] for quota in quotas}
-    for row in dialect.take(worker_id, found.priority, quotas, wanted, starts=starts):
-        taken = _read(dialect, row, worker_id)
-        by_firm[taken.firm_id].append(taken)
+    taken = [
+        _read(dialect, row, worker_id, asked_at)
+        for row in dialect.take(worker_id, found.priority, quotas, wanted, starts=starts)
+    ]
     fair_share.cursors[found.priority] = order.cursor_after(
-        {firm_id: len(claims) for firm_id, claims in by_firm.items()}
+        Counter([claim.firm_id for claim in taken])
     )
-    return _in_order(order.allotted, by_firm)
+    return _in_order(order.allotted, taken)
 
 
 def _allot(
@@ -192,14 +200,16 @@ def _allot(
     return order, capped
 
 
-def _in_order(allotted: list[int], by_firm: Mapping[int, list[Claim]]) -> list[Claim]:
+def _in_order(allotted: list[int], claims: list[Claim]) -> list[Claim]:
     """Return the claims in visiting order, those of one firm by due time and id."""
-    queues = {
-        firm_id: iter(sorted(claims, key=lambda claim: (claim.scheduled_at, claim.job_id)))
-        for firm_id, claims in by_firm.items()
-    }
-    in_order = (next(queues[firm_id], None) for firm_id in allotted)
-    return [claim for claim in in_order if claim is not None]
+    # Comparing ids as numbers takes a tenth of the time.
+    claims.sort(key=lambda claim: (claim.scheduled_at, claim.job_id.int))
+    by_firm: dict[int, deque[Claim]] = {}
+    for claim in claims:
+        by_firm.setdefault(claim.firm_id, deque()).append(claim)
+    if len(by_firm) < 2:
+        return claims
+    return [by_firm[firm_id].popleft() for firm_id in allotted if by_firm.get(firm_id)]
 
 
 def _refresh_weights(fair_share: FairShare) -> None:
@@ -236,19 +246,19 @@ def _claim_filter(categories: tuple[str, ...], job_types: tuple[str, ...], now: 
     )
 
 
-def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID) -> Claim:
-    (job_id, *columns, scheduled_at, cancel_requested_at, admitted, started_at, waited_seconds) = (
-        row
-    )
+def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
+    (job_id, *columns, due, cancel_requested_at, admitted, started_at, waited, expires_in) = row
     return Claim._make(
         (
             dialect.read_uuid(job_id),
             *columns,
-            dialect.read_time(scheduled_at),
+            dialect.read_time(due),
             cancel_requested_at is not None,
             bool(admitted),
             started_at is not None,
+            waited if waited > 0 else 0.0,
+            None if expires_in is None else asked_at + expires_in,
+            asked_at,
             worker_id,
-            max(float(waited_seconds), 0.0),
         )
     )

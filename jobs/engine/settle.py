@@ -45,7 +45,7 @@ def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleR
     again. The caller admits the released capacity afterwards.
     """
     once = {settlement.claim.lease_token: settlement for settlement in reversed(settlements)}
-    left = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.bytes)
+    left = sorted(once.values(), key=lambda settlement: settlement.claim.job_id.int)
     report = SettleReport()
     if _completed_by_handlers:
         left = _without_completed(left, report)

@@ -22,6 +22,7 @@ from jobs.engine.outcomes import (
 )
 from jobs.engine.rescue import RescueReport
 from jobs.execution import telemetry
+from jobs.execution.telemetry import FinishedAttempt
 from jobs.states import BreakerState, Status
 
 
@@ -76,6 +77,7 @@ PROBLEMS = frozenset(
 
 # The name of each outcome in the log line of an attempt.
 OUTCOMES = {outcome: outcome.__name__.lower() for outcome in get_args(Outcome)}
+COMPLETED = OUTCOMES[Completed]
 
 _MEASURED = {
     Event.ATTEMPT_STALE: telemetry.measure_stale,
@@ -84,15 +86,17 @@ _MEASURED = {
 }
 
 Subscriber = Callable[[Mapping[str, Any]], None]
-_subscribers: dict[Event, list[Subscriber]] = defaultdict(list)
+# With the job type of the events each wants; "" for all.
+_subscribers: dict[Event, list[tuple[Subscriber, str]]] = defaultdict(list)
 
 
-def subscribe(event: Event, subscriber: Subscriber) -> None:
+def subscribe(event: Event, subscriber: Subscriber, *, job_type: str = "") -> None:
     """Call `subscriber` with the fields of each such event, in the thread that emits it.
 
-    That is mostly a worker's own thread: be quick. An error is logged and stops nothing.
+    That is mostly a worker's own thread: be quick, and name the job type where one is enough. An
+    error is logged and stops nothing.
     """
-    _subscribers[event].append(subscriber)
+    _subscribers[event].append((subscriber, job_type))
 
 
 def emit(event: Event, **fields: Any) -> None:
@@ -104,16 +108,17 @@ def emit(event: Event, **fields: Any) -> None:
     measure = _MEASURED.get(event)
     if measure is not None:
         measure(fields)
-    _notify(event, fields)
+    for subscriber, job_type in _subscribers.get(event, ()):
+        if job_type in ("", fields.get("job_type")):
+            _notify(subscriber, event, fields)
 
 
-def _notify(event: Event, fields: Mapping[str, Any]) -> None:
-    for subscriber in _subscribers.get(event, ()):
-        try:
-            subscriber(fields)
-        except Exception as error:  # noqa: BLE001 - it must not take the worker down
-            failed = {"to": event.value, "error_class": class_path(error)}
-            telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
+def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> None:
+    try:
+        subscriber(fields)
+    except Exception as error:  # noqa: BLE001 - it must not take the worker down
+        failed = {"to": event.value, "error_class": class_path(error)}
+        telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
 
 
 def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> None:
@@ -121,19 +126,20 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> None:
     stale = {claim.lease_token for claim in report.stale}
     finished = []
     for claim, outcome, ran_seconds, _ in batch:
-        before = report.before.get(claim.lease_token)
+        token = claim.lease_token
+        before = report.before.get(token)
         name, error_class = OUTCOMES[type(outcome)], _error_class(outcome)
-        if before is Status.COMPLETED and not isinstance(outcome, Completed):
+        if before is Status.COMPLETED and name != COMPLETED:
             # Completed by `ctx.transaction()`: what the handler did afterwards changes nothing.
             error = {"error_class": error_class, "job_id": str(claim.job_id)}
             emit(Event.FAILED_AFTER_COMPLETION, job_type=claim.job_type, **error)
-            name, error_class = OUTCOMES[Completed], None
+            name, error_class = COMPLETED, None
         status = report.statuses.get(claim.job_id, before)
-        fields = _attempt_fields(claim, name, status, error_class, ran_seconds)
-        if claim.lease_token in stale:
-            emit(Event.ATTEMPT_STALE, **fields)
+        attempt = _finished(claim, name, status, error_class, ran_seconds)
+        if token in stale:
+            emit(Event.ATTEMPT_STALE, **attempt._asdict())
         else:
-            finished.append(fields)
+            finished.append(attempt)
     _emit_finished(finished)
 
 
@@ -147,7 +153,7 @@ def emit_rescued(report: RescueReport) -> None:
     )
     _emit_finished(
         [
-            _attempt_fields(
+            _finished(
                 one.job, "rescued", one.status, one.failure.error_class, _recorded_run(one.job)
             )
             for one in report.ended
@@ -168,37 +174,34 @@ def emit_released(jobs: Sequence[Claim | InFlightJob]) -> None:
     """Emit that these claims were given back before their handlers started."""
     if jobs:
         emit(Event.JOBS_RELEASED, jobs=len(jobs))
-        _emit_finished(
-            [_attempt_fields(job, "released", Status.PENDING, None, None) for job in jobs]
-        )
+        _emit_finished([_finished(job, "released", Status.PENDING, None, None) for job in jobs])
 
 
 def _recorded_run(job: Claim | InFlightJob) -> float | None:
     return job.ran_seconds if isinstance(job, InFlightJob) else None
 
 
-def _attempt_fields(
+def _finished(
     job: Claim | InFlightJob,
     outcome: str,
     status: Status | None,
     error_class: str | None,
     ran_seconds: float | None,
-) -> dict[str, Any]:
-    """Return the fields of the line of an attempt: the same, however it ended."""
-    return {
-        "job_type": job.job_type,
-        "job_id": str(job.job_id),
-        "tenant_id": job.firm_id,
-        "category": job.category,
-        "correlation_id": job.correlation_id,
-        "attempt": job.attempts,
-        "outcome": outcome,
-        "status": status,
-        "error_class": error_class,
-        "wait_s": round(job.waited_seconds, 4),
-        "run_s": round(ran_seconds or 0.0, 4),
-        "worker_id": _as_text(job.worker_id),
-    }
+) -> FinishedAttempt:
+    return FinishedAttempt(
+        job.job_type,
+        str(job.job_id),
+        job.firm_id,
+        job.category,
+        job.correlation_id,
+        job.attempts,
+        outcome,
+        None if status is None else str(status),
+        error_class,
+        round(job.waited_seconds, 4),
+        round(ran_seconds or 0.0, 4),
+        _as_text(job.worker_id),
+    )
 
 
 # Nearly all lines name the same worker.
@@ -207,12 +210,13 @@ def _as_text(worker_id: UUID) -> str:
     return str(worker_id)
 
 
-def _emit_finished(attempts: Sequence[dict[str, Any]]) -> None:
+def _emit_finished(attempts: Sequence[FinishedAttempt]) -> None:
     telemetry.log_many(Event.ATTEMPT_FINISHED.value, attempts)
     telemetry.measure_attempts(attempts)
-    if Event.ATTEMPT_FINISHED in _subscribers:
-        for fields in attempts:
-            _notify(Event.ATTEMPT_FINISHED, fields)
+    for subscriber, job_type in _subscribers.get(Event.ATTEMPT_FINISHED, ()):
+        for attempt in attempts:
+            if job_type in ("", attempt.job_type):
+                _notify(subscriber, Event.ATTEMPT_FINISHED, attempt._asdict())
 
 
 def _error_class(outcome: Outcome) -> str | None:

@@ -6,7 +6,7 @@ import logging
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from prometheus_client import Counter, Histogram
@@ -39,6 +39,23 @@ SETTLE_SECONDS = Histogram(
 )
 
 
+class FinishedAttempt(NamedTuple):
+    """The fields of the line of an attempt: the same, however it ended."""
+
+    job_type: str
+    job_id: str
+    tenant_id: int
+    category: str
+    correlation_id: str
+    attempt: int
+    outcome: str
+    status: str | None
+    error_class: str | None
+    wait_s: float
+    run_s: float
+    worker_id: str
+
+
 def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
     """Write one line; problems as warnings."""
     write = _log.warning if problem else _log.info
@@ -47,32 +64,35 @@ def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
 
 @dataclass(frozen=True)
 class Lines:
-    """The message of a log record that stands for many lines, one for each of `fields`.
+    """The message of a log record that stands for many lines, one for each of `attempts`.
 
     The project's formatter writes them all; any other writes their number.
     """
 
     event: str
-    fields: Sequence[dict[str, Any]]
+    attempts: Sequence[FinishedAttempt]
 
     def __str__(self) -> str:
-        return f"{self.event} x {len(self.fields)}"
+        return f"{self.event} x {len(self.attempts)}"
 
 
-def log_many(event: str, fields: Sequence[dict[str, Any]]) -> None:
+def log_many(event: str, attempts: Sequence[FinishedAttempt]) -> None:
     """Write many lines as one record: a record for each would cost more than running its job."""
-    if fields:
-        logging.getLogger("jobs").info(Lines(event, fields))
+    if attempts:
+        logging.getLogger("jobs").info(Lines(event, attempts))
 
 
-def measure_attempts(attempts: Sequence[Mapping[str, Any]]) -> None:
+def measure_attempts(attempts: Sequence[FinishedAttempt]) -> None:
     """Count finished attempts and their times."""
-    labels = Counts((one["category"], one["job_type"], one["outcome"]) for one in attempts)
+    labels = Counts([(one.category, one.job_type, one.outcome) for one in attempts])
     for values, number in labels.items():
         ATTEMPTS.labels(*values).inc(number)
-    for one in attempts:
-        RUN_SECONDS.labels(one["category"]).observe(one["run_s"])
-        WAIT_SECONDS.labels(one["category"]).observe(one["wait_s"])
+    for category in {category for category, *_ in labels}:
+        ran, waited = RUN_SECONDS.labels(category), WAIT_SECONDS.labels(category)
+        for one in attempts:
+            if one.category == category:
+                ran.observe(one.run_s)
+                waited.observe(one.wait_s)
 
 
 def measure_rescue(fields: Mapping[str, Any]) -> None:

@@ -138,12 +138,12 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
 
 def send_task_signals() -> None:
     """From now on send `task_finished` after a task's job was settled."""
-    subscribe(Event.ATTEMPT_FINISHED, _send_finished)
+    subscribe(Event.ATTEMPT_FINISHED, _send_finished, job_type=TASK_JOB_TYPE)
 
 
 def _send_finished(fields: Mapping[str, Any]) -> None:
     # The status is unknown when an earlier write was settled and its answer lost.
-    if fields["job_type"] != TASK_JOB_TYPE or fields["status"] == Status.PENDING:
+    if fields["status"] == Status.PENDING:
         return
     result = find_result(fields["job_id"])
     if result.is_finished:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from queue import SimpleQueue
 
 from django.db import DatabaseError, connection
 
 from jobs.engine.admission import admit
-from jobs.engine.claim import Claim
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.engine.settle import settle
@@ -42,13 +41,12 @@ LOCKED_AT_END_SECONDS = 5.0
 class Completer:
     """Stores outcomes; of several outcomes of one claim the first counts."""
 
-    def __init__(self, state: SharedState, settled: Callable[[Sequence[Claim]], None]) -> None:
+    def __init__(self, state: SharedState) -> None:
         self._state = state
-        self._settled = settled
         self._publisher = EventPublisher(state)
         # By lease token, which is unique to a claim.
         self._buffer: dict[int, Settlement] = {}
-        self._writing = 0
+        self._writing: Sequence[Settlement] = ()
         # By lease token, until they are stored; each is tried again at this monotonic time.
         self._locked: dict[int, Settlement] = {}
         self._retry_at = 0.0
@@ -64,6 +62,8 @@ class Completer:
 
     def submit(self, settlements: Sequence[Settlement]) -> None:
         """Add outcomes; blocks while the buffer is full."""
+        if not settlements:
+            return
         with self._changed:
             while len(self._buffer) >= CAPACITY or self._has_too_many_locked():
                 self._changed.wait(1.0)
@@ -74,6 +74,15 @@ class Completer:
                 self._urgent |= one.claim.lock_key is not None or one.claim.admitted
             if self._awaited and self._has(self._awaited):
                 self._changed.notify_all()
+
+    def known_tokens(self) -> set[int]:
+        """Return the lease tokens of the claims whose outcomes are not stored."""
+        with self._changed:
+            return {
+                *self._buffer,
+                *self._locked,
+                *(one.claim.lease_token for one in self._writing),
+            }
 
     @property
     def idle(self) -> bool:
@@ -100,10 +109,10 @@ class Completer:
                 self._write(batch, outage)
             if self._may_retry_locked():
                 locked = list(self._locked.values())
-                self._writing = len(locked)
+                self._writing = locked
                 self._write(locked, outage, again=True)
             with self._changed:
-                self._writing = 0
+                self._writing = ()
                 self._changed.notify_all()
         self._publisher.end()
         connection.close()
@@ -117,7 +126,7 @@ class Completer:
                 self._await(COLLECT_UP_TO, COLLECT_SECONDS)
             batch, self._buffer = list(self._buffer.values()), {}
             self._urgent = False
-            self._writing = len(batch)
+            self._writing = batch
             self._changed.notify_all()
             return batch
 
@@ -143,7 +152,6 @@ class Completer:
                     return
                 outage.failed(error)
         stored = self._without_locked(batch, report)
-        self._settled([one.claim for one in stored])
         self._admit(report.released_capacity)
         self._publisher.publish(stored, report)
 

@@ -22,7 +22,7 @@ from jobs.engine.lease import (
 from jobs.execution.events import Event, emit
 from jobs.execution.telemetry import RESCUED
 from jobs.worker.pool import Pool
-from jobs.worker.running import StartedClaims
+from jobs.worker.running import PROCESSING_AFTER_SECONDS
 from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_connection
 
 TICK_SECONDS = 0.05
@@ -41,13 +41,11 @@ class Heartbeat:
         self,
         state: SharedState,
         pool: Pool,
-        started: StartedClaims,
         info: WorkerInfo,
         stop: Callable[[], None],
     ) -> None:
         self._state = state
         self._pool = pool
-        self._started = started
         self._info = info
         self._stop = stop
         self._next_cancel_check = 0.0
@@ -117,10 +115,13 @@ class Heartbeat:
 
     def _mark_processing(self) -> None:
         now = time.monotonic()
-        due = [one for one in self._pool.running.all() if one.processing_at <= now]
+        due = []
+        for one in self._pool.running.all():
+            if one.processing_at is None:
+                one.processing_at = one.started_at + PROCESSING_AFTER_SECONDS
+            if one.processing_at <= now:
+                due.append(one)
         marked = mark_processing([one.claim for one in due])
-        # Those that were claimed as started were not recorded before their handlers started.
-        self._started.record([one.claim for one in due if one.claim.started])
         for one in due:
             # A row that is locked is skipped; try again.
             found = one.claim.job_id in marked

@@ -243,9 +243,19 @@ class ProcessRunner(Runner):
         self._process = process
         self._rng = rng
         self._killed_for: StopReason | None = None
+        # The process may be given another job at once: then this one must not stop it.
+        self._ended = False
+        self._lock = threading.Lock()
 
     def run(self) -> Outcome:
         """Run the handler there while this thread waits; a process that ends is a death."""
+        try:
+            return self._run()
+        finally:
+            with self._lock:
+                self._ended = True
+
+    def _run(self) -> Outcome:
         try:
             return self._process.run(self._claim)
         except ProcessDied as death:
@@ -259,14 +269,19 @@ class ProcessRunner(Runner):
 
     def stop(self, reason: StopReason) -> None:
         """Ask the handler to stop; a job that is no longer ours ends at once."""
-        if reason is StopReason.LEASE_LOST:
-            self._kill(reason)
-        else:
-            self._process.stop(reason)
+        with self._lock:
+            if self._ended:
+                return
+            if reason is StopReason.LEASE_LOST:
+                self._kill(reason)
+            else:
+                self._process.stop(reason)
 
     def kill(self) -> bool:
         """End the process for being overdue."""
-        self._kill(StopReason.TIMEOUT)
+        with self._lock:
+            if not self._ended:
+                self._kill(StopReason.TIMEOUT)
         return True
 
     def _kill(self, reason: StopReason) -> None:

@@ -1,62 +1,65 @@
 """Hands claims to the handlers' threads.
 
-Claims wait in the prefetch buffer. The dispatcher thread takes batches out of it for all idle
-threads: one job each where jobs are slow, up to a hundred where they take microseconds. It records
-all of them in the worker's row, in one statement, before it hands them over. The rest of a batch
-behind a job that turns out to be slow goes back to the buffer. Quarantined jobs go one by one.
+Claims wait in the prefetch buffer. The dispatcher thread takes batches out of it for idle threads:
+one job each where jobs are slow, up to two hundred where they take microseconds. It records all of
+them in the worker's row, in one statement, before it hands them over. The rest of a batch behind a
+job that turns out to be slow goes back to the buffer. Quarantined jobs go one by one.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from django.db import connection
 
-from jobs import registry
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Released, Settlement
-from jobs.execution.context import Signals
-from jobs.worker.eventloop import EventLoop, EventLoopRunner
-from jobs.worker.isolation import IsolatedProcess, ProcessRunner
-from jobs.worker.prefetch import LARGEST_BATCH, PrefetchBuffer, PrefetchPolicy
+from jobs.worker.claim_runner import LEASE_LOST, ClaimRunner, is_urgent
+from jobs.worker.eventloop import EventLoop
+from jobs.worker.prefetch import PrefetchBuffer, PrefetchPolicy
 from jobs.worker.quarantine import Quarantine
-from jobs.worker.running import RunningHandlers, StartedClaims
+from jobs.worker.running import RunningHandlers, StartNotes
 from jobs.worker.state import SharedState
-from jobs.worker.threads import Batch, Runner, StopReason, ThreadRunner, WorkerThread, WorkerThreads
+from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
 
-# Jobs of microseconds hardly wait for anything: more threads would only compete.
-MOST_LARGE_BATCHES = 4
 YIELD_SECONDS = 0.0005
 # Far longer than a job of a batch was expected to take.
 STALLED_SECONDS = 0.05
+# Outcomes of short jobs are handed over together, those of this time.
+COLLECT_SECONDS = 0.01
 
 
 class Pool:
-    """Runs claims on `size` threads and passes their outcomes to `submit`."""
+    """Runs claims on `size` threads and passes their outcomes to `submit`.
+
+    `unsettled` returns the lease tokens of the claims whose outcomes wait there.
+    """
 
     def __init__(
         self,
         state: SharedState,
         size: int,
-        started: StartedClaims,
         submit: Callable[[Sequence[Settlement]], None],
+        unsettled: Callable[[], Collection[int]],
     ) -> None:
         self._state = state
         self._submit = submit
-        self._started = started
+        self._notes = StartNotes(state, unsettled)
         self._buffer = PrefetchBuffer()
         self._policy = PrefetchPolicy()
         self._threads = WorkerThreads(size)
         self._event_loop = EventLoop(state.start_thread)
-        self._abandoned = False
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._work_available = threading.Condition(self._lock)
-        self._quarantine = Quarantine(self._buffer, started, self._lock, size)
+        self._quarantine = Quarantine(self._buffer, self._notes, self._lock, size)
         self.running = RunningHandlers(self._lock, self._changed, self._event_loop)
+        self._runner = ClaimRunner(
+            state, self.running, self._event_loop, self._policy.observe, self._release_claims
+        )
 
     def start(self) -> None:
         """Start the threads."""
@@ -69,7 +72,9 @@ class Pool:
             # Quarantined claims that wait for long take no room from others.
             buffered = self._buffer.ordinary + self._quarantine.next
             threads = self._threads
-            return self._policy.wanted(threads=threads.size, free=threads.free, buffered=buffered)
+            return self._policy.wanted(
+                time.monotonic(), threads=threads.size, free=threads.free, buffered=buffered
+            )
 
     @property
     def starts_at_once(self) -> bool:
@@ -79,9 +84,12 @@ class Pool:
 
     def add(self, claims: Sequence[Claim]) -> None:
         """Buffer claims; one that is claimed as started goes to its thread at once."""
+        if not claims:
+            return
+        self._policy.observe_payloads(claims)
         with self._lock:
             # Such a claim comes alone.
-            at_once = bool(claims) and claims[0].started and self._threads.free > 0
+            at_once = claims[0].started and self._threads.free > 0
             if at_once:
                 thread, batch = self._take_thread(claims)
                 thread.run(partial(self._run_batch, batch))
@@ -97,21 +105,32 @@ class Pool:
         with self._lock:
             claims = self._buffer.clear()
             for batch in self._threads.batches:
-                claims += self._take_rest(batch)
+                claims += batch.take_rest()
             self._changed.notify_all()
             return claims
 
-    def known_tokens(self) -> set[int]:
-        """Return the lease tokens of all claims that are buffered or started and not settled."""
+    def take_overdue(self) -> list[Claim]:
+        """Remove and return the claims that wait here for too long, or will."""
+        now = time.monotonic()
         with self._lock:
-            return {claim.lease_token for claim in (*self._buffer, *self._started.all())}
+            overdue = self._buffer.take_overdue(
+                self._policy, now, self._threads.size, self._quarantine.preparing
+            )
+        if overdue:
+            self._policy.pause(now)
+        return overdue
+
+    def known_tokens(self) -> set[int]:
+        """Return the lease tokens of all claims that are buffered or in a batch."""
+        with self._lock:
+            return {claim.lease_token for claim in (*self._buffer, *self._notes.claims)}
 
     def abandon(self) -> list[Claim]:
-        """Start nothing more, stop all handlers; return the started claims not yet settled."""
-        with self._lock:
-            self._abandoned = True
+        """Start nothing more, stop all handlers; return the claims of those that run."""
+        self._runner.abandon()
         self.running.stop_all()
-        return self._started.all()
+        self.hand_over_outcomes()
+        return [one.claim for one in self.running.all()]
 
     @property
     def idle(self) -> bool:
@@ -137,15 +156,33 @@ class Pool:
             )
             return not self._buffer and not self._threads.busy
 
+    @property
+    def buffered(self) -> bool:
+        """Whether claims wait for a thread."""
+        return bool(self._buffer)
+
     def rebuffer_stalled(self) -> None:
         """Put what waits in a batch behind an unexpectedly slow job back into the buffer."""
-        horizon = time.monotonic() - STALLED_SECONDS
+        now = time.monotonic()
+        stalled = []
         with self._lock:
             for batch in self._threads.batches:
-                if batch.job_began_at <= horizon:
-                    self._buffer.put_back(self._take_rest(batch))
+                if batch.job_began_at <= now - STALLED_SECONDS:
+                    stalled.append(batch)
+                    self._buffer.put_back(batch.take_rest())
+            for one in self.running.all() if stalled else ():
+                self._policy.observe_running(one.claim.job_type, now - one.started_at)
             if self._buffer.ordinary:
                 self._work_available.notify()
+        for batch in stalled:
+            self._submit(batch.take_outcomes())
+
+    def hand_over_outcomes(self) -> None:
+        """Submit what the threads have collected so far."""
+        with self._lock:
+            batches = self._threads.batches
+        for batch in batches:
+            self._submit(batch.take_outcomes())
 
     def _dispatch(self) -> None:
         """Hand work to idle threads, as long as the worker lives."""
@@ -159,8 +196,7 @@ class Pool:
                     self._threads.take().run(self._run_quarantined)
                 taken = []
                 while self._may_take_batch():
-                    claims = self._buffer.take(self._policy.batch_size)
-                    taken.append(self._take_thread(claims))
+                    taken.append(self._take_thread(self._buffer.take_batch(self._policy)))
             if taken:
                 self._start_batches(taken)
         self._threads.end()
@@ -174,82 +210,57 @@ class Pool:
     def _may_take_batch(self) -> bool:
         if not (self._threads.free and self._buffer.ordinary):
             return False
-        if self._policy.batch_size < LARGEST_BATCH:
-            return True
         horizon = time.monotonic() - STALLED_SECONDS
         running = sum(batch.job_began_at > horizon for batch in self._threads.batches)
-        return running < MOST_LARGE_BATCHES
+        return running < self._policy.most_threads(self._buffer.first)
 
     def _take_thread(self, claims: Sequence[Claim]) -> tuple[WorkerThread, Batch]:
         batch = Batch(claims)
-        self._started.add(claims)
+        self._notes.add(batch)
         return self._threads.take(batch), batch
 
     def _release_thread(self, thread: WorkerThread) -> None:
         with self._lock:
+            if thread.batch is not None:
+                self._notes.remove(thread.batch)
             self._threads.release(thread)
             if self._buffer:
                 self._work_available.notify()
             self._changed.notify_all()
 
-    def _take_rest(self, batch: Batch) -> list[Claim]:
-        rest = batch.take_rest()
-        self._started.remove(rest)
-        return rest
-
     def _start_batches(self, taken: Sequence[tuple[WorkerThread, Batch]]) -> None:
         claims = [claim for _, batch in taken for claim in batch.claims]
-        recorded = self._started.record_before_start(claims)
+        recorded = self._notes.record_before_start(claims)
         for thread, batch in taken:
             if recorded:
                 thread.run(partial(self._run_batch, batch))
             else:
-                self._release_claims(batch.take_rest())
+                self._release_claims(batch.take_rest(), LEASE_LOST)
                 self._release_thread(thread)
 
     def _run_batch(self, batch: Batch) -> None:
+        handed_over_at = time.monotonic()
         while (claim := batch.next()) is not None:
-            self._run_one(claim)
+            settlement = self._runner.run(claim)
+            if settlement is None:
+                continue
+            batch.outcomes.append(settlement)
+            ended_at = settlement.ended_at or 0.0
+            if ended_at - handed_over_at > COLLECT_SECONDS or is_urgent(settlement):
+                handed_over_at = ended_at
+                self._submit(batch.take_outcomes())
+        self._submit(batch.take_outcomes())
 
     def _run_quarantined(self) -> None:
-        self._quarantine.run(self._run_one, self._release_claim)
+        self._quarantine.run(
+            lambda claim, process: self._submit_one(self._runner.run(claim, process)),
+            lambda claim, reason: self._release_claims([claim], reason),
+        )
 
-    def _run_one(self, claim: Claim, process: IsolatedProcess | None = None) -> None:
-        if self._abandoned:
-            return
-        lease = self._state.lease
-        if not (lease.covers(claim) and lease.trusted):
-            self._release_claims([claim])
-            return
-        runner = self._runner(claim, Signals(lease_lost=lease.lost), process)
-        running = self.running.add(claim, runner)
-        if lease.lost.is_set() or self._abandoned:
-            runner.stop(StopReason.LEASE_LOST)
-        try:
-            self._state.slots.begin(claim.lease_token, running.deadline)
-            outcome = runner.run()
-        finally:
-            self._state.slots.end()
-            self.running.remove(running)
-        ended_at = time.monotonic()
-        run_seconds = ended_at - running.started_at
-        if process is None:
-            self._policy.observe(run_seconds)
-        counted = None if isinstance(outcome, Released) else run_seconds
-        self._submit([Settlement(claim, outcome, counted, ended_at)])
+    def _release_claims(self, claims: Sequence[Claim], reason: Released) -> None:
+        """Release claims; those that were rescued meanwhile are left alone."""
+        self._submit([Settlement(claim, reason, None) for claim in claims])
 
-    def _runner(self, claim: Claim, signals: Signals, process: IsolatedProcess | None) -> Runner:
-        if process is not None:
-            return ProcessRunner(claim, process, self._state.rng)
-        declared = registry.find(claim.job_type)
-        if declared is not None and declared.is_async:
-            return EventLoopRunner(claim, signals, self._state.rng, self._event_loop)
-        return ThreadRunner(claim, signals, self._state.rng)
-
-    def _release_claims(self, claims: Sequence[Claim]) -> None:
-        """Release claims of a lease that may be lost; those already rescued are left alone."""
-        for claim in claims:
-            self._release_claim(claim, Released("lease lost"))
-
-    def _release_claim(self, claim: Claim, reason: Released) -> None:
-        self._submit([Settlement(claim, reason, None)])
+    def _submit_one(self, settlement: Settlement | None) -> None:
+        if settlement is not None:
+            self._submit([settlement])

@@ -1,4 +1,9 @@
-"""How many jobs to claim ahead, and the buffer in which claims wait for a thread."""
+"""How many jobs to claim ahead, and the buffer in which claims wait for a thread.
+
+Only short jobs are claimed ahead, as many as take a moment. What waits longer than that, as the
+jobs before it are slow, goes back to the queue: other workers may be idle, and whoever pauses,
+cancels or overtakes a job does not reach it here.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +12,86 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jobs.engine.claim import Claim
 from jobs.engine.transition import is_quarantined
+from jobs.states import Priority
 
-LARGEST_BATCH = 100
-# A batch should take about this long; slower jobs are handed over one by one.
+LARGEST_BATCH = 200
+# A batch should take about this long; slower jobs, and those of types not seen yet, come one by one.
 BATCH_SECONDS = 0.01
-# Slower jobs are not claimed ahead: they would wait here while another worker is idle.
-PREFETCH_BELOW_SECONDS = 0.05
-# Short jobs are claimed ahead up to this many, and again when half of them are gone.
+# Each thread gets jobs of at most this length ahead; slower ones are claimed when it is free.
+AHEAD_SECONDS = 0.1
+SLOW_SECONDS = 0.05
 LARGEST_PREFETCH = 1000
+LARGEST_PREFETCH_BYTES = 8 * 2**20
+# A claim that waits for this long, or has to expect it, goes back; then nothing is claimed ahead.
+LONGEST_WAIT_SECONDS = 0.5
+PAUSE_SECONDS = 1.0
+# A short job costs the worker's own threads about this much: they serve no more handlers at once.
+OVERHEAD_SECONDS = 0.0001
 SMOOTHING = 0.2
 
 
 class PrefetchPolicy:
-    """Decides by a moving average of handler run times. Any thread may call it."""
+    """Decides by moving averages of run times, of each type and of all jobs.
+
+    Concurrent calls may lose an observation, which does no harm.
+    """
 
     def __init__(self) -> None:
         self._average_seconds: float | None = None
+        self._average_bytes = 0.0
+        self._seconds_of: dict[str, float] = {}
+        self._paused_until = 0.0
 
-    def observe(self, run_seconds: float) -> None:
-        """Add one handler's run time to the average."""
-        # Without a lock, concurrent calls may lose an observation, which does no harm.
-        known = self._average_seconds
+    def observe(self, job_type: str, run_seconds: float) -> None:
+        """Add one handler's run time."""
+        known = self._seconds_of.get(job_type, run_seconds)
+        self._seconds_of[job_type] = known + SMOOTHING * (run_seconds - known)
+        average = self._average_seconds
         self._average_seconds = (
-            run_seconds if known is None else known + SMOOTHING * (run_seconds - known)
+            run_seconds if average is None else average + SMOOTHING * (run_seconds - average)
         )
 
-    @property
-    def batch_size(self) -> int:
-        """How many jobs to hand to a thread at once."""
-        if self._average_seconds is None:
-            return 1
-        return max(1, min(LARGEST_BATCH, int(BATCH_SECONDS / max(self._average_seconds, 1e-6))))
+    def observe_running(self, job_type: str, seconds: float) -> None:
+        """Note that a handler of this type has been running for so long and goes on."""
+        if seconds > self._seconds_of.get(job_type, 0.0):
+            self._seconds_of[job_type] = seconds
 
-    def wanted(self, *, threads: int, free: int, buffered: int) -> int:
+    def observe_payloads(self, claims: Sequence[Claim]) -> None:
+        """Note the size of these payloads; the largest average counts, and fades."""
+        average = sum(len(claim.payload) for claim in claims) / len(claims)
+        self._average_bytes = max(average, self._average_bytes * (1 - SMOOTHING))
+
+    def pause(self, now: float) -> None:
+        """Claim nothing ahead for a while, as what was had to go back."""
+        self._paused_until = now + PAUSE_SECONDS
+
+    def seconds_of(self, claim: Claim) -> float | None:
+        """Return how long its handler is expected to run; None before the first of its type ended."""
+        return self._seconds_of.get(claim.job_type)
+
+    def most_threads(self, claim: Claim) -> float:
+        """Return how many threads should run jobs like this at the same time."""
+        seconds = self._seconds_of.get(claim.job_type)
+        return 2 + seconds / OVERHEAD_SECONDS if seconds is not None else float("inf")
+
+    def wanted(self, now: float, *, threads: int, free: int, buffered: int) -> int:
         """Return how many more jobs to claim.
 
         `free` of `threads` are idle; `buffered` claims wait for one.
         """
         average = self._average_seconds
-        ahead = average is not None and average <= PREFETCH_BELOW_SECONDS
-        target = free
-        if ahead:
-            target = max(threads, min(threads * self.batch_size * 2, LARGEST_PREFETCH))
+        if average is None or average > SLOW_SECONDS or now < self._paused_until:
+            return max(free - buffered, 0)
+        target = min(max(free, int(threads * AHEAD_SECONDS / max(average, 1e-6))), LARGEST_PREFETCH)
+        if self._average_bytes:
+            target = min(target, max(int(LARGEST_PREFETCH_BYTES / self._average_bytes), 1))
         wanted = target - buffered
         # A claim of many costs hardly more than a claim of one.
-        return wanted if wanted > 0 and (not ahead or wanted * 2 >= target) else 0
+        return wanted if wanted > 0 and wanted * 2 >= target else 0
 
 
 class PrefetchBuffer:
-    """Claims in the order they came, quarantined jobs apart. Not safe for threads by itself."""
+    """Claims by priority, then as they came; quarantined ones apart. Not safe for threads by itself."""
 
     def __init__(self) -> None:
         self._ordinary: deque[Claim] = deque()
@@ -78,22 +114,72 @@ class PrefetchBuffer:
         """The number of quarantined claims."""
         return len(self._quarantined)
 
+    @property
+    def first(self) -> Claim:
+        """The first ordinary claim; there must be one."""
+        return self._ordinary[0]
+
     def extend(self, claims: Iterable[Claim]) -> None:
-        """Add claims at the end."""
+        """Add claims, all of one priority, behind those of the same."""
+        before = self._ordinary[-1].priority if self._ordinary else -1
         for claim in claims:
             (self._quarantined if is_quarantined(claim.deaths) else self._ordinary).append(claim)
+        if self._ordinary and self._ordinary[-1].priority < before:
+            self._sort()
 
     def put_back(self, claims: Sequence[Claim]) -> None:
-        """Add ordinary claims at the front."""
+        """Add ordinary claims before those of the same priority."""
+        before = self._ordinary[0].priority if self._ordinary else max(Priority)
         self._ordinary.extendleft(reversed(claims))
+        if claims and claims[-1].priority > before:
+            self._sort()
 
-    def take(self, limit: int) -> list[Claim]:
-        """Remove and return up to `limit` ordinary claims."""
-        return [self._ordinary.popleft() for _ in range(min(limit, len(self._ordinary)))]
+    def take_batch(self, policy: PrefetchPolicy) -> list[Claim]:
+        """Remove and return the first ordinary claim, and those behind it that are short enough.
+
+        A job on its last attempt comes alone: if the worker dies, it must not be counted for its
+        neighbor's start.
+        """
+        batch = [self._ordinary.popleft()]
+        seconds = policy.seconds_of(batch[0])
+        if seconds is None or is_last_attempt(batch[0]):
+            return batch
+        left = BATCH_SECONDS - seconds
+        while self._ordinary and len(batch) < LARGEST_BATCH:
+            following = self._ordinary[0]
+            seconds = policy.seconds_of(following)
+            if seconds is None or seconds > left or is_last_attempt(following):
+                break
+            left -= seconds
+            batch.append(self._ordinary.popleft())
+        return batch
 
     def take_quarantined(self) -> Claim | None:
         """Remove and return the first quarantined claim."""
         return self._quarantined.popleft() if self._quarantined else None
+
+    def take_overdue(
+        self, policy: PrefetchPolicy, now: float, threads: int, kept: int
+    ) -> list[Claim]:
+        """Remove and return what waits for too long already, or will.
+
+        `kept` quarantined claims stay: a process is being started for each.
+        """
+        horizon = now - LONGEST_WAIT_SECONDS
+        room = threads * LONGEST_WAIT_SECONDS
+        claims: deque[Claim] = deque()
+        overdue: list[Claim] = []
+        for claim in self._ordinary:
+            late = claim.claimed_at < horizon or room < 0
+            (overdue if late else claims).append(claim)
+            room -= policy.seconds_of(claim) or 0.0
+        self._ordinary = claims
+        waiting = list(self._quarantined)
+        overdue += [claim for claim in waiting[kept:] if claim.claimed_at < horizon]
+        self._quarantined = deque(
+            waiting[:kept] + [claim for claim in waiting[kept:] if claim.claimed_at >= horizon]
+        )
+        return overdue
 
     def clear(self) -> list[Claim]:
         """Remove and return all claims."""
@@ -101,3 +187,11 @@ class PrefetchBuffer:
         self._ordinary.clear()
         self._quarantined.clear()
         return claims
+
+    def _sort(self) -> None:
+        self._ordinary = deque(sorted(self._ordinary, key=lambda claim: claim.priority))
+
+
+def is_last_attempt(claim: Claim) -> bool:
+    """Say whether another attempt after this one is out of the question."""
+    return claim.attempts >= claim.max_attempts

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Released
 from jobs.execution.events import Event, emit
 from jobs.worker.isolation import IsolatedProcess, IsolatedProcesses, ProcessDied
 from jobs.worker.prefetch import PrefetchBuffer
-from jobs.worker.running import StartedClaims
+from jobs.worker.running import StartNotes
+from jobs.worker.threads import Batch
 
 # The death of one worker quarantines all jobs that ran in it: they may neither fill the machine
 # with processes nor take every thread from the others.
@@ -25,10 +27,10 @@ class Quarantine:
     """
 
     def __init__(
-        self, buffer: PrefetchBuffer, started: StartedClaims, lock: threading.RLock, size: int
+        self, buffer: PrefetchBuffer, notes: StartNotes, lock: threading.RLock, size: int
     ) -> None:
         self._buffer = buffer
-        self._started = started
+        self._notes = notes
         self._lock = lock
         self._processes = IsolatedProcesses()
         self._most = min(MOST_PROCESSES, max(size - 1, 1))
@@ -40,6 +42,11 @@ class Quarantine:
     def may_run(self) -> bool:
         """Whether another thread may `run` a claim."""
         return self._running < self._most and self._preparing < self._buffer.quarantined
+
+    @property
+    def preparing(self) -> int:
+        """How many buffered claims a process is being started for."""
+        return self._preparing
 
     @property
     def next(self) -> int:
@@ -61,17 +68,16 @@ class Quarantine:
         Where no process starts or the lease is lost, the claim is released.
         """
         try:
-            with self._processes.lend() as process:
-                claim = self._take()
-                if claim is not None and self._started.record_before_start([claim]):
+            with self._processes.lend() as process, self._take() as claim:
+                if claim is not None and self._notes.record_before_start([claim]):
                     run(claim, process)
                 elif claim is not None:
                     release(claim, Released("lease lost"))
         except ProcessDied as death:
-            claim = self._take()
             emit(Event.ISOLATION_FAILED, cause=str(death))
-            if claim is not None:
-                release(claim, Released("its process did not start", NO_PROCESS_DELAY_SECONDS))
+            with self._take() as claim:
+                if claim is not None:
+                    release(claim, Released("its process did not start", NO_PROCESS_DELAY_SECONDS))
         finally:
             with self._lock:
                 self._running -= 1
@@ -84,11 +90,16 @@ class Quarantine:
         """End all processes that run nothing."""
         self._processes.end_idle(0)
 
-    def _take(self) -> Claim | None:
+    @contextmanager
+    def _take(self) -> Iterator[Claim | None]:
+        """Take a claim out of the buffer, if there still is one, and name it in the note meanwhile."""
         with self._lock:
             self._preparing -= 1
             claim = self._buffer.take_quarantined()
-            if claim is not None:
-                # At once: every claim of this worker is always buffered or started.
-                self._started.add([claim])
-            return claim
+            batch = Batch([] if claim is None else [claim])
+            # At once: every claim of this worker is always in the buffer or in a batch.
+            self._notes.add(batch)
+        try:
+            yield claim
+        finally:
+            self._notes.remove(batch)

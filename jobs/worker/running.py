@@ -1,19 +1,20 @@
-"""The claims that were started, and the handlers that run now."""
+"""The handlers that run now, and the note of what may run in the worker's row."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from math import inf
 from uuid import UUID
 
 from jobs import registry
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
+from jobs.models.ids import pack_ids
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.state import AWAY, Outage, SharedState
-from jobs.worker.threads import Runner, StopReason
+from jobs.worker.threads import Batch, Runner, StopReason
 
 # A handler that still runs this long after it was told to stop is ended by force.
 INTERRUPT_SECONDS = 10.0
@@ -22,51 +23,44 @@ PROCESSING_AFTER_SECONDS = 0.05
 BLOCKED = "kept the event loop from turning: await in it, or declare it with def"
 
 
-class StartedClaims:
-    """The claims that were handed to threads and are not settled: what the worker's row names.
+class StartNotes:
+    """Names in the worker's row the jobs that were started and are not settled.
 
-    They are recorded before their handlers start: if the worker dies, only their attempts count.
+    They are recorded before they start: if the worker dies with its whole host, their attempts
+    count, and those of its other claims do not. `unsettled` returns the lease tokens of the claims
+    whose outcomes wait to be stored.
     """
 
-    def __init__(self, state: SharedState) -> None:
+    def __init__(self, state: SharedState, unsettled: Callable[[], Collection[int]]) -> None:
         self._state = state
-        # By lease token, which is unique to a claim.
-        self._claims: dict[int, Claim] = {}
-        # Their ids as they are stored, converted once: the list is written over and over.
-        self._ids: dict[int, bytes] = {}
-        self._changing = threading.Lock()
+        self._unsettled = unsettled
+        self._batches: dict[Batch, None] = {}
+        self._ended: dict[Batch, None] = {}
         self._writing = threading.Lock()
-        # The lease tokens of the list as it was last written.
-        self._recorded: frozenset[int] = frozenset()
 
-    def add(self, claims: Sequence[Claim]) -> None:
-        """Add claims to the list."""
-        with self._changing:
-            for claim in claims:
-                self._claims[claim.lease_token] = claim
-                self._ids[claim.lease_token] = claim.job_id.bytes
+    def add(self, batch: Batch) -> None:
+        """Add a batch that is going to start."""
+        self._batches[batch] = None
 
-    def remove(self, claims: Sequence[Claim]) -> None:
-        """Remove settled claims from the list."""
-        with self._changing:
-            for claim in claims:
-                self._claims.pop(claim.lease_token, None)
-                self._ids.pop(claim.lease_token, None)
+    def remove(self, batch: Batch) -> None:
+        """Remove a batch that has ended, once it is settled."""
+        self._ended[batch] = None
+        self._batches.pop(batch, None)
 
-    def all(self) -> list[Claim]:
-        """Return the list."""
-        with self._changing:
-            return list(self._claims.values())
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims of the batches that have not ended."""
+        return [claim for batch in list(self._batches) for claim in batch.claims]
 
     def record_before_start(self, claims: Sequence[Claim]) -> bool:
-        """Record these claims, waiting out outages; False when the lease is lost."""
+        """Write the note, which includes these claims, waiting out outages; False when the lease is lost."""
         outage = Outage(self._state.rng, self._state.halt)
         while not self._state.halt.is_set():
             lease = self._state.lease
             if not all(lease.covers(claim) for claim in claims):
                 return False
             try:
-                recorded = self.record(claims)
+                recorded = self._write(lease.worker_id)
                 outage.over()
             except AWAY as error:
                 outage.failed(error)
@@ -74,28 +68,18 @@ class StartedClaims:
                 return recorded
         return False
 
-    def record(self, claims: Sequence[Claim]) -> bool:
-        """Write the list to the worker's row unless it names these; False when the lease is lost.
-
-        Raises:
-            DatabaseError: it may have been written or not.
-        """
-        tokens = {claim.lease_token for claim in claims}
+    def _write(self, worker_id: UUID) -> bool:
         with self._writing:
-            return tokens <= self._recorded or self._write()
-
-    def _write(self) -> bool:
-        lease = self._state.lease
-        with self._changing:
-            claims = list(self._claims.values())
-            ids = b"".join(self._ids.values())
-        if not note_running(lease.worker_id, ids):
-            return False
-        self._recorded = frozenset([claim.lease_token for claim in claims if lease.covers(claim)])
-        return True
+            ended, active = list(self._ended), self.claims
+            unsettled = self._unsettled()
+            for batch in ended:
+                left = [claim for claim in batch.claims if claim.lease_token in unsettled]
+                active += left
+                if not left:
+                    del self._ended[batch]
+            return note_running(worker_id, pack_ids(claim.job_id for claim in active))
 
 
-@dataclass(slots=True)
 class RunningHandler:
     """A handler that runs; times are of the monotonic clock.
 
@@ -103,21 +87,30 @@ class RunningHandler:
     then says. `stuck`: it can only be ended together with this process.
     """
 
-    claim: Claim
-    runner: Runner
-    started_at: float
-    deadline: float
-    processing_at: float
-    canceled: bool = False
-    interrupted: bool = False
-    stuck: bool = False
-    error: str = ""
+    # Of nearly all handlers these stay as they are.
+    canceled = False
+    interrupted = False
+    stuck = False
+    error = ""
+    processing_at: float | None = None
+
+    def __init__(self, claim: Claim, runner: Runner, started_at: float) -> None:
+        self.claim = claim
+        self.runner = runner
+        self.started_at = started_at
+
+    @property
+    def deadline(self) -> float:
+        """When it must be interrupted."""
+        declared = registry.find(self.claim.job_type)
+        return self.started_at + (declared.timeout_seconds if declared else inf)
 
 
 class RunningHandlers:
-    """Guarded by the pool's `lock`; notifies `changed` when handlers are found to be stuck.
+    """The handlers that run now; notifies `changed` when some are found to be stuck.
 
-    Runners are stopped under the lock too: a runner's process may be given another job at once.
+    Threads add and remove their own without a lock, in one step each. So a runner may be stopped
+    when its handler has just ended, which each kind of runner must allow.
     """
 
     def __init__(
@@ -131,50 +124,39 @@ class RunningHandlers:
 
     def all(self) -> list[RunningHandler]:
         """Return the handlers that run now."""
-        with self._lock:
-            return list(self._running.values())
+        return list(self._running.values())
 
     @property
     def stuck(self) -> int:
         """The number of handlers that can only be ended together with this process."""
-        with self._lock:
-            return sum(one.stuck for one in self._running.values())
+        return sum(one.stuck for one in self.all())
 
-    def add(self, claim: Claim, runner: Runner) -> RunningHandler:
+    def add(self, one: RunningHandler) -> None:
         """Add a handler that starts now."""
-        declared = registry.find(claim.job_type)
-        seconds = declared.timeout_seconds if declared else float("inf")
-        now = time.monotonic()
-        one = RunningHandler(claim, runner, now, now + seconds, now + PROCESSING_AFTER_SECONDS)
-        with self._lock:
-            self._running[claim.lease_token] = one
-        return one
+        self._running[one.claim.lease_token] = one
 
     def remove(self, one: RunningHandler) -> None:
         """Remove a handler that ended."""
-        with self._lock:
-            self._running.pop(one.claim.lease_token, None)
+        self._running.pop(one.claim.lease_token, None)
 
     def cancel(self, job_ids: Collection[UUID]) -> None:
         """Ask the handlers of these canceled jobs to stop, once."""
-        with self._lock:
-            for one in self._running.values():
-                if one.claim.job_id in job_ids and not one.canceled:
-                    one.canceled = True
-                    one.runner.stop(StopReason.CANCEL)
+        for one in self.all():
+            if one.claim.job_id in job_ids and not one.canceled:
+                one.canceled = True
+                one.runner.stop(StopReason.CANCEL)
 
     def stop_all(self) -> None:
         """Tell every handler that the worker has lost its job."""
-        with self._lock:
-            for one in self._running.values():
-                one.runner.stop(StopReason.LEASE_LOST)
+        for one in self.all():
+            one.runner.stop(StopReason.LEASE_LOST)
 
     def interrupt_overdue(self) -> list[RunningHandler]:
         """Interrupt handlers past their deadline; return those that have newly proved stuck."""
         now = time.monotonic()
         blocking = self._event_loop.blocking_task()
         with self._lock:
-            watched = [one for one in self._running.values() if not one.stuck]
+            watched = [one for one in self.all() if not one.stuck]
             for one in watched:
                 if now >= one.deadline and not one.interrupted:
                     one.interrupted = True
@@ -187,7 +169,7 @@ class RunningHandlers:
                     if one.runner.owns(blocking):
                         one.interrupted = True
                         one.error = BLOCKED
-            stuck = [one for one in watched if one.stuck]
+            stuck = [one for one in watched if one.stuck and one.claim.lease_token in self._running]
             if stuck:
                 self._changed.notify_all()
             return [one for one in stuck if one.interrupted]

@@ -39,10 +39,14 @@ class Lease:
         # Comparing ids by value takes as long as anything else that is done for a short job.
         return claim.worker_id is self.worker_id or claim.worker_id == self.worker_id
 
+    def trusted_at(self, moment: float) -> bool:
+        """Say whether it surely still holds at this time of the machine's monotonic clock."""
+        return moment < self._trusted_until
+
     @property
     def trusted(self) -> bool:
-        """Whether it surely still holds, by this machine's monotonic clock."""
-        return time.monotonic() < self._trusted_until
+        """Whether it surely still holds now."""
+        return self.trusted_at(time.monotonic())
 
 
 class SharedState:

@@ -14,26 +14,33 @@ from functools import partial
 from math import inf
 from queue import SimpleQueue
 from random import Random
+from typing import TypeVar
 
 from django.db import connection
 
 from jobs.engine.claim import Claim
-from jobs.engine.outcomes import Outcome
+from jobs.engine.outcomes import Outcome, Settlement
 from jobs.errors import JobTimeout
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute, timed_out
 from jobs.worker.state import SharedState, refresh_connection
 
+T = TypeVar("T")
 Work = Callable[[], None]
 
 
 class Batch:
-    """Claims that one thread runs in order. Others may take the rest away at any moment."""
+    """Claims that one thread runs in order, and the outcomes it has not handed over.
+
+    Other threads may take either away at any moment.
+    """
 
     def __init__(self, claims: Sequence[Claim]) -> None:
+        # Those that have ended among them.
         self.claims = claims
         # When the current job began (monotonic); infinity before the first.
         self.job_began_at = inf
+        self.outcomes: deque[Settlement] = deque()
         self._left = deque(claims)
 
     def next(self) -> Claim | None:
@@ -46,11 +53,22 @@ class Batch:
 
     def take_rest(self) -> list[Claim]:
         """Remove and return the claims that were not begun."""
-        rest: list[Claim] = []
-        with suppress(IndexError):
-            while True:
-                rest.append(self._left.popleft())
+        rest = _empty(self._left)
+        self.claims = self.claims[: len(self.claims) - len(rest)]
         return rest
+
+    def take_outcomes(self) -> list[Settlement]:
+        """Remove and return the outcomes so far."""
+        return _empty(self.outcomes)
+
+
+def _empty(items: deque[T]) -> list[T]:
+    """Remove and return all items, each of which another thread may take first."""
+    taken: list[T] = []
+    with suppress(IndexError):
+        while items:
+            taken.append(items.popleft())
+    return taken
 
 
 class WorkerThread:

@@ -27,7 +27,6 @@ from jobs.worker.listener import Listener
 from jobs.worker.maintenance import Maintenance
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
-from jobs.worker.running import StartedClaims
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 from tenants.rls import require_rls
@@ -36,6 +35,7 @@ LARGEST_CLAIM = 500
 DRAIN_SECONDS = 30.0
 # While all threads are busy, a stop is noticed within this time.
 BUSY_CHECK_SECONDS = 0.2
+GIVE_BACK_SECONDS = 0.1
 # So is the end of the last handler of a burst.
 BURST_CHECK_SECONDS = 0.02
 # Longer than asked for: with its heartbeats, an idle worker makes about one query a second.
@@ -64,13 +64,15 @@ class WorkerLoop:
         self.state = SharedState(slots or RunningSlots.private(options.concurrency))
         self._fair_share = FairShare()
         self._claimed = 0
+        self._give_back_at = 0.0
         # A claim may be committed of which the answer was lost.
         self._claim_in_doubt = False
         self._outage = Outage(self.state.rng, self.state.stopping)
-        started = StartedClaims(self.state)
-        self._completer = Completer(self.state, started.remove)
-        self._pool = Pool(self.state, options.concurrency, started, self._completer.submit)
-        self._heartbeat = Heartbeat(self.state, self._pool, started, self._info(), self.stop)
+        self._completer = Completer(self.state)
+        self._pool = Pool(
+            self.state, options.concurrency, self._completer.submit, self._completer.known_tokens
+        )
+        self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop)
         self._pending_work = PendingWorkReader(options.categories, options.job_types)
         # The last wait ended without a hint: read pending work before a claim, which costs more.
         self._reads_first = False
@@ -123,6 +125,7 @@ class WorkerLoop:
 
     def _claim_or_wait(self) -> bool:
         """Claim as many jobs as are wanted, or wait; False when the work is done."""
+        self._give_back()
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
             if self._claimed >= self.options.max_jobs:
@@ -151,7 +154,8 @@ class WorkerLoop:
     def _claim(self, wanted: int) -> bool:
         """Claim jobs and hand them to the pool; False when there were none."""
         if self._claim_in_doubt:
-            lost = release_lost(self.state.worker_id, self._pool.known_tokens())
+            known = self._pool.known_tokens() | self._completer.known_tokens()
+            lost = release_lost(self.state.worker_id, known)
             emit_released(lost)
             admit(ReleasedCapacity.of_jobs(lost))
         self._claim_in_doubt = True
@@ -175,6 +179,9 @@ class WorkerLoop:
         """Wait for a hint or the next poll; False when a burst is done."""
         if not self.options.burst:
             seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
+            if self._pool.buffered:
+                # What waits for too long has to go back.
+                seconds = min(seconds, BUSY_CHECK_SECONDS)
             self._reads_first = not self._listener.wait(seconds)
             return True
         if not (self._pool.idle and self._completer.idle):
@@ -188,6 +195,16 @@ class WorkerLoop:
             self._listener.wait(BUSY_CHECK_SECONDS)
         return awaits_rescue
 
+    def _give_back(self) -> None:
+        """Release the claims that wait too long for a thread: another worker may be idle."""
+        now = time.monotonic()
+        if now < self._give_back_at:
+            return
+        self._give_back_at = now + GIVE_BACK_SECONDS
+        overdue = self._pool.take_overdue()
+        if overdue:
+            self._release(overdue, "others may begin it sooner")
+
     def _shut_down(self) -> None:
         """Release unstarted jobs, let running ones finish, release the rest, and deregister."""
         emit(Event.WORKER_STOPPING, worker_id=str(self.state.worker_id))
@@ -198,7 +215,7 @@ class WorkerLoop:
             self._listener.stop()
             return
         deadline = time.monotonic() + self.options.grace_seconds
-        self._release(self._pool.take_unstarted())
+        self._release(self._pool.take_unstarted(), "worker stopped")
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
@@ -225,15 +242,16 @@ class WorkerLoop:
             Settlement(claim, Released("worker stopped"), None) for claim in self._pool.abandon()
         ]
 
-    def _release(self, claims: list[Claim]) -> None:
+    def _release(self, claims: list[Claim], reason: str) -> None:
         try:
-            released = set(release(claims, "worker stopped"))
+            released = set(release(claims, reason))
             emit_released([claim for claim in claims if claim.job_id in released])
             admit(ReleasedCapacity.of_jobs(claims))
             if released:
                 wake({one.category for one in claims})
         except DatabaseError as error:
-            # They are rescued when the lease ends, and keep their attempts all the same.
+            # The next claim releases them; after the last one, the end of the lease does.
+            self._claim_in_doubt = True
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
     def _deregister(self) -> None:

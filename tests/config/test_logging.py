@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from config.logging import FORBIDDEN_KEYS, configure_structlog, logging_config
 from interfaces.correlation import correlation
 from jobs.execution.events import PROBLEMS, Event, emit
+from jobs.execution.telemetry import FinishedAttempt
 from jobs.execution.telemetry import Lines as Many
 from jobs.states import Status
 
@@ -54,6 +55,22 @@ def test_both_kinds_of_loggers_write_the_same_json_with_the_correlation_id(lines
     assert all("timestamp" in line for line in (ours, djangos, outside))
 
 
+ATTEMPT = FinishedAttempt(
+    job_type="noop",
+    job_id="0",
+    tenant_id=1,
+    category="sync",
+    correlation_id='100% "mine"',
+    attempt=1,
+    outcome="completed",
+    status="completed",
+    error_class=None,
+    wait_s=0.5,
+    run_s=0.25,
+    worker_id="w",
+)
+
+
 @pytest.mark.req("W-07")
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_one_record_of_many_lines_is_written_line_by_line(log_format: str):
@@ -63,15 +80,15 @@ def test_one_record_of_many_lines_is_written_line_by_line(log_format: str):
     formatter = config["formatters"]["default"].pop("()")(**config["formatters"]["default"])
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
-    numbers = [{"job_type": "noop", "attempt": number} for number in (1, 2)]
-    record = logging.LogRecord("jobs", logging.INFO, "", 0, Many("job.done", numbers), (), None)
+    attempts = [ATTEMPT, ATTEMPT._replace(attempt=2)]
+    record = logging.LogRecord("jobs", logging.INFO, "", 0, Many("job.done", attempts), (), None)
     handler.handle(record)
     first, second = stream.getvalue().splitlines()
     assert "job.done" in first
     assert str(record.msg) == "job.done x 2"
     if log_format == "json":
         assert {**json.loads(second), "timestamp": ""} == {
-            "event": "job.done", "job_type": "noop", "attempt": 2, "level": "info",
+            **ATTEMPT._asdict(), "attempt": 2, "event": "job.done", "level": "info",
             "logger": "jobs", "timestamp": "",
         }  # fmt: skip
 

@@ -17,7 +17,7 @@ from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES
 from jobs.worker import completer, running, state, worker
-from jobs.worker.running import StartedClaims
+from jobs.worker.running import StartNotes
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import StopRequests
 from jobs.worker.state import Lease
@@ -155,7 +155,7 @@ MUTANTS: dict[str, Fault] = {
         release, "attempts = j.attempts - r.refund", "attempts = j.attempts"
     ),
     "started jobs refunded": Returns(rescue, "_started", value=False),
-    "starts not noted": Returns(StartedClaims, "_write", value=True),
+    "starts not noted": Returns(StartNotes, "_write", value=True),
     "starts noted by halves": note_less,
     "its own work called stale": Returns(settle, "_settled_before", {}),
     "report without what was running": report_nothing,

@@ -36,7 +36,7 @@ class Column(StrEnum):
     TIME = "timestamptz"
 
 
-# What a claim returns of each job, besides the seconds it waited.
+# What a claim returns of each job first; `Dialect.claimed_columns_sql` has the rest.
 CLAIM_COLUMNS = (
     "job_id",
     "firm_id",
@@ -164,11 +164,28 @@ class Dialect(ABC):
         *,
         starts: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Take the jobs due first of each firm and return their rows, as in `CLAIM_COLUMNS`.
+        """Take the jobs due first of each firm and return their rows (`claimed_columns_sql`).
 
         Rows that another claim has locked are skipped: two workers can never take the same job.
         With `starts`, a job that is taken alone and is not quarantined counts as started.
         """
+
+    def claimed_columns_sql(self, job: str = "") -> str:
+        """Return what a claim returns of each job: `CLAIM_COLUMNS`, and two computed values.
+
+        These are the seconds since it was due, and until it expires. `job` is the table's alias and
+        a dot.
+        """
+        now = self.now_sql()
+        columns = [
+            self.json_text_sql(f"{job}{column}") if column == "payload" else f"{job}{column}"
+            for column in CLAIM_COLUMNS
+        ]
+        computed = [
+            self.seconds_between_sql(f"{job}scheduled_at", now),
+            self.seconds_between_sql(now, f"{job}expires_at"),
+        ]
+        return ", ".join(columns + computed)
 
     @abstractmethod
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:

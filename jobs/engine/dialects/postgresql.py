@@ -168,9 +168,10 @@ class PostgresDialect(Dialect):
             if same:
                 values = [(quota.firm_id, quota.jobs) for quota in same]
                 table = self.rows_sql("firm", postgresql_claim.QUOTA_COLUMNS, values)
+                now, columns = self.now_sql(), self.claimed_columns_sql("j.")
                 statements.append(
                     postgresql_claim.take(
-                        worker_id, priority, same, table, wanted, self.now_sql(), starts
+                        worker_id, priority, same, table, wanted, now, columns, starts
                     )
                 )
         return self.fetch_prepared(statements)

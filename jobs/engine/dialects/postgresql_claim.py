@@ -12,7 +12,6 @@ from functools import lru_cache
 from uuid import UUID
 
 from jobs.engine.dialects.base import (
-    CLAIM_COLUMNS,
     ClaimFilter,
     Column,
     Quota,
@@ -82,7 +81,7 @@ SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
     lease_token = nextval('jobs_lease_token'), worker_id = %s, updated_at = {now}
 FROM picked
 WHERE j.job_id = picked.job_id
-RETURNING {columns}, extract(epoch FROM {now} - j.scheduled_at)::double precision
+RETURNING {columns}
 """
 # Asks again whether the firm is blocked or capped: that may have changed since the scan, and
 # otherwise all its jobs would be read to find none.
@@ -117,9 +116,6 @@ LANES_SQL = """ready_lane (category, job_type) AS (
 ), """
 IN_LANE = " AND q.category = lane.category AND q.job_type = lane.job_type"
 
-COLUMNS = ", ".join(
-    f"j.{column}::text" if column == "payload" else f"j.{column}" for column in CLAIM_COLUMNS
-)
 QUOTA_COLUMNS = {"firm_id": Column.BIGINT, "jobs": Column.INTEGER}
 
 
@@ -143,18 +139,20 @@ def take(
     table: Statement,
     wanted: ClaimFilter,
     now: str,
+    columns: str,
     starts: bool,
 ) -> Statement:
     """Return the take of these quotas, which are all of capped firms or all of others.
 
     With `starts`, a job that is taken alone and is not quarantined counts as started. `table` is a
-    FROM item of the quotas, named firm, with the columns of QUOTA_COLUMNS.
+    FROM item of the quotas, named firm, with the columns of QUOTA_COLUMNS; `columns` is what to
+    return of each job (alias j).
     """
     capped = quotas[0].capped
     params = [] if capped else _lanes(wanted)[1]
     rows, row_params = table
     jobs = sum(quota.jobs for quota in quotas)
-    sql = _take_sql(wanted, rows, now, capped)
+    sql = _take_sql(wanted, rows, now, columns, capped)
     return sql, [*params, *row_params, priority, *wanted.params, jobs, starts, worker_id]
 
 
@@ -173,7 +171,7 @@ def _scan_sql(wanted: ClaimFilter) -> str:
 
 
 @lru_cache(maxsize=32)
-def _take_sql(wanted: ClaimFilter, rows: str, now: str, capped: bool) -> str:
+def _take_sql(wanted: ClaimFilter, rows: str, now: str, columns: str, capped: bool) -> str:
     lanes = "" if capped else _lanes(wanted)[0]
     if capped:
         picks = PICK_ADMITTED_SQL.format(claimable=wanted.sql)
@@ -188,7 +186,7 @@ def _take_sql(wanted: ClaimFilter, rows: str, now: str, capped: bool) -> str:
         picks = f"SELECT one.* FROM lane CROSS JOIN LATERAL ({picks}) AS one"
     if lanes or capped:
         picks = FIRST_DUE_SQL.format(picks=picks)
-    return CLAIM_SQL.format(lanes=lanes, quotas=rows, pick=picks, now=now, columns=COLUMNS)
+    return CLAIM_SQL.format(lanes=lanes, quotas=rows, pick=picks, now=now, columns=columns)
 
 
 def _least(column: str, query: str, lanes: str) -> str:

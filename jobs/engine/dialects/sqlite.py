@@ -16,7 +16,6 @@ from django.db import OperationalError, connection
 
 from jobs.engine.dialects import sqlite_claim
 from jobs.engine.dialects.base import (
-    CLAIM_COLUMNS,
     ClaimFilter,
     Column,
     Dialect,
@@ -35,7 +34,7 @@ SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
     started_at = CASE WHEN %s AND j.deaths = 0 THEN {now} END,
     lease_token = r.token, worker_id = %s, updated_at = {now}
 FROM {rows} WHERE j.job_id = r.job_id
-RETURNING {columns}, {waited}
+RETURNING {columns}
 """
 
 
@@ -188,12 +187,7 @@ class SqliteDialect(Dialect):
         )
         # SQLite's RETURNING does not accept the table's alias.
         cursor.execute(
-            CLAIM_SQL.format(
-                now=now,
-                rows=rows,
-                columns=", ".join(CLAIM_COLUMNS),
-                waited=self.seconds_between_sql("scheduled_at", now),
-            ),
+            CLAIM_SQL.format(now=now, rows=rows, columns=self.claimed_columns_sql()),
             [starts, self.value(Column.UUID, worker_id), *params],
         )
         taken: list[tuple[Any, ...]] = cursor.fetchall()

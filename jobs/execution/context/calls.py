@@ -34,12 +34,13 @@ class JobCalls:
     Cancel when a cancel was requested.
     """
 
+    # How often this attempt has fanned out, by the type of `then`; made when first needed.
+    _fan_outs: Counter[str] | None = None
+
     def __init__(self, claim: Claim, signals: Signals) -> None:
         self._claim = claim
         self._signals = signals
         self._begun = time.monotonic()
-        # How often this attempt has fanned out, by the type of `then`.
-        self._fan_outs: Counter[str] = Counter()
 
     @property
     def job_id(self) -> UUID:
@@ -180,6 +181,8 @@ class JobCalls:
     def _fan_out_name(self, then: Then | None) -> str:
         """Return the name of this call's step; an async caller must get it before it switches threads."""
         job_type = "" if then is None else then[0]
+        if self._fan_outs is None:
+            self._fan_outs = Counter()
         self._fan_outs[job_type] += 1
         return f"then:{job_type}:{self._fan_outs[job_type]}"
 

@@ -292,7 +292,7 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
     told: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(telemetry, "log", lambda name, fields, **_: told.append((name, fields)))
     monkeypatch.setattr(
-        telemetry, "log_many", lambda name, them: told.extend((name, fields) for fields in them)
+        telemetry, "log_many", lambda name, them: told.extend((name, one._asdict()) for one in them)
     )
     enqueue("test.late_error", firm=firm)
     held = take_one()

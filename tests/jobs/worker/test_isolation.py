@@ -116,7 +116,12 @@ def claimed(job_type: str, **payload: Any) -> Claim:
     )
 
 
-FURTHER: dict[str, Any] = {"admitted": False, "started": False}
+FURTHER: dict[str, Any] = {
+    "admitted": False,
+    "started": False,
+    "expires_at": None,
+    "claimed_at": 0.0,
+}
 
 
 def run_aside(runner: ProcessRunner) -> Callable[[], Outcome]:

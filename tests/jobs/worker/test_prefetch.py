@@ -1,12 +1,20 @@
-"""The buffer in which claims wait for a thread keeps their order."""
+"""How much is claimed ahead, and the buffer in which claims wait for a thread."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 
 from jobs.engine.claim import Claim
 from jobs.queue import enqueue
-from jobs.worker.prefetch import PrefetchBuffer
+from jobs.worker.prefetch import (
+    LARGEST_PREFETCH,
+    LONGEST_WAIT_SECONDS,
+    PAUSE_SECONDS,
+    PrefetchBuffer,
+    PrefetchPolicy,
+)
 from tenants.models import Firm
 from tests.queue_kit import take
 
@@ -21,20 +29,115 @@ def claims(firm: Firm) -> list[Claim]:
     return take(6)
 
 
-def test_what_is_put_back_comes_first_and_in_its_order(claims: list[Claim]):
+@pytest.fixture
+def policy() -> PrefetchPolicy:
+    """Return a policy that has seen short jobs only."""
+    seen = PrefetchPolicy()
+    seen.observe("noop", 0.0001)
+    return seen
+
+
+def filled(*claims: Claim) -> PrefetchBuffer:
     buffer = PrefetchBuffer()
     buffer.extend(claims)
-    taken = buffer.take(4)
-    buffer.put_back(taken[1:])
-    assert taken == claims[:4]
-    assert buffer.take(6) == claims[1:]
+    return buffer
 
 
-def test_a_quarantined_job_waits_apart(claims: list[Claim]):
-    buffer = PrefetchBuffer()
+def test_short_jobs_make_one_batch_and_what_is_put_back_comes_first(
+    claims: list[Claim], policy: PrefetchPolicy
+):
+    buffer = filled(*claims)
+    taken = buffer.take_batch(policy)
+    assert taken == claims
+    buffer.put_back(taken[2:])
+    assert buffer.take_batch(policy) == claims[2:]
+
+
+def test_jobs_of_a_type_not_seen_yet_come_one_by_one(claims: list[Claim], policy: PrefetchPolicy):
+    stranger = claims[2]._replace(job_type="stranger")
+    buffer = filled(*claims[:2], stranger, *claims[3:])
+    assert [len(buffer.take_batch(policy)) for _ in range(3)] == [2, 1, 3]
+
+
+def test_a_batch_of_longer_jobs_is_smaller(claims: list[Claim], policy: PrefetchPolicy):
+    for _ in range(50):
+        policy.observe("noop", 0.004)
+    assert [len(filled(*claims).take_batch(policy))] == [2]
+
+
+def test_a_job_on_its_last_attempt_comes_alone(claims: list[Claim], policy: PrefetchPolicy):
+    last = claims[2]._replace(attempts=3, max_attempts=3)
+    buffer = filled(*claims[:2], last, *claims[3:])
+    assert [len(buffer.take_batch(policy)) for _ in range(3)] == [2, 1, 3]
+
+
+def test_a_more_urgent_job_overtakes_what_waits(claims: list[Claim], policy: PrefetchPolicy):
+    urgent = [claim._replace(priority=0) for claim in claims[4:]]
+    buffer = filled(*claims[:4])
+    buffer.extend(urgent)
+    assert list(buffer) == [*urgent, *claims[:4]]
+    buffer.put_back([claims[5]])
+    assert list(buffer) == [*urgent, claims[5], *claims[:4]]
+
+
+def test_a_quarantined_job_waits_apart(claims: list[Claim], policy: PrefetchPolicy):
     deadly = claims[0]._replace(deaths=1)
-    buffer.extend([deadly, *claims[1:]])
+    buffer = filled(deadly, *claims[1:])
     assert (buffer.ordinary, buffer.quarantined, len(buffer)) == (5, 1, 6)
-    assert buffer.take(6) == claims[1:]
+    assert buffer.take_batch(policy) == claims[1:]
     assert buffer.take_quarantined() == deadly
     assert buffer.take_quarantined() is None
+
+
+def test_what_has_waited_for_too_long_goes_back(claims: list[Claim], policy: PrefetchPolicy):
+    buffer = filled(*claims[:4], *[claim._replace(deaths=1) for claim in claims[4:]])
+    at = claims[0].claimed_at
+    soon, late = at + LONGEST_WAIT_SECONDS * 0.9, at + LONGEST_WAIT_SECONDS * 1.1
+    assert buffer.take_overdue(policy, soon, threads=1, kept=0) == []
+    overdue = buffer.take_overdue(policy, late, threads=1, kept=1)
+    assert [claim.job_id for claim in overdue] == [
+        claim.job_id for claim in (*claims[:4], claims[5])
+    ]
+    assert (buffer.ordinary, buffer.quarantined) == (0, 1), "a process is starting for one"
+
+
+def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
+    claims: list[Claim], policy: PrefetchPolicy
+):
+    buffer = filled(*claims)
+    policy.observe_running("noop", 0.3)
+    now = claims[0].claimed_at
+    assert buffer.take_overdue(policy, now, threads=1, kept=0) == claims[2:]
+    assert list(buffer) == claims[:2]
+    assert buffer.take_overdue(policy, now, threads=3, kept=0) == []
+
+
+def wanted(policy: PrefetchPolicy, *, free: int, buffered: int = 0, threads: int = 10) -> int:
+    return policy.wanted(time.monotonic(), threads=threads, free=free, buffered=buffered)
+
+
+def test_only_short_jobs_are_claimed_ahead(policy: PrefetchPolicy):
+    assert wanted(PrefetchPolicy(), free=4) == 4, "nothing is known yet"
+    assert wanted(policy, free=0) == LARGEST_PREFETCH
+    assert wanted(policy, free=10, buffered=LARGEST_PREFETCH * 2 // 3) == 0, "there are enough"
+    for _ in range(50):
+        policy.observe("slow", 0.2)
+    assert wanted(policy, free=4) == 4
+    assert wanted(policy, free=0) == 0
+
+
+def test_nothing_is_claimed_ahead_after_claims_had_to_go_back(policy: PrefetchPolicy):
+    now = time.monotonic()
+    policy.pause(now)
+    assert policy.wanted(now, threads=10, free=2, buffered=1) == 1
+    later = now + PAUSE_SECONDS
+    assert policy.wanted(later, threads=10, free=2, buffered=1) == LARGEST_PREFETCH - 1
+
+
+def test_large_payloads_are_claimed_ahead_by_their_size(
+    claims: list[Claim], policy: PrefetchPolicy
+):
+    policy.observe_payloads([claim._replace(payload="x" * 250_000) for claim in claims])
+    assert 0 < wanted(policy, free=4) < 40
+    policy.observe_payloads(claims)
+    assert wanted(policy, free=4) < 100, "what was large may come again"

@@ -1,0 +1,97 @@
+"""Runs one claim: its handler, by the kind of runner its type needs, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from jobs import registry
+from jobs.engine.claim import Claim
+from jobs.engine.outcomes import Completed, Released, Settlement
+from jobs.execution.context import Signals
+from jobs.worker.eventloop import EventLoop, EventLoopRunner
+from jobs.worker.isolation import IsolatedProcess, ProcessRunner
+from jobs.worker.prefetch import is_last_attempt
+from jobs.worker.running import RunningHandler, RunningHandlers
+from jobs.worker.state import SharedState
+from jobs.worker.threads import Runner, StopReason, ThreadRunner
+
+EXPIRED = Released("expired before it began")
+LEASE_LOST = Released("lease lost")
+
+
+class ClaimRunner:
+    """Runs claims on the calling thread.
+
+    `observe` gets the type and run time of each handler of this process, `release` the claims that
+    must not begin.
+    """
+
+    def __init__(
+        self,
+        state: SharedState,
+        running: RunningHandlers,
+        event_loop: EventLoop,
+        observe: Callable[[str, float], None],
+        release: Callable[[Sequence[Claim], Released], None],
+    ) -> None:
+        self._state = state
+        self._running = running
+        self._event_loop = event_loop
+        self._observe = observe
+        self._release = release
+        self._abandoned = False
+
+    def abandon(self) -> None:
+        """Start nothing from now on."""
+        self._abandoned = True
+
+    def run(self, claim: Claim, process: IsolatedProcess | None = None) -> Settlement | None:
+        """Run the handler; None: it was not started, and its claim is released."""
+        lease = self._state.lease
+        began_at = time.monotonic()
+        if not lease.covers(claim) or not lease.trusted_at(began_at):
+            self._release([claim], LEASE_LOST)
+            return None
+        if claim.expires_at is not None and began_at >= claim.expires_at:
+            self._release([claim], EXPIRED)
+            return None
+        runner = self._runner_of(claim, Signals(lease.lost), process)
+        running = RunningHandler(claim, runner, began_at)
+        self._running.add(running)
+        if self._abandoned:
+            self._running.remove(running)
+            self._release([claim], LEASE_LOST)
+            return None
+        if lease.lost.is_set():
+            runner.stop(StopReason.LEASE_LOST)
+        self._state.slots.begin(claim.lease_token, running.deadline)
+        try:
+            outcome = runner.run()
+        finally:
+            self._state.slots.end()
+            self._running.remove(running)
+        ended_at = time.monotonic()
+        seconds = ended_at - began_at
+        if process is None:
+            self._observe(claim.job_type, seconds)
+        return Settlement(claim, outcome, None if type(outcome) is Released else seconds, ended_at)
+
+    def _runner_of(self, claim: Claim, signals: Signals, process: IsolatedProcess | None) -> Runner:
+        if process is not None:
+            return ProcessRunner(claim, process, self._state.rng)
+        declared = registry.find(claim.job_type)
+        if declared is not None and declared.is_async:
+            return EventLoopRunner(claim, signals, self._state.rng, self._event_loop)
+        return ThreadRunner(claim, signals, self._state.rng)
+
+
+def is_urgent(settlement: Settlement) -> bool:
+    """Say whether somebody may wait for what the job held, or it must not be tried again."""
+    claim, outcome, *_ = settlement
+    return (
+        claim.lock_key is not None
+        or claim.admitted
+        or type(outcome) is not Completed
+        or is_last_attempt(claim)
+    )
