@@ -122,6 +122,9 @@ class Heartbeat:
             if one.processing_at <= now:
                 due.append(one)
         marked = mark_processing([one.claim for one in due])
+        if any(one.claim.started for one in due):
+            # It started with its claim; now that it goes on, the worker's row names it, too.
+            self._pool.record_started()
         for one in due:
             # A row that is locked is skipped; try again.
             found = one.claim.job_id in marked

@@ -177,6 +177,14 @@ class Pool:
         for batch in stalled:
             self._submit(batch.take_outcomes())
 
+    def record_started(self) -> None:
+        """Write the note of what was started.
+
+        Raises:
+            DatabaseError: it may have been written or not.
+        """
+        self._notes.write(self._state.worker_id)
+
     def hand_over_outcomes(self) -> None:
         """Submit what the threads have collected so far."""
         with self._lock:

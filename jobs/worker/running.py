@@ -60,7 +60,7 @@ class StartNotes:
             if not all(lease.covers(claim) for claim in claims):
                 return False
             try:
-                recorded = self._write(lease.worker_id)
+                recorded = self.write(lease.worker_id)
                 outage.over()
             except AWAY as error:
                 outage.failed(error)
@@ -68,7 +68,12 @@ class StartNotes:
                 return recorded
         return False
 
-    def _write(self, worker_id: UUID) -> bool:
+    def write(self, worker_id: UUID) -> bool:
+        """Write the note to this worker's row; False when it was marked dead.
+
+        Raises:
+            DatabaseError: it may have been written or not.
+        """
         with self._writing:
             ended, active = list(self._ended), self.claims
             unsettled = self._unsettled()

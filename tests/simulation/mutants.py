@@ -155,7 +155,7 @@ MUTANTS: dict[str, Fault] = {
         release, "attempts = j.attempts - r.refund", "attempts = j.attempts"
     ),
     "started jobs refunded": Returns(rescue, "_started", value=False),
-    "starts not noted": Returns(StartNotes, "_write", value=True),
+    "starts not noted": Returns(StartNotes, "write", value=True),
     "starts noted by halves": note_less,
     "its own work called stale": Returns(settle, "_settled_before", {}),
     "report without what was running": report_nothing,

@@ -171,21 +171,17 @@ class Dialect(ABC):
         """
 
     def claimed_columns_sql(self, job: str = "") -> str:
-        """Return what a claim returns of each job: `CLAIM_COLUMNS`, and two computed values.
+        """Return CLAIM_COLUMNS, the seconds since the job was due, and those until it expires.
 
-        These are the seconds since it was due, and until it expires. `job` is the table's alias and
-        a dot.
+        `job` is the table's alias and a dot.
         """
         now = self.now_sql()
         columns = [
             self.json_text_sql(f"{job}{column}") if column == "payload" else f"{job}{column}"
             for column in CLAIM_COLUMNS
         ]
-        computed = [
-            self.seconds_between_sql(f"{job}scheduled_at", now),
-            self.seconds_between_sql(now, f"{job}expires_at"),
-        ]
-        return ", ".join(columns + computed)
+        waited = self.seconds_between_sql(f"{job}scheduled_at", now)
+        return ", ".join([*columns, waited, self.seconds_between_sql(now, f"{job}expires_at")])
 
     @abstractmethod
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
