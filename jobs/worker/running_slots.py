@@ -124,9 +124,10 @@ class RunningSlots:
 
 def shared_file(threads: int) -> int:
     """Return a descriptor of a new file without a name, in memory where the system has such files."""
-    if hasattr(os, "memfd_create"):
+    try:
         handle = os.memfd_create("running-slots")
-    else:
+    except (AttributeError, OSError):
+        # Another system, or a container that forbids it.
         with tempfile.TemporaryFile() as file:
             handle = os.dup(file.fileno())
     os.ftruncate(handle, _size(threads))
