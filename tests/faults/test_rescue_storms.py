@@ -127,13 +127,13 @@ def test_after_a_standby_took_the_place_of_the_server(
         proxy.reset()
         connection.close()
         try:
-            newcomer = fleet.start(lease_seconds=LEASE_SECONDS, DATABASE_URL=proxy.url)
-            newcomer.wait_for("worker.database_away")
             with default_database(standby.url):
                 queue.wait_until_leases_are_over()
-                proxy.lead_to(standby)
                 standby.promote()
+                newcomer = fleet.start(lease_seconds=LEASE_SECONDS, DATABASE_URL=standby.url)
                 newcomer.wait_until_started()
+                # The living one hears later where its server is now.
+                proxy.lead_to(standby)
                 wait_for_heartbeat(living)
                 gate.open()
                 assert_nobody_was_rescued(queue, [living, newcomer], job_id)
