@@ -1,7 +1,7 @@
 """A process beside the supervisor, forked from it, that does for it what needs a thread or the database.
 
 It takes back the jobs of a worker process that died, extends the lease of one that shows no life,
-and reports the signals it gets: they were sent to the whole process group, since nobody sends it
+and says whether it got a signal: that was sent to the whole process group, since nobody sends it
 one alone.
 """
 
@@ -32,10 +32,12 @@ from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import STOP_SIGNALS, die_with_parent
 from jobs.worker.state import AWAY, Outage, refresh_connection
 
-# A signal to the group reaches both processes at once, but a busy machine may run one of them later.
+# Signals within this time are one: `timeout` sends one to its child and then one to the group.
 SAME_SIGNAL_SECONDS = 0.4
+ANSWER_SECONDS = 2.0
 END_SECONDS = 3.0
 ID_BYTES = 16
+SIGNAL_QUESTION = b"?"
 _TIME = struct.Struct("d")
 
 
@@ -46,8 +48,6 @@ class Sidecar:
         self._slots = slots
         self._pid = 0
         self._connection: Connection | None = None
-        # When it last reported a signal.
-        self._signal_at = -inf
 
     def start(self) -> None:
         """Fork it, unless it runs. This process must have no threads.
@@ -81,15 +81,21 @@ class Sidecar:
 
     def got_signal_at(self, received_at: float) -> bool:
         """Say whether a signal reached it at about this monotonic time, too."""
-        try:
-            while self._signal_at < received_at - SAME_SIGNAL_SECONDS:
-                left = received_at + SAME_SIGNAL_SECONDS - time.monotonic()
-                if self._connection is None or not self._connection.poll(max(left, 0.0)):
-                    return False
-                (self._signal_at,) = _TIME.unpack(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            return False
-        return True
+        for pause in (0.0, SAME_SIGNAL_SECONDS / 2):
+            time.sleep(pause)
+            if self._last_signal() > received_at - SAME_SIGNAL_SECONDS:
+                return True
+        return False
+
+    def _last_signal(self) -> float:
+        """Ask when it last got a signal."""
+        with suppress(EOFError, OSError):
+            if self._connection is not None:
+                self._connection.send_bytes(SIGNAL_QUESTION)
+                if self._connection.poll(ANSWER_SECONDS):
+                    (at,) = _TIME.unpack(self._connection.recv_bytes())
+                    return float(at)
+        return -inf
 
     def end(self) -> None:
         """Let it finish what it was asked for, `END_SECONDS` at most."""
@@ -118,6 +124,7 @@ class _Server:
         self._slots = slots
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._ended = threading.Event()
+        self._signal_at = -inf
 
     def serve(self) -> None:
         """Serve until the supervisor closes the connection."""
@@ -127,13 +134,19 @@ class _Server:
             threading.Thread(target=work, daemon=True).start()
         while True:
             signal.sigwaitinfo(STOP_SIGNALS)
-            with suppress(OSError):
-                self._parent.send_bytes(_TIME.pack(time.monotonic()))
+            self._signal_at = time.monotonic()
 
     def _receive(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._requests.put(self._parent.recv_bytes())
+                request = self._parent.recv_bytes()
+                if request == SIGNAL_QUESTION:
+                    # The thread that waits for signals may not have had its turn yet.
+                    is_pending = signal.sigpending() & set(STOP_SIGNALS)
+                    at = time.monotonic() if is_pending else self._signal_at
+                    self._parent.send_bytes(_TIME.pack(at))
+                else:
+                    self._requests.put(request)
         self._ended.set()
         self._requests.put(None)
 
