@@ -57,6 +57,7 @@ class Child:
         # For how long it has shown no life, and when its lease was last extended for that.
         self.silent_seconds = 0.0
         self.heartbeat_at = 0.0
+        self.is_killed = False
         self._liveness = 0
 
     def start(self) -> None:
@@ -66,6 +67,7 @@ class Child:
             OSError: the system has no room for it.
         """
         self.started_at = time.monotonic()
+        self.is_killed = False
         self.process = subprocess.Popen(  # noqa: S603 - our own command line
             self._command, pass_fds=[self._slots_file]
         )
@@ -179,7 +181,7 @@ class Supervisor:
     def _watch(self, child: Child) -> None:
         """Extend the lease of a child that shows no life; kill one that is past all bounds."""
         worker_id = child.slots.worker_id
-        if child.process is None or worker_id is None:
+        if child.process is None or child.is_killed or worker_id is None:
             return
         reason = self._reason_to_kill(child)
         if reason:
@@ -189,6 +191,7 @@ class Supervisor:
                 reason=reason,
                 silent_s=round(child.silent_seconds, 1),
             )
+            child.is_killed = True
             child.send(signal.SIGKILL)
             return
         pause = lease_seconds() / HEARTBEATS_PER_LEASE
