@@ -11,6 +11,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 from operator import attrgetter
 
 from jobs.engine import dialects
@@ -24,7 +25,7 @@ from jobs.engine.candidates import (
 )
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.limit_sql import COUNTED
-from jobs.engine.locks import ReleasedCapacity, WaitingGroup, take_job_slot
+from jobs.engine.locks import ReleasedCapacity, SlotRequest, WaitingGroup, take_job_slots
 from jobs.engine.token_bucket import lock_bucket, store_bucket
 from jobs.engine.transactions import (
     LockTimeout,
@@ -35,6 +36,8 @@ from jobs.engine.transactions import (
 )
 
 BATCH = 500
+# An enqueue of very many lock keys leaves the rest to the sweep.
+MOST_PARTS = 10
 
 
 @dataclass
@@ -74,7 +77,32 @@ def _admit(candidates: Iterable[Candidate]) -> int:
     by_firm: dict[int, dict[WaitingGroup, Candidate]] = defaultdict(dict)
     for candidate in candidates:
         by_firm[candidate.group.firm_id][candidate.group] = candidate
-    return sum(_admit_of_firm(pk, list(by_firm[pk].values())) for pk in sorted(by_firm))
+    return sum(
+        _admit_of_firm(pk, part)
+        for pk in sorted(by_firm)
+        for part in islice(_parts(list(by_firm[pk].values())), MOST_PARTS)
+    )
+
+
+def _parts(candidates: list[Candidate]) -> Iterator[list[Candidate]]:
+    """Split many candidates, each part to be admitted in a transaction of its own.
+
+    The candidates of a key stay together, and so do all of a firm with a cap or a rate.
+    """
+    if len(candidates) > BATCH and not any(one.capped or one.rated for one in candidates):
+        keys = groupby(sorted(candidates, key=_lock_key), key=_lock_key)
+        candidates = []
+        for _, of_key in keys:
+            candidates += of_key
+            if len(candidates) >= BATCH:
+                yield candidates
+                candidates = []
+    if candidates:
+        yield candidates
+
+
+def _lock_key(candidate: Candidate) -> str:
+    return candidate.group.lock_key
 
 
 def _admit_of_firm(firm_id: int, candidates: Sequence[Candidate]) -> int:
@@ -207,15 +235,15 @@ def _still_waiting(chosen: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _with_slots(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Take a slot for each keyed job, in order of the keys; return all but those that got none."""
+    """Take a slot for each keyed job; return all but those that got none."""
     keyed = sorted(
         (candidate for candidate in chosen if candidate.group.lock_key),
         key=lambda candidate: (candidate.group.lock_key, candidate.order),
     )
-    refused = {
-        one.job_id for one in keyed if not take_job_slot(*one.group.key, one.lock_limit, one.job_id)
-    }
-    return [candidate for candidate in chosen if candidate.job_id not in refused]
+    taken = take_job_slots(
+        [SlotRequest(*one.group.key, one.lock_limit, one.job_id) for one in keyed]
+    )
+    return [one for one in chosen if not one.group.lock_key or one.job_id in taken]
 
 
 def _make_ready(chosen: Sequence[Candidate]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -16,6 +16,13 @@ from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.limits import JOB_HOLDER
 
 ORPHANS = 500
+
+_REPLACE_EXPIRED = """
+ON CONFLICT (firm_id, lock_key, slot) DO UPDATE
+SET id = excluded.id, holder_id = excluded.holder_id, acquired_at = excluded.acquired_at,
+    expires_at = excluded.expires_at, fencing_token = excluded.fencing_token
+WHERE jobs_concurrencylock.expires_at < {now}
+"""
 
 
 def take_slot(
@@ -39,10 +46,7 @@ def take_slot(
         INSERT INTO jobs_concurrencylock
             (id, firm_id, lock_key, slot, holder_id, acquired_at, expires_at, fencing_token)
         SELECT %s, %s, %s, %s, %s, {now}, {expires_at}, {dialect.next_token_sql()} WHERE true
-        ON CONFLICT (firm_id, lock_key, slot) DO UPDATE
-        SET id = excluded.id, holder_id = excluded.holder_id, acquired_at = excluded.acquired_at,
-            expires_at = excluded.expires_at, fencing_token = excluded.fencing_token
-        WHERE jobs_concurrencylock.expires_at < {now}
+        {_REPLACE_EXPIRED.format(now=now)}
         RETURNING id
         """,
         [
@@ -57,15 +61,79 @@ def take_slot(
     return bool(taken)
 
 
-def take_job_slot(firm_id: int, lock_key: str, lock_limit: int, job_id: UUID) -> bool:
-    """Give the job the first free slot of its key. False: there is none.
+class SlotRequest(NamedTuple):
+    """A job that needs a slot of its key."""
 
-    Must join the transaction that makes the job ready.
+    firm_id: int
+    lock_key: str
+    lock_limit: int
+    job_id: UUID
+
+
+def take_job_slots(requests: Sequence[SlotRequest]) -> set[UUID]:
+    """Give each job the first free slot of its key, in order; return the jobs that got one.
+
+    Must join the transaction that makes the jobs ready. A job whose slot another transaction takes
+    at the same moment goes without.
     """
-    return any(
-        take_slot(uuid7(), firm_id, lock_key, f"{JOB_HOLDER}{job_id}", slot=slot)
-        for slot in range(lock_limit)
+    free = _free_slots(requests)
+    # In the order of the keys: two transactions that take slots of the same keys cannot deadlock.
+    table = sorted(
+        (request.firm_id, request.lock_key, slot, uuid7(), f"{JOB_HOLDER}{request.job_id}")
+        for request in requests
+        if (slot := next(free[request.firm_id, request.lock_key], None)) is not None
     )
+    if not table:
+        return set()
+    dialect = dialects.current()
+    columns = {
+        "firm_id": Column.BIGINT,
+        "lock_key": Column.TEXT,
+        "slot": Column.INTEGER,
+        "id": Column.UUID,
+        "holder_id": Column.TEXT,
+        "number": Column.INTEGER,
+    }
+    numbered = [(*row, number) for number, row in enumerate(table, start=1)]
+    rows, params = dialect.rows_sql("r", columns, numbered)
+    now = dialect.now_sql()
+    taken = fetch(
+        f"""
+        INSERT INTO jobs_concurrencylock
+            (firm_id, lock_key, slot, id, holder_id, acquired_at, fencing_token)
+        SELECT r.firm_id, r.lock_key, r.slot, r.id, r.holder_id, {now},
+            {dialect.next_token_sql(len(table), "r.number")} FROM {rows} WHERE true
+        {_REPLACE_EXPIRED.format(now=now)}
+        RETURNING holder_id
+        """,
+        params,
+        prepared=True,
+    )
+    return {UUID(holder_id.removeprefix(JOB_HOLDER)) for (holder_id,) in taken}
+
+
+def _free_slots(requests: Sequence[SlotRequest]) -> dict[tuple[int, str], Iterator[int]]:
+    """Return the free slots of each key; of a key with one slot it is not known whether it is free."""
+    limits = {(one.firm_id, one.lock_key): one.lock_limit for one in requests}
+    several = [key for key, limit in limits.items() if limit > 1]
+    held: dict[tuple[int, str], set[int]] = {key: set() for key in limits}
+    if several:
+        dialect = dialects.current()
+        columns = {"firm_id": Column.BIGINT, "lock_key": Column.TEXT}
+        rows, params = dialect.rows_sql("r", columns, several)
+        for firm_id, lock_key, slot in fetch(
+            f"""
+            SELECT l.firm_id, l.lock_key, l.slot FROM {rows} JOIN jobs_concurrencylock l
+                ON l.firm_id = r.firm_id AND l.lock_key = r.lock_key
+            WHERE l.expires_at IS NULL OR l.expires_at >= {dialect.now_sql()}
+            """,
+            params,
+        ):
+            held[firm_id, lock_key].add(slot)
+    return {
+        key: (slot for slot in range(limit) if slot not in taken)
+        for (key, limit), taken in zip(limits.items(), held.values(), strict=True)
+    }
 
 
 def free_job_locks(job_ids: Sequence[UUID]) -> None:
@@ -83,16 +151,18 @@ def free_job_locks(job_ids: Sequence[UUID]) -> None:
 
 def free_orphan_slots() -> int:
     """Free slots whose jobs have ended or are gone, which a lost write may have left behind."""
-    holder = dialects.current().job_of_holder_sql("l.holder_id")
+    dialect = dialects.current()
+    job_id = (
+        f"CASE WHEN l.holder_id LIKE 'job:%%' THEN {dialect.job_of_holder_sql('l.holder_id')} END"
+    )
     return in_transaction(
         lambda: run(
             f"""
             DELETE FROM jobs_concurrencylock WHERE id IN (
                 SELECT l.id FROM jobs_concurrencylock l
+                {dialect.job_by_id_sql("LEFT JOIN", "j", job_id)}
                 WHERE l.holder_id LIKE 'job:%%' AND l.expires_at IS NULL
-                  AND NOT EXISTS (
-                    SELECT 1 FROM jobs_jobqueue j WHERE j.job_id = {holder} AND j.ready
-                  )
+                  AND (j.job_id IS NULL OR NOT j.ready)
                 LIMIT {ORPHANS}
             )
             """,

@@ -129,11 +129,11 @@ class Dialect(ABC):
         """Return a fetched time as an aware datetime."""
 
     @abstractmethod
-    def next_token_sql(self) -> str:
-        """Return the expression for the next token; on SQLite, draw it first.
+    def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
+        """Return the expression for the next token; on SQLite, draw the tokens first.
 
-        Leases and locks share one source, whose tokens only ever grow. Valid for one row of one
-        statement, in the running transaction.
+        Leases and locks share one source, whose tokens only ever grow. Valid for one statement with
+        this many rows, in the running transaction; `number` (SQL) counts its rows from 1.
         """
 
     @abstractmethod

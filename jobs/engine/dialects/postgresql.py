@@ -128,7 +128,7 @@ class PostgresDialect(Dialect):
         """Return the time: psycopg parses it, in the connection's zone (UTC)."""
         return value  # type: ignore[no-any-return]  # psycopg's rows are untyped
 
-    def next_token_sql(self) -> str:
+    def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
         """Return a call of the sequence."""
         return "nextval('jobs_lease_token')"
 

@@ -118,10 +118,9 @@ class SqliteDialect(Dialect):
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC)
 
-    def next_token_sql(self) -> str:
-        """Increment the counter and return a subquery that reads it."""
-        self._raise_counter(1)
-        return "(SELECT value FROM jobs_lease_token)"
+    def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
+        """Raise the counter by as many tokens and return those of the rows."""
+        return f"({self._raise_counter(rows) - rows} + {number})"
 
     def _raise_counter(self, count: int) -> int:
         with connection.cursor() as cursor:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from uuid_utils.compat import uuid7
 
 from jobs.engine.admission import admit, sweep
 from jobs.engine.clock import database_now
+from jobs.engine.insert import NewJob, dispatch, insert
 from jobs.engine.locks import free_orphan_slots
-from jobs.engine.outcomes import Completed
+from jobs.engine.outcomes import Completed, Settlement
 from jobs.engine.prune import expire
+from jobs.engine.settle import settle
+from jobs.engine.transactions import fetch, in_transaction
 from jobs.models import ConcurrencyLock, JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.queue_kit import change, finish, later, locks, row, rows, take, take_one
+from tests.support.databases import postgresql_only
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20")]
 
@@ -212,3 +218,66 @@ def test_a_key_given_at_enqueue_counts_like_the_types_own(firm):
     second = enqueue("test.locked", {"name": "key"}, firm=firm).job_id
     assert [one.job_id for one in take()] == [first]
     assert row(second).waiting
+
+
+@pytest.mark.req("W-02")
+def test_slots_of_many_keys_are_taken_and_freed_in_few_statements(
+    firm: Firm, other_firm: Firm
+) -> None:
+    specs = [EnqueueSpec("test.work", lock_key=f"key {number % 700}") for number in range(1400)]
+    with CaptureQueriesContext(connection) as stored:
+        enqueue_many(specs, firm=firm)
+    enqueue_many(specs[:3], firm=other_firm)
+    assert len(stored) < 60
+    assert len(locks()) == 703
+    assert len({lock.fencing_token for lock in locks()}) == 703
+    first = take(2000)
+    assert len(first) == 703
+    with CaptureQueriesContext(connection) as settled:
+        report = settle([Settlement(one, Completed({}), 0.1) for one in first])
+        assert admit(report.released_capacity) == 700
+    assert len(settled) < 60
+    second = take(2000)
+    assert len(second) == 700
+    assert not {one.job_id for one in first} & {one.job_id for one in second}
+    settle([Settlement(one, Completed({}), 0.1) for one in second])
+    assert locks() == []
+
+
+def test_several_slots_of_a_key_are_given_out_together(firm: Firm) -> None:
+    with firm_scope(firm):
+        for slot, seconds in ((0, -1), (1, 60)):
+            ConcurrencyLock.objects.create(
+                lock_key="key",
+                slot=slot,
+                holder_id="user:ada",
+                expires_at=database_now() + timedelta(seconds=seconds),
+                fencing_token=1,
+            )
+    made = [
+        NewJob(uuid7(), firm.pk, "sync", "test.work", "1.0", "{}", "c", 2, 3)._replace(
+            lock_key="key", lock_limit=4
+        )
+        for _ in range(5)
+    ]
+    insert(made)
+    dispatch(made)
+    # One slot has a holder; one had one, whose time is over.
+    assert ready() == [True] * 3 + [False] * 2
+    assert {lock.slot: lock.holder_id for lock in locks()} == {
+        0: f"job:{made[0].job_id}",
+        1: "user:ada",
+        2: f"job:{made[1].job_id}",
+        3: f"job:{made[2].job_id}",
+    }
+
+
+@postgresql_only
+def test_slots_are_freed_by_the_key_of_the_jobs_table(firm: Firm) -> None:
+    """However few jobs the planner believes there are: it may not read all of them for each lock."""
+    enqueue_many([EnqueueSpec("test.work", lock_key=f"key {n}") for n in range(50)], firm=firm)
+    with CaptureQueriesContext(connection) as queries:
+        assert free_orphan_slots() == 0
+    (sql,) = [one["sql"] for one in queries if "DELETE FROM jobs_concurrencylock" in one["sql"]]
+    plan = in_transaction(lambda: fetch("EXPLAIN " + sql.replace("%", "%%"), []))
+    assert any("jobs_jobqueue_pkey" in line for (line,) in plan)
