@@ -51,6 +51,7 @@ bench: $(VENV)/.dev ## Measure the queue beside bare SQL, and the operators' pag
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.pages
 	DATABASE_URL= $(PYTHON) -m tests.benchmarks.queue
 	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.queue
+	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.transactions
 
 chaos: $(VENV)/.dev ## The tests that have a long form, at length, on both databases
 	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q
