@@ -1,7 +1,7 @@
 """Plain completions: of a batch in one statement and one round trip, or in a handler's transaction.
 
 A completion is plain when only its row and its counters change: no lock key, no breaker, and no fan-in
-waits for any job.
+waits for the job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from django.db import connection
 
 from jobs import registry
 from jobs.engine import dialects
-from jobs.engine.dialects import Column
+from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
+from jobs.engine.fan_in import ANY_MEMBER
 from jobs.engine.outcomes import Completed, Settlement
 from jobs.engine.transactions import LockTimeout, fetch_in_scope, fetch_pipelined
 from jobs.engine.transition import result_json
@@ -48,9 +49,10 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
     rows, params = dialect.rows_sql("r", COLUMNS, table)
     sql = _sql(rows, dialect.now_sql())
     try:
-        return {token for (token,) in fetch_pipelined(sql, params, repeats_lock_timeout=False)}
+        written = fetch_pipelined(sql, params, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
     except LockTimeout:
         return set()
+    return {token for (token,) in written}
 
 
 def complete_in_scope(settlement: Settlement) -> bool:
@@ -103,7 +105,9 @@ def _sql(rows: str, now: str, condition: str = "") -> str:
                 live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
             FROM {rows}
             WHERE j.job_id = r.id AND j.lease_token = r.token
-              AND NOT EXISTS (SELECT 1 FROM jobs_faninmember) {condition}
+              AND (NOT EXISTS ({ANY_MEMBER}) OR NOT EXISTS (
+                SELECT 1 FROM jobs_faninmember m
+                WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id)) {condition}
             RETURNING j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran
         ), counted AS (
             INSERT INTO jobs_jobminutedelta (id, firm_id, category, minute, completed, wait_ms, run_ms)

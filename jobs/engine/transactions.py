@@ -146,9 +146,18 @@ def run_alone(sql: str, params: list[Any]) -> int:
     return _repeated(lambda: run(sql, params, prepared=True))
 
 
-def fetch_pipelined(sql: str, params: list[Any], **options: Any) -> list[tuple[Any, ...]]:
-    """Run one statement as `pipelined` does, and return its rows; the options are the same."""
-    return pipelined(lambda: dialects.current().fetch_prepared([(sql, params)]), **options)
+def fetch_pipelined(
+    sql: str, params: list[Any], *, lock_timeout_ms: int | None = None
+) -> list[tuple[Any, ...]]:
+    """Run one statement as `pipelined` does, and return its rows.
+
+    Raises:
+        LockTimeout: a lock took longer than `lock_timeout_ms`.
+    """
+    return pipelined(
+        lambda: dialects.current().fetch_prepared([(sql, params)], lock_timeout_ms=lock_timeout_ms),
+        repeats_lock_timeout=lock_timeout_ms is None,
+    )
 
 
 def pipelined(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
@@ -156,10 +165,6 @@ def pipelined(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
 
     On PostgreSQL each `dialect.fetch_prepared` in it is its own transaction, in one round trip; on
     SQLite, and inside a caller's transaction, all of them are one transaction.
-
-    Raises:
-        LockTimeout: a lock took longer than LOCK_TIMEOUT_MILLISECONDS, and `repeats_lock_timeout`
-            is not set.
     """
     if connection.in_atomic_block or not dialects.current().has_pipelines:
         return in_transaction(work)

@@ -201,11 +201,13 @@ class Dialect(ABC):
         """Return a table of one row for a FROM clause: its statement sees the rows of every firm."""
 
     @abstractmethod
-    def fetch_prepared(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+    def fetch_prepared(
+        self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of all statements.
 
         Outside a transaction, where `has_pipelines`, they are one transaction in one round trip,
-        which bypasses row level security.
+        which bypasses row level security and waits no longer than `lock_timeout_ms` for a lock.
         """
 
     @abstractmethod

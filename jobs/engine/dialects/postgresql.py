@@ -16,7 +16,6 @@ from psycopg.pq import Format
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import (
-    LOCK_TIMEOUT_MILLISECONDS,
     ClaimFilter,
     Column,
     Dialect,
@@ -54,10 +53,13 @@ class _LoggedCursor(ServerBindingCursor):
 
 
 @lru_cache(maxsize=4)
-def _opening_sql(server_version: int, timeout_seconds: float) -> str:
+def _opening_sql(
+    server_version: int, timeout_seconds: float, lock_timeout_ms: int | None = None
+) -> str:
     """Return the first statement of a pipeline: the settings of its transaction."""
     settings = {ENGINE_SETTING: "on", **GENERIC_PLANS}
-    settings["lock_timeout"] = f"{LOCK_TIMEOUT_MILLISECONDS}ms"
+    if lock_timeout_ms is not None:
+        settings["lock_timeout"] = f"{lock_timeout_ms}ms"
     if server_version >= HAS_TRANSACTION_TIMEOUT:
         # A frozen process would keep its row locks: inside a pipeline a transaction is not idle, so
         # idle_in_transaction_session_timeout does not end it.
@@ -176,22 +178,25 @@ class PostgresDialect(Dialect):
                 )
         return self.fetch_prepared(statements)
 
-    def fetch_prepared(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+    def fetch_prepared(
+        self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
+    ) -> list[tuple[Any, ...]]:
         """Send all statements before reading any result."""
         cursors = []
         # Rows are fetched after the pipeline: inside, that would cost another round trip.
-        with nullcontext() if connection.in_atomic_block else self._pipeline():
+        with nullcontext() if connection.in_atomic_block else self._pipeline(lock_timeout_ms):
             for sql, params in statements:
                 cursors.append(self.prepared_cursor())
                 cursors[-1].execute(sql, params)
         return [row for cursor in cursors for row in cursor.fetchall()]
 
     @contextmanager
-    def _pipeline(self) -> Iterator[None]:
+    def _pipeline(self, lock_timeout_ms: int | None) -> Iterator[None]:
         """Open a pipeline, which is one transaction, with the engine's settings."""
         connection.close_if_health_check_failed()
         connection.ensure_connection()
-        opening = _opening_sql(connection.connection.info.server_version, lease_seconds())
+        version = connection.connection.info.server_version
+        opening = _opening_sql(version, lease_seconds(), lock_timeout_ms)
         with connection.wrap_database_errors, connection.connection.pipeline():
             self.prepared_cursor().execute(opening, [])
             yield

@@ -206,7 +206,9 @@ class SqliteDialect(Dialect):
         """Return any row: SQLite has no row level security."""
         return f"(SELECT 1) AS {alias}"
 
-    def fetch_prepared(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+    def fetch_prepared(
+        self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
+    ) -> list[tuple[Any, ...]]:
         """Run one after the other."""
         rows: list[tuple[Any, ...]] = []
         with self.prepared_cursor() as cursor:

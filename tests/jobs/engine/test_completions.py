@@ -157,6 +157,22 @@ def test_the_last_child_fires_what_waited_for_it(firm: Firm, job_types: None) ->
     assert '"then"' in then.payload
 
 
+@postgresql_only
+@pytest.mark.req("A-02")
+def test_beside_a_fan_in_only_its_own_children_take_the_long_way(
+    firm: Firm, add: Any, long_way: list[Claim]
+) -> None:
+    add()
+    (held,) = take(1)
+    child = EnqueueSpec("test.work", {"name": "child"})
+    (made,) = context(held).enqueue_many([child], then=("test.work", {"name": "then"}))
+    others = [add() for _ in range(3)]
+    claims = take(9)
+    report = settled(*claims)
+    assert report.statuses == dict.fromkeys([made.job_id, *others], Status.COMPLETED)
+    assert [one.job_id for one in long_way] == [made.job_id]
+
+
 @pytest.mark.req("O-07")
 def test_a_breaker_hears_of_it(firm: Firm, job_types: None, long_way: list[Claim]) -> None:
     job("test.broken", category="sync", payload=NamePayload, breaker=Breaker())(handle)
