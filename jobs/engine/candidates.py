@@ -109,7 +109,6 @@ def candidates_of_keys(keys: Collection[tuple[int, str]]) -> list[Candidate]:
         ) IS NOT NULL
         """,
         params,
-        prepared=True,
     )
     starts = [WaitingGroup(firm_id, lock_key, "") for firm_id, lock_key in waiting]
     return _find(starts, (SAME_KEY,), RELEASED_GROUPS)[1]
