@@ -47,7 +47,7 @@ class Completer:
         # By lease token, which is unique to a claim.
         self._buffer: dict[int, Settlement] = {}
         self._writing: Sequence[Settlement] = ()
-        # By lease token, until they are stored; each is tried again at this monotonic time.
+        # By lease token, until they are stored; all are tried again at this monotonic time.
         self._locked: dict[int, Settlement] = {}
         self._retry_at = 0.0
         self._changed = threading.Condition(threading.RLock())
@@ -111,6 +111,7 @@ class Completer:
                 locked = list(self._locked.values())
                 self._writing = locked
                 self._write(locked, outage, again=True)
+                self._retry_at = time.monotonic() + RETRY_LOCKED_SECONDS
             with self._changed:
                 self._writing = ()
                 self._changed.notify_all()
@@ -166,11 +167,12 @@ class Completer:
         with self._changed:
             for one in batch:
                 if one.claim.lease_token in tokens:
+                    if not self._locked:
+                        self._retry_at = time.monotonic() + RETRY_LOCKED_SECONDS
                     self._locked[one.claim.lease_token] = one
                 else:
                     self._locked.pop(one.claim.lease_token, None)
                     done.append(one)
-            self._retry_at = time.monotonic() + RETRY_LOCKED_SECONDS
         return done
 
     def _may_retry_locked(self) -> bool:
