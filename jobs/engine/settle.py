@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import DataError, IntegrityError, transaction
 
@@ -32,8 +33,8 @@ from jobs.states import DeadReason, Status
 
 MOST_LOCK_TIMEOUTS = 5
 
-# The lease tokens of jobs whose handlers have committed the completion, until they are settled.
-_completed_by_handlers: set[int] = set()
+# Jobs (id, lease token) whose handlers have committed the completion, until they are settled.
+_completed_by_handlers: set[tuple[UUID, int]] = set()
 
 
 def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleReport:
@@ -66,8 +67,9 @@ def _without_completed(settlements: Sequence[Settlement], report: SettleReport) 
     """Report what handlers completed in transactions of their own; return the rest."""
     left = []
     for one in settlements:
-        if one.claim.lease_token in _completed_by_handlers:
-            _completed_by_handlers.remove(one.claim.lease_token)
+        completed = one.claim.job_id, one.claim.lease_token
+        if completed in _completed_by_handlers:
+            _completed_by_handlers.remove(completed)
             report.before[one.claim.lease_token] = Status.COMPLETED
         else:
             left.append(one)
@@ -117,7 +119,7 @@ def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapaci
         transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
     else:
         released = in_transaction(lambda: _complete(settlement))
-    transaction.on_commit(lambda: _completed_by_handlers.add(claim.lease_token))
+    transaction.on_commit(lambda: _completed_by_handlers.add((claim.job_id, claim.lease_token)))
     return released
 
 
