@@ -10,7 +10,6 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.db import DataError, IntegrityError, transaction
 
@@ -33,8 +32,8 @@ from jobs.states import DeadReason, Status
 
 MOST_LOCK_TIMEOUTS = 5
 
-# Jobs (id, lease token) whose handlers have committed the completion, until they are settled.
-_completed_by_handlers: set[tuple[UUID, int]] = set()
+# Claims whose handlers have committed the completion, by `id()`, until they are settled.
+_completed_by_handlers: dict[int, Claim] = {}
 
 
 def settle(settlements: Sequence[Settlement], *, again: bool = False) -> SettleReport:
@@ -67,9 +66,7 @@ def _without_completed(settlements: Sequence[Settlement], report: SettleReport) 
     """Report what handlers completed in transactions of their own; return the rest."""
     left = []
     for one in settlements:
-        completed = one.claim.job_id, one.claim.lease_token
-        if completed in _completed_by_handlers:
-            _completed_by_handlers.remove(completed)
+        if _completed_by_handlers.pop(id(one.claim), None) is not None:
             report.before[one.claim.lease_token] = Status.COMPLETED
         else:
             left.append(one)
@@ -119,7 +116,7 @@ def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapaci
         transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
     else:
         released = in_transaction(lambda: _complete(settlement))
-    transaction.on_commit(lambda: _completed_by_handlers.add((claim.job_id, claim.lease_token)))
+    transaction.on_commit(lambda: _completed_by_handlers.update({id(claim): claim}))
     return released
 
 
