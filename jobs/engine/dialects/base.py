@@ -15,10 +15,9 @@ from uuid import UUID
 Statement = tuple[str, list[Any]]
 
 # Longer than any of the engine's own transactions locks a row that others need, and less than
-# PostgreSQL's `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock.
-LOCK_TIMEOUT_MILLISECONDS = 100
-# Of what is tried again every now and then, and must not delay others.
-SHORT_LOCK_TIMEOUT_MILLISECONDS = 10
+# PostgreSQL's `deadlock_timeout`: whoever the engine keeps waiting is never told of a deadlock. The
+# short one is for what is tried again, and must not delay others.
+LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS = 100, 10
 
 # The time at which the test kit has stopped the clock (`engine.clock`), None while it runs.
 frozen_at: ContextVar[datetime | None] = ContextVar("frozen_at", default=None)
@@ -130,10 +129,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
-        """Return the expression for the next token; on SQLite, draw the tokens first.
+        """Return the expression for the next token of a statement; on SQLite, draw the tokens first.
 
-        Leases and locks share one source, whose tokens only ever grow. Valid for one statement with
-        this many rows, in the running transaction; `number` (SQL) counts its rows from 1.
+        Leases and locks share one source, which only ever grows. `number` (SQL) counts the `rows`.
         """
 
     @abstractmethod
