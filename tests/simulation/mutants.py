@@ -74,9 +74,9 @@ def drop_what_got_no_answer(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None
     """Take an outcome for written when the database did not say so."""
     original = settle.settle
 
-    def once(settlements: Sequence[settle.Settlement]) -> SettleReport:
+    def once(settlements: Sequence[settle.Settlement], *, again: bool) -> SettleReport:
         try:
-            return original(settlements)
+            return original(settlements, again=again)
         except OperationalError:
             seen.append("settle")
             return SettleReport()
@@ -157,7 +157,7 @@ MUTANTS: dict[str, Fault] = {
     "started jobs refunded": Returns(rescue, "_started", value=False),
     "starts not noted": Returns(StartNotes, "write", value=True),
     "starts noted by halves": note_less,
-    "its own work called stale": Returns(settle, "_settled_before", {}),
+    "its own work called stale": Returns(settle, "_why_missed", ({}, set())),
     "report without what was running": report_nothing,
     "report with what had ended": Returns(RunningSlots, "end", None),
     "killed by a repeated SIGTERM": stop_twice,
