@@ -19,7 +19,7 @@ LOST_ANSWER = "the answer to its claim was lost"
 
 
 def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
-    """Put these jobs back to pending; return the ids of those whose claims were still in force.
+    """Put these jobs back to pending; return their ids, without those that others have or have locked.
 
     The caller admits their capacity afterwards (`ReleasedCapacity.of_jobs`).
     """

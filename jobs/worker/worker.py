@@ -246,6 +246,9 @@ class WorkerLoop:
         try:
             released = set(release(claims, reason))
             emit_released([claim for claim in claims if claim.job_id in released])
+            # Others have locked these, or have them: the completer finds out, and tries again.
+            left = [claim for claim in claims if claim.job_id not in released]
+            self._completer.submit([Settlement(claim, Released(reason), None) for claim in left])
             admit(ReleasedCapacity.of_jobs(claims))
             if released:
                 wake({one.category for one in claims})

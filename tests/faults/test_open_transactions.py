@@ -227,6 +227,21 @@ def test_a_worker_comes_back_to_what_was_locked(queue: Scenario) -> None:
     queue.check()
 
 
+@pytest.mark.req("W-02")
+def test_a_claim_that_is_locked_when_it_is_given_back_is_not_forgotten(queue: Scenario) -> None:
+    queue.enqueue([EnqueueSpec("noop")] * 2)
+    loop = worker_loop()
+    locked, other = take(2, worker_id=loop.state.worker_id)
+    with open_transaction(queue.firm, lambda: cancel(locked.job_id)):
+        loop._release([locked, other], "others may begin it sooner")
+        assert row(other.job_id).status == Status.PENDING
+        assert row(locked.job_id).status == Status.CLAIMED
+    loop.run()
+    assert row(locked.job_id).status == Status.CANCELED
+    assert row(other.job_id).status == Status.COMPLETED
+    queue.check()
+
+
 @pytest.mark.req("W-04")
 def test_the_end_of_a_worker_does_not_wait_for_what_is_locked(
     queue: Scenario, monkeypatch: pytest.MonkeyPatch
