@@ -183,12 +183,12 @@ class ThreadRunner(Runner):
         """Run the handler on this thread."""
         outcome: Outcome | None = None
         try:
-            self._set_thread_id(threading.get_ident())
+            self._thread_id = threading.get_ident()
             outcome = execute(self._claim, rng=self._rng, signals=self._signals)
-            self._set_thread_id(None)
+            self._leave_thread()
         except JobTimeout:
             # It was raised after the handler had ended.
-            self._set_thread_id(None)
+            self._leave_thread()
         return outcome or timed_out(self._claim, rng=self._rng)
 
     def stop(self, reason: StopReason) -> None:
@@ -209,6 +209,6 @@ class ThreadRunner(Runner):
                     ctypes.c_ulong(self._thread_id), ctypes.py_object(JobTimeout)
                 )
 
-    def _set_thread_id(self, thread_id: int | None) -> None:
+    def _leave_thread(self) -> None:
         with self._lock:
-            self._thread_id = thread_id
+            self._thread_id = None

@@ -313,7 +313,7 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
 def reachable(claim: Claim, signals: Signals) -> ThreadRunner:
     """Return the runner of this thread, as the worker sees it."""
     runner = ThreadRunner(claim, signals, Random(1))
-    runner._set_thread_id(threading.get_ident())
+    runner._thread_id = threading.get_ident()
     return runner
 
 
