@@ -15,6 +15,7 @@ JobError
     Cancel               stop; the job ends canceled
   JobTimeout             raised inside a handler that outlived its type's timeout
   LeaseLost              the job is no longer this worker's: the write was refused
+  TransactionLeftOpen    a handler ended with a transaction open: what it wrote was rolled back
   WrongPlace             the call cannot work in this context
   NotSettled             the job was not settled within the timeout
   WrongState             the job's status does not allow the operation
@@ -162,6 +163,10 @@ class JobTimeout(BaseException):  # so that a handler's `except Exception` lets 
 
 class LeaseLost(JobError, code="lease_lost"):
     """The job is no longer this worker's; nothing was written, and the work must stop."""
+
+
+class TransactionLeftOpen(JobError, code="transaction_left_open"):
+    """The handler ended with a transaction open on its connection: what it wrote was rolled back."""
 
 
 class WrongPlace(JobError, code="wrong_place"):

@@ -6,14 +6,16 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import SyncToAsync, sync_to_async
 from django.db import close_old_connections, connections
+
+from jobs.execution.connections import drop_open_transactions, require_no_transaction
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -90,9 +92,44 @@ class IdleThreads(Executor):
 def _with_fresh_connections(call: Callable[[], T]) -> T:
     close_old_connections()
     try:
-        return call()
+        return _checked(call)
     finally:
         close_old_connections()
+
+
+def _checked(call: Callable[[], T]) -> T:
+    """Return what `call` returns; fail it when it leaves a transaction open on this thread."""
+    try:
+        result = call()
+        require_no_transaction()
+    except BaseException as raised:
+        error = drop_open_transactions(raised)
+        # Nothing else would replace a connection that the database ended.
+        close_old_connections()
+        if error is raised:
+            raise
+        raise error from raised
+    return result
+
+
+class CheckedThreads(ThreadPoolExecutor):
+    """Threads for calls of handlers on the event loop that do not go through `ctx`.
+
+    Those are Django's asynchronous ORM, `sync_to_async` and `asyncio.to_thread`. Handlers share
+    the threads: a call that leaves a transaction open fails, and what it wrote is rolled back.
+    """
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run `fn(*args, **kwargs)` on one of the threads."""
+        return super().submit(_checked, partial(fn, *args, **kwargs))
+
+
+def use_checked_threads(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the calls of this process's only event loop on such threads."""
+    loop.set_default_executor(CheckedThreads(thread_name_prefix="to-thread"))
+    SyncToAsync.single_thread_executor = CheckedThreads(
+        max_workers=1, thread_name_prefix="sync-to-async"
+    )
 
 
 DATABASE_THREADS = IdleThreads(MAX_THREADS, IDLE_SECONDS)

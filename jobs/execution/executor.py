@@ -37,6 +37,11 @@ from jobs.errors import (
     Snooze,
     UnknownJobType,
 )
+from jobs.execution.connections import (
+    atomic_connections,
+    drop_open_transactions,
+    require_no_transaction,
+)
 from jobs.execution.context import JobContext, Signals, storable_result
 from jobs.payload_validator import parse_payload
 from jobs.registry import JobType
@@ -59,14 +64,19 @@ def execute(
         correlation(claim.correlation_id),
         as_current_job(CurrentJob(claim.job_id, claim.firm_id)),
     ):
+        # Only a test runs handlers inside a transaction of its own.
+        outer = atomic_connections()
         try:
             if declared is None or not declared.reads(claim.payload_version):
                 return _unknown(claim, declared)
             if claim.cancel_requested:
                 return Canceled("canceled before it started")
-            return _run(claim, declared, JobContext(claim, signals), run_async)
-        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+            outcome = _run(claim, declared, JobContext(claim, signals), run_async)
+            require_no_transaction(outer)
+        except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
+            error = drop_open_transactions(raised, outer)
             return _outcome_of(error, claim, declared, rng)
+        return outcome
 
 
 def timed_out(claim: Claim, *, rng: Random, message: str = "") -> Outcome:
@@ -122,8 +132,8 @@ def _outcome_of(
         case Fatal():
             return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
     if isinstance(error, JobTimeout) and not error.args:
-        # Raised asynchronously, by class alone: add the message, keep the traceback.
-        error = _timeout(claim).with_traceback(error.__traceback__)
+        # Raised asynchronously, by class alone.
+        error.args = _timeout(claim).args
     failure = failure_of(error, claim.job_type)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)

@@ -22,6 +22,7 @@ from django.db import connection
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome
 from jobs.errors import Cancel, JobTimeout, LeaseLost
+from jobs.execution.async_bridge import use_checked_threads
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute
 from jobs.worker.threads import Runner, StopReason
@@ -48,6 +49,7 @@ class EventLoop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop.set_task_factory(_create_task)
+                use_checked_threads(self._loop)
                 self._start_thread("event-loop", self._serve)
         self._loop.call_soon_threadsafe(function, *arguments)
 

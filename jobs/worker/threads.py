@@ -21,6 +21,7 @@ from django.db import connection
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Outcome, Settlement
 from jobs.errors import JobTimeout
+from jobs.execution.connections import drop_open_transactions
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute, timed_out
 from jobs.worker.state import SharedState, refresh_connection
@@ -186,9 +187,10 @@ class ThreadRunner(Runner):
             self._thread_id = threading.get_ident()
             outcome = execute(self._claim, rng=self._rng, signals=self._signals)
             self._leave_thread()
-        except JobTimeout:
+        except JobTimeout as late:
             # It was raised after the handler had ended.
             self._leave_thread()
+            drop_open_transactions(late)
         return outcome or timed_out(self._claim, rng=self._rng)
 
     def stop(self, reason: StopReason) -> None:

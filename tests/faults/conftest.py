@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from django.db import connection
 
 from tests.support.proxy import Proxy, proxied
 from tests.support.scenario import Scenario
@@ -15,3 +16,14 @@ def proxy(queue: Scenario) -> Iterator[Proxy]:
     """Return a network in front of the queue's server."""
     with proxied() as proxy:
         yield proxy
+
+
+@pytest.fixture
+def effects(queue: Scenario) -> Iterator[None]:
+    """Give the handlers a table to write to."""
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS test_effect")
+        cursor.execute("CREATE TABLE test_effect (job_id text NOT NULL, attempt integer NOT NULL)")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE test_effect")

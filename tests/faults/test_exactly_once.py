@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import chain, combinations, cycle, islice
 
 import pytest
-from django.db import connection
 
 from jobs.models import FanIn, FanInMember, JobQueue
 from jobs.queue import EnqueueSpec
@@ -27,17 +25,6 @@ CHAOS = 1_000
 WORKERS = 2
 # A third death would be poison.
 KILLS_PER_JOB = 2
-
-
-@pytest.fixture
-def effects(queue: Scenario) -> Iterator[None]:
-    """Give the handlers a table to write to."""
-    with connection.cursor() as cursor:
-        cursor.execute("DROP TABLE IF EXISTS test_effect")
-        cursor.execute("CREATE TABLE test_effect (job_id text NOT NULL, attempt integer NOT NULL)")
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute("DROP TABLE test_effect")
 
 
 def plans(kills: int) -> list[tuple[Point, Point]]:

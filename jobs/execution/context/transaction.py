@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
@@ -19,6 +19,7 @@ from jobs.engine.settle import complete
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
 from jobs.errors import Fatal, JobTimeout, WrongPlace
+from jobs.execution.connections import in_transaction
 from tenants.scope import firm_scope
 
 
@@ -72,13 +73,15 @@ def storable_result(claim: Claim, result: Any) -> Any:
 
 @contextmanager
 def _outermost(firm_id: int) -> Iterator[None]:
+    refused = "ctx.transaction() must be the outermost transaction: leave the open one first"
+    if not connection.in_atomic_block and in_transaction(transaction.get_connection()):
+        # Without autocommit, the block below would commit nothing.
+        raise WrongPlace(refused)
     with ExitStack() as stack:
         try:
             stack.enter_context(firm_scope(firm_id, durable=True))
         except RuntimeError as error:
-            raise WrongPlace(
-                "ctx.transaction() must be the outermost transaction: leave the open one first"
-            ) from error
+            raise WrongPlace(refused) from error
         yield
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from django.db import connection
+from asgiref.sync import sync_to_async
+from django.db import connection, transaction
 
+from jobs.errors import Snooze
 from jobs.execution.context import JobContext
 from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload, job
@@ -32,6 +36,8 @@ Execute = Callable[[str, Any, bool, Any], Any]
 POINTS: tuple[Point, ...] = get_args(Point)
 STEP = "charge"
 LEAVES = 2
+LONG_SECONDS = 3600.0
+SHORT_SECONDS = 0.01
 PATIENT = RetryPolicy(
     max_attempts=40, backoff="fixed", base_delay_seconds=0.05, max_delay_seconds=0.05, jitter=0
 )
@@ -46,6 +52,22 @@ class EffectPayload(JobPayload):
 
 class LeafPayload(JobPayload):
     """Nothing but the envelope."""
+
+
+Leaving = Literal["begin", "autocommit", "atomic", "driver", "snooze", "raise", "timeout"]
+Thread = Literal["own", "orm", "to_thread", "step"]
+LEAVINGS: tuple[Leaving, ...] = get_args(Leaving)
+THREADS: tuple[Thread, ...] = get_args(Thread)
+
+
+class WritePayload(JobPayload):
+    """How to leave the transaction in which the row is written; None writes it in order.
+
+    `thread` is where: of a plain handler its own, of an asynchronous one any of the others.
+    """
+
+    leaving: Leaving | None = None
+    thread: Thread = "own"
 
 
 def steps_of(journal: Journal) -> Journal:
@@ -134,3 +156,57 @@ def make(payload: EffectPayload, ctx: JobContext) -> None:
             )
         tx.result = {"charged": charged, "attempt": ctx.attempt}
         killer.at("after effect")
+
+
+@job("effect.write", category=Category.NOTIFICATIONS, payload=WritePayload, timeout_seconds=1)
+def write(payload: WritePayload, ctx: JobContext) -> None:
+    """Write a row, and leave its transaction open if told to."""
+    _write(ctx, payload.leaving)
+
+
+@job("effect.awrite", category=Category.NOTIFICATIONS, payload=WritePayload, timeout_seconds=1)
+async def awrite(payload: WritePayload, ctx: JobContext) -> None:
+    """Do the same on a thread beside the event loop."""
+    match payload.thread:
+        case "to_thread":
+            await asyncio.to_thread(_write, ctx, payload.leaving)
+        case "step":
+            await ctx.astep("write", _write, ctx, payload.leaving)
+        case _:
+            await sync_to_async(_write)(ctx, payload.leaving)
+
+
+def _write(ctx: JobContext, leaving: Leaving | None) -> None:
+    _begin(leaving)
+    while leaving == "timeout":
+        # Without a lock, for which the worker itself would wait on SQLite.
+        time.sleep(SHORT_SECONDS)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO test_effect (job_id, attempt) VALUES (%s, %s)",
+            [str(ctx.job_id), ctx.attempt],
+        )
+    match leaving:
+        case "snooze":
+            raise Snooze(seconds=LONG_SECONDS)
+        case "raise":
+            raise ValueError("told to fail")
+
+
+def _begin(leaving: Leaving | None) -> None:
+    match leaving:
+        case None:
+            return
+        case "autocommit":
+            transaction.set_autocommit(False)
+        case "atomic":
+            transaction.atomic().__enter__()
+        case "driver" if connection.vendor == "postgresql":
+            connection.ensure_connection()
+            connection.connection.autocommit = False
+        case "driver":
+            connection.ensure_connection()
+            connection.connection.isolation_level = "DEFERRED"
+        case _:
+            with connection.cursor() as cursor:
+                cursor.execute("BEGIN")

@@ -1,0 +1,141 @@
+"""Finds the connections on which a handler left a transaction open, and drops them.
+
+On such a connection the writes of the next handlers would never be committed, though nothing fails.
+All checks are local: they ask the driver, not the server.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import traceback
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from psycopg.pq import PipelineStatus, TransactionStatus
+
+from jobs.errors import Cancel, Snooze, TransactionLeftOpen
+
+# Plain numbers: these checks run for every job, and comparing with an enum's members takes longer.
+# A broken connection (UNKNOWN) has no transaction any more.
+_NO_TRANSACTION = (int(TransactionStatus.IDLE), int(TransactionStatus.UNKNOWN))
+_NO_PIPELINE = int(PipelineStatus.OFF)
+
+
+class _Opened(threading.local):
+    """The thread's connections that were ever open; `connections.all()` takes several µs."""
+
+    def __init__(self) -> None:
+        self.connections = list(connections.all(initialized_only=True))
+
+
+_opened = _Opened()
+
+
+def _note_opened(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    # A handler may open copies of its own, which are nobody else's.
+    ours = connections.all(initialized_only=True)
+    if connection in ours and connection not in _opened.connections:
+        _opened.connections.append(connection)
+
+
+connection_created.connect(_note_opened)
+
+
+def atomic_connections() -> list[BaseDatabaseWrapper]:
+    """Return this thread's connections that are in an atomic block."""
+    return [one for one in _opened.connections if one.in_atomic_block]
+
+
+def _open_transactions(outer: Collection[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
+    return [one for one in _opened.connections if in_transaction(one) and one not in outer]
+
+
+def in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Say whether a transaction is open on this connection, or would be with its next statement."""
+    if connection.in_atomic_block:
+        return True
+    raw = connection.connection
+    if raw is None:
+        return False
+    autocommit = connection.settings_dict["AUTOCOMMIT"]
+    if connection.autocommit is not autocommit:
+        return True
+    # SQL and the driver can begin a transaction that Django does not know of.
+    if connection.vendor == "postgresql":
+        status = raw.pgconn
+        return (
+            status.transaction_status not in _NO_TRANSACTION
+            or status.pipeline_status != _NO_PIPELINE
+            or raw.autocommit is not autocommit
+        )
+    if connection.vendor == "sqlite":
+        return bool(raw.in_transaction or (autocommit and raw.isolation_level is not None))
+    return False
+
+
+def require_no_transaction(outer: Collection[BaseDatabaseWrapper] = ()) -> None:
+    """Check that the handler left no transaction open on this thread, other than `outer`.
+
+    Raises:
+        TransactionLeftOpen: it did; the connection is still to be dropped.
+    """
+    if left := _open_transactions(outer):
+        raise _left_open(left)
+
+
+def drop_open_transactions(
+    error: BaseException, outer: Collection[BaseDatabaseWrapper] = ()
+) -> BaseException:
+    """Drop the connections on which the handler that raised `error` left a transaction open.
+
+    Returns the error of the attempt: TransactionLeftOpen where `error` itself is no failure.
+    """
+    if not _open_transactions(outer):
+        return error
+    # A generator that the error interrupted may yet end its transaction in order.
+    traceback.clear_frames(error.__traceback__)
+    left = _open_transactions(outer)
+    if not left:
+        return error
+    found = _left_open(left)
+    ours = connections.all(initialized_only=True)
+    for one in left:
+        # In a forked child it may be the parent's.
+        if one in ours:
+            _drop(one)
+    if isinstance(error, TransactionLeftOpen):
+        return error
+    if isinstance(error, Snooze | Cancel):
+        found.__cause__ = error
+        return found
+    with suppress(Exception):
+        error.add_note(str(found))
+    return error
+
+
+def _left_open(left: Collection[BaseDatabaseWrapper]) -> TransactionLeftOpen:
+    aliases = ", ".join(repr(one.alias) for one in left)
+    return TransactionLeftOpen(
+        f"the handler left a transaction open, or autocommit off, on the database {aliases}:"
+        " what it wrote there is rolled back"
+    )
+
+
+def _drop(connection: BaseDatabaseWrapper) -> None:
+    raw = connection.connection
+    # Else close() would leave the rest to the end of the atomic block.
+    connection.in_atomic_block = False
+    connection.closed_in_transaction = False
+    with suppress(Exception):
+        if isinstance(raw, sqlite3.Connection):
+            # A cursor that is still referenced would keep the transaction past close().
+            raw.rollback()
+        raw.close()
+    with suppress(Exception):
+        connection.close()
+    connection.connection = None

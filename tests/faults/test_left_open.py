@@ -1,0 +1,82 @@
+"""Handlers that end in the middle of a transaction: they fail, and no other job loses a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from jobs.errors import JobTimeout, TransactionLeftOpen
+from jobs.queue import EnqueueSpec
+from jobs.states import Status
+from tests.queue_kit import change, table_rows
+from tests.support.effectjobs.job_handlers import LEAVINGS, THREADS, Leaving, Thread
+from tests.support.scenario import Scenario
+from tests.support.workers import Fleet
+
+pytestmark = pytest.mark.processes
+
+OTHERS = 10
+
+
+def path(error: type[BaseException]) -> str:
+    """Return the error's name as attempts keep it."""
+    return f"{error.__module__}.{error.__qualname__}"
+
+
+# A handler that raises an error of its own fails with that; the transaction goes all the same.
+OWN_ERRORS: dict[Leaving, str] = {"raise": "ValueError", "timeout": path(JobTimeout)}
+
+
+def cases() -> Iterator[tuple[Leaving, Thread, bool]]:
+    """Yield how to leave a transaction, on which thread, and whether in an isolated process."""
+    for leaving in LEAVINGS:
+        for thread in THREADS:
+            # A timeout interrupts no thread beside the event loop.
+            if leaving != "timeout" or thread == "own":
+                yield leaving, thread, False
+    for leaving in ("begin", "autocommit", "atomic"):
+        yield leaving, "own", True
+
+
+@pytest.mark.req("W-04", "J-11")
+def test_a_transaction_left_open_fails_its_job_and_takes_no_other_with_it(
+    queue: Scenario, effects: None, fleet: Fleet
+) -> None:
+    leavers = {case: add(queue, *case) for case in cases()}
+    # One at a time: whoever comes next gets the same connection.
+    fleet.start("--concurrency", "1")
+    queue.wait_until_settled([leaver for leaver, _ in leavers.values()], timeout=60)
+    queue.wait_until_settled(timeout=60)
+    fleet.stop()
+
+    written = {UUID(job_id) for (job_id,) in table_rows("SELECT job_id FROM test_effect")}
+    for case, (leaver, others) in leavers.items():
+        job = queue.row(leaver)
+        (attempt,) = queue.attempts(leaver)
+        assert job.status == Status.DLQ, case
+        assert attempt.error_class == OWN_ERRORS.get(case[0], path(TransactionLeftOpen)), case
+        assert "left a transaction open" in attempt.message + attempt.traceback, case
+        assert leaver not in written, case
+        assert queue.statuses(others) == {Status.COMPLETED: OTHERS}, case
+        assert written >= set(others), f"{case}: {len(written & set(others))} rows of {OTHERS}"
+    # The deaths that brought them there are this test's invention.
+    for job_id in queue.accepted:
+        change(job_id, deaths=0)
+    queue.check(expected_dead=[leaver for leaver, _ in leavers.values()])
+
+
+def add(
+    queue: Scenario, leaving: Leaving, thread: Thread, isolated: bool
+) -> tuple[UUID, list[UUID]]:
+    """Enqueue a job that leaves a transaction open, and those that come after it."""
+    job_type = "effect.write" if thread == "own" else "effect.awrite"
+    (leaver,) = queue.enqueue(
+        [EnqueueSpec(job_type, {"leaving": leaving, "thread": thread}, max_attempts=1)]
+    )
+    others = queue.enqueue([EnqueueSpec(job_type, {"thread": thread})] * OTHERS)
+    if isolated:
+        for job_id in (leaver, *others):
+            change(job_id, deaths=1)
+    return leaver, others
