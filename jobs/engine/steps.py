@@ -29,8 +29,10 @@ def find_step(claim: Claim, name: str) -> tuple[Any] | None:
     return (json.loads(found[0][0]),) if found else None
 
 
-def save_step(claim: Claim, name: str, result: Any) -> bool:
-    """Store a step's result. False: the job is no longer this claim's, nothing was stored.
+def save_step(claim: Claim, name: str, result: Any) -> tuple[Any] | None:
+    """Store a step's result; return it as `find_step` will, which is how the database keeps it.
+
+    None: the job is no longer this claim's, nothing was stored.
 
     Locks the job's row until the end of the transaction, so that the next claim finds the step.
 
@@ -41,21 +43,20 @@ def save_step(claim: Claim, name: str, result: Any) -> bool:
     text = to_json(result)
     ids = [dialect.value(Column.UUID, uuid7()), claim.firm_id]
     job_id = dialect.value(Column.UUID, claim.job_id)
-    return in_transaction(
-        lambda: bool(
-            fetch(
-                f"""
-                INSERT INTO jobs_jobstep (id, firm_id, job_id, name, result, finished_at)
-                SELECT %s, %s, j.job_id, %s, %s{dialect.json_cast}, {dialect.now_sql()}
-                FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
-                {dialect.for_update}
-                ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
-                RETURNING id
-                """,
-                [*ids, name, text, job_id, claim.lease_token],
-            )
+    stored = in_transaction(
+        lambda: fetch(
+            f"""
+            INSERT INTO jobs_jobstep (id, firm_id, job_id, name, result, finished_at)
+            SELECT %s, %s, j.job_id, %s, %s{dialect.json_cast}, {dialect.now_sql()}
+            FROM jobs_jobqueue j WHERE j.job_id = %s AND j.lease_token = %s
+            {dialect.for_update}
+            ON CONFLICT (firm_id, job_id, name) DO UPDATE SET result = excluded.result
+            RETURNING {dialect.json_text_sql("result")}
+            """,
+            [*ids, name, text, job_id, claim.lease_token],
         )
     )
+    return (json.loads(stored[0][0]),) if stored else None
 
 
 def save_progress(claim: Claim, fraction: float, note: str) -> bool:
@@ -75,6 +76,7 @@ def save_progress(claim: Claim, fraction: float, note: str) -> bool:
 
 # An escaped NUL, not an escaped backslash before "u0000".
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_CONTAINERS = (dict, list, tuple)
 _DEEP = f"is nested over {RESULT_MAX_DEPTH} levels"
 
 
@@ -86,7 +88,8 @@ def to_json(value: Any) -> str:
     """Return `value` as JSON text.
 
     Raises:
-        NotStorable: not plain JSON, too large, too deep, NaN, NUL, a lone surrogate.
+        NotStorable: not plain JSON, too large, too deep, NaN, NUL, a lone surrogate, a key that is
+            no string.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -101,4 +104,27 @@ def to_json(value: Any) -> str:
         raise NotStorable(f"has {size:,} bytes; at most {RESULT_MAX_BYTES:,} are stored")
     if is_deeper_than(RESULT_MAX_DEPTH, text):
         raise NotStorable(_DEEP)
+    if (place := _place_of_odd_key(value)) is not None:
+        # json.dumps() makes strings of numbers, True and None: two keys could become one.
+        raise NotStorable(f"has a key that is no string at ${place}")
     return text
+
+
+def _place_of_odd_key(value: Any) -> str | None:
+    """Return where in `value` a dict has a key that is no string; None where none has."""
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            return ""
+        parts = ((f".{key}", part) for key, part in value.items() if isinstance(part, _CONTAINERS))
+    elif isinstance(value, list | tuple):
+        parts = (
+            (f"[{index}]", part)
+            for index, part in enumerate(value)
+            if isinstance(part, _CONTAINERS)
+        )
+    else:
+        return None
+    for place, part in parts:
+        if (inner := _place_of_odd_key(part)) is not None:
+            return place + inner
+    return None

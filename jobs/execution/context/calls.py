@@ -110,7 +110,7 @@ class JobCalls:
             raise self._lost()
 
     def step(self, name: str, function: Callable[..., T], *args: Any) -> T:
-        """Run `function(*args)` once in the job's life and return its result, stored as JSON.
+        """Run `function(*args)` once in the job's life and return its result as stored, in JSON.
 
         The name identifies the step: a later call with the same name, in this attempt or after a
         retry, a rescue or a reprocess, returns the stored result without calling the function.
@@ -131,20 +131,21 @@ class JobCalls:
             raise TypeError(
                 "step() takes no async function: use await ctx.astep(…) in an async one"
             )
-        self._save_step(name, result)
-        return result
+        stored_result: T = self._save_step(name, result)
+        return stored_result
 
     def _find_step(self, name: str) -> tuple[Any] | None:
         self._checkpoint("astep")
         return find_step(self._claim, name)
 
-    def _save_step(self, name: str, result: object) -> None:
+    def _save_step(self, name: str, result: object) -> Any:
         try:
-            kept = save_step(self._claim, name, result)
+            stored = save_step(self._claim, name, result)
         except NotStorable as error:
             raise Fatal(f"step {name!r} returned a result that {error}") from error
-        if not kept:
+        if stored is None:
             raise self._lost()
+        return stored[0]
 
     def enqueue(
         self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any

@@ -39,7 +39,7 @@ class JobContext(JobCalls):
         await in_database_thread(self.progress, fraction, note)
 
     async def astep(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Run `function(*args)` once in the job's life and return its result.
+        """Run `function(*args)` once in the job's life and return its result as stored, in JSON.
 
         An `async def` function is awaited here. A plain one occupies one of the few threads: keep
         it short.
@@ -53,8 +53,7 @@ class JobContext(JobCalls):
             result = await in_database_thread(function, *args)
             if inspect.isawaitable(result):
                 result = await result
-        await in_database_thread(self._save_step, name, result)
-        return result
+        return await in_database_thread(self._save_step, name, result)
 
     async def aenqueue(
         self, job_type: str, payload: Mapping[str, Any] | None = None, **options: Any

@@ -10,6 +10,7 @@ from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.execution.context import JobContext, Signals
 from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
+from jobs.states import Priority, Status
 from tests.queue_kit import context, finish, row, rows, take_one
 from tests.support.nesting import nested
 
@@ -54,6 +55,28 @@ def test_any_json_comes_back_as_it_was(late_and_current, result):
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize(
+    ("result", "stored"),
+    [
+        (("a", ("b", 1)), ["a", ["b", 1]]),
+        ({"pair": ("a", "b")}, {"pair": ["a", "b"]}),
+        ({"longest": 1, "short": 2, "b": 3}, {"longest": 1, "short": 2, "b": 3}),
+        ([1e22, -0.0, 1.0, 1e-7, 10**30], [1e22, 0, 1.0, 1e-7, 10**30]),
+        (Priority.HIGH, 1),
+        (Status.PENDING, "pending"),
+    ],
+    ids=["tuples", "a tuple inside", "the order of keys", "numbers", "an IntEnum", "a StrEnum"],
+)
+def test_a_step_returns_the_first_time_what_it_returns_on_every_replay(
+    late_and_current, result, stored
+):
+    _, ctx = late_and_current
+    first, replayed = ctx.step("once", lambda: result), ctx.step("once", lambda: "other")
+    assert first == stored
+    # Types, signs of zero and the order of keys are part of it.
+    assert repr(first) == repr(replayed)
+
+
 def test_steps_have_names_of_their_own(late_and_current):
     _, ctx = late_and_current
     assert [ctx.step("a", lambda: 1), ctx.step("b", lambda: 2), ctx.step("a", lambda: 3)] == [
@@ -78,6 +101,9 @@ def test_a_step_that_fails_is_not_stored(late_and_current):
         ("\ud800", "is not plain JSON: UnicodeEncodeError"),
         ({1, 2}, "is not plain JSON: TypeError"),
         ("a\x00b", "holds the NUL character"),
+        ({1: ("a", "b")}, r"has a key that is no string at \$"),
+        ({"a": [{}, ({None: 1},)]}, r"has a key that is no string at \$\.a\[1\]\[0\]"),
+        ({"a": {("x", "y"): 1}}, "is not plain JSON: TypeError"),
         (nested(33), "is nested over 32 levels"),
         ({"a": "x" * 2**20}, "has 1,048,584 bytes; at most 1,048,576 are stored"),
     ],
@@ -87,6 +113,9 @@ def test_a_step_that_fails_is_not_stored(late_and_current):
         "half a character",
         "a set",
         "a null character",
+        "a number as a key",
+        "None as a key",
+        "a pair as a key",
         "deep",
         "long",
     ],
