@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -130,46 +131,51 @@ _VARIABLE = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\b\w*\d\w*(?:\.\d+)?|'[
 
 
 def failure_of(error: BaseException, job_type: str) -> Failure:
-    """Describe `error`, raised by a handler of `job_type`."""
-    error_class = class_path(error)
-    message = redact(_text(error), MESSAGE_LIMIT)
+    """Describe `error`, raised by a handler of `job_type`; never raises, whatever its class does."""
+    error_class, message = class_path(error), message_of(error)
+    location = _read(lambda: _location(error), "")
     return Failure(
         error_class=error_class,
         message=message,
-        traceback=redact(_ends(_formatted(error)), TRACEBACK_LIMIT),
-        fingerprint=fingerprint(job_type, error_class, _location(error), message),
+        traceback=_read(lambda: redact(_ends(_formatted(error)), TRACEBACK_LIMIT), ""),
+        fingerprint=fingerprint(job_type, error_class, location, message),
     )
+
+
+def message_of(error: BaseException) -> str:
+    """Return the error's text as it is stored: redacted and cut to size."""
+    return _read(lambda: redact(str(error), MESSAGE_LIMIT), "the error has no readable message")
 
 
 def class_path(error: BaseException) -> str:
     """Return the name of the error's class: of built-ins the bare one, of others with the module."""
-    kind = type(error)
-    path = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    return path[:200]
+    return _read(lambda: redact(_class_path(type(error)), 200), "an error without a name")
+
+
+def _class_path(kind: type[BaseException]) -> str:
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
 def fingerprint(job_type: str, error_class: str, location: str, message: str) -> str:
     """Return 16 hex digits: the same for the same failure, whatever ids and numbers it names."""
     constant = _VARIABLE.sub("#", message)
     text = "\n".join((job_type, error_class, location, constant))
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
 
 
-def _text(error: BaseException) -> str:
+def _read(part: Callable[[], str], otherwise: str) -> str:
+    """Return what `part` returns; `otherwise` if the code of the error's class raises."""
     try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
-        return "the error has no readable message"
+        return part()
+    except BaseException:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
+        return otherwise
 
 
 def _formatted(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
+    except BaseException:  # noqa: BLE001 - a broken __str__ must not hide where it was raised
         return "".join(traceback.format_tb(error.__traceback__))
 
 

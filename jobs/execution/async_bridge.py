@@ -104,6 +104,9 @@ def _checked(call: Callable[[], T]) -> T:
         require_no_transaction()
     except BaseException as raised:
         error = drop_open_transactions(raised)
+        if type(error) is StopIteration:
+            # No future takes one: whoever awaits the call would wait for ever.
+            error = RuntimeError("the call raised StopIteration")
         # Nothing else would replace a connection that the database ended.
         close_old_connections()
         if error is raised:

@@ -108,12 +108,13 @@ def drop_open_transactions(
         # In a forked child it may be the parent's.
         if one in ours:
             _drop(one)
-    if isinstance(error, TransactionLeftOpen):
+    kind = type(error)
+    if kind is TransactionLeftOpen:
         return error
-    if isinstance(error, Snooze | Cancel):
+    if issubclass(kind, Snooze | Cancel):
         found.__cause__ = error
         return found
-    with suppress(Exception):
+    with suppress(BaseException):
         error.add_note(str(found))
     return error
 

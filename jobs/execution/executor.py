@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import UTC
 from random import Random
 from typing import Any
 
@@ -24,8 +26,8 @@ from jobs.engine.outcomes import (
     Snoozed,
     failure_of,
     fingerprint,
+    message_of,
 )
-from jobs.engine.redaction import redact
 from jobs.engine.transition import last_death_reason
 from jobs.errors import (
     Cancel,
@@ -122,25 +124,35 @@ def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) 
 def _outcome_of(
     error: BaseException, claim: Claim, declared: JobType | None, rng: Random
 ) -> Outcome:
-    match error:
-        case Snooze():
-            return Snoozed(until=error.until, delay_seconds=error.seconds or 0.0)
-        case Cancel():
-            return Canceled(redact(str(error), 2_000) or "canceled by its handler")
-        case LeaseLost():
-            return Released("lease lost")
-        case Fatal():
-            return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
-    if isinstance(error, JobTimeout) and not error.args:
-        # Raised asynchronously, by class alone.
-        error.args = _timeout(claim).args
+    retry_after = None
+    try:
+        match error:
+            case Snooze():
+                # Checked again: a subclass may have set anything.
+                Snooze(until=error.until, seconds=error.seconds)
+                until = error.until and error.until.astimezone(UTC)
+                return Snoozed(until=until, delay_seconds=max(float(error.seconds or 0.0), 0.0))
+            case Cancel():
+                return Canceled(message_of(error) or "canceled by its handler")
+            case LeaseLost():
+                return Released("lease lost")
+            case Fatal():
+                return _dead(DeadReason.FATAL, failure_of(error, claim.job_type), declared)
+            case Retryable() if error.retry_after is not None:
+                Retryable("", retry_after=error.retry_after)
+                retry_after = max(float(error.retry_after), 0.0)
+            case JobTimeout() if not error.args:
+                # Raised asynchronously, by class alone.
+                error.args = _timeout(claim).args
+    except BaseException as odd:  # noqa: BLE001 - the code of an error's class may raise anything
+        with suppress(BaseException):
+            error.add_note(f"What it asks of the queue cannot be read: {message_of(odd)}")
     failure = failure_of(error, claim.job_type)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)
-    delay = declared.retry.delay_seconds(claim.attempts, rng)
-    if isinstance(error, Retryable) and error.retry_after is not None:
-        delay = max(error.retry_after, 0.0)
-    return Retry(delay, failure)
+    if retry_after is not None:
+        return Retry(retry_after, failure)
+    return Retry(declared.retry.delay_seconds(claim.attempts, rng), failure)
 
 
 def _dead(

@@ -149,7 +149,8 @@ class EventLoopRunner(Runner):
 
     def _translated(self, error: BaseException) -> BaseException:
         """Translate a cancellation by `stop`; any other error stays as it is."""
-        if not isinstance(error, asyncio.CancelledError):
+        # isinstance() would ask the error itself, whose class may raise.
+        if not issubclass(type(error), asyncio.CancelledError):
             return error
         match self._stopped:
             case StopReason.CANCEL:

@@ -16,6 +16,7 @@ from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
 from tests.support.journal import Journal
+from tests.support.odd_errors import odd_error
 
 GATE_LOOK_SECONDS = 0.01
 LATER_SECONDS = 3600
@@ -95,6 +96,31 @@ def fail(payload: FailPayload, ctx: JobContext) -> None:
             raise SystemExit(3)
         case "interrupt":
             raise KeyboardInterrupt
+
+
+class OddPayload(JobPayload):
+    """Which odd error to raise."""
+
+    journal: str
+    name: str
+
+
+@job("process.odd", category=Category.NOTIFICATIONS, payload=OddPayload)
+def fail_oddly(payload: OddPayload, ctx: JobContext) -> None:
+    """Raise it."""
+    Journal(Path(payload.journal)).start(ctx, payload.name)
+    raise odd_error(payload.name)
+
+
+@job("process.aodd", category=Category.NOTIFICATIONS, payload=OddPayload)
+async def fail_oddly_async(payload: OddPayload, ctx: JobContext) -> None:
+    """Raise it on the event loop, out of a step."""
+    Journal(Path(payload.journal)).start(ctx, payload.name)
+    await ctx.astep("odd", _raise, odd_error(payload.name))
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 class DiePayload(JobPayload):
