@@ -29,9 +29,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Completed:
-    """The handler returned."""
+    """The handler returned; `text` is its result as JSON, encoded when that was checked."""
 
     result: Any
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

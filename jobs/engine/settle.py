@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
 
@@ -102,7 +101,7 @@ def _settle_unlocked(settlements: Sequence[Settlement], *, again: bool) -> Settl
     return report
 
 
-def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapacity:
+def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> ReleasedCapacity:
     """Settle the job as completed in the open transaction; return the capacity to admit afterwards.
 
     The firm of the job must be in scope. The caller rolls back when this raises.
@@ -110,7 +109,7 @@ def complete(claim: Claim, result: Any, *, ran_seconds: float) -> ReleasedCapaci
     Raises:
         LeaseLost: the job is no longer this claim's, or its cancel was requested.
     """
-    settlement = Settlement(claim, Completed(result), ran_seconds)
+    settlement = Settlement(claim, outcome, ran_seconds)
     if complete_in_scope(settlement):
         released = ReleasedCapacity.of_jobs([claim])
         transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)

@@ -111,8 +111,8 @@ def result_json(completed: Completed) -> str:
     Raises:
         NotStorable: it cannot be stored.
     """
-    # Most return nothing, and encoding costs more than comparing.
-    return "{}" if completed.result == {} else to_json(completed.result)
+    # Encoded anew it might differ: other threads may change what a handler returned.
+    return completed.text or to_json(completed.result)
 
 
 def is_quarantined(deaths: int) -> bool:

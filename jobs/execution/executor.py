@@ -17,7 +17,6 @@ from jobs.engine.current_job import CurrentJob, as_current_job
 from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
 from jobs.engine.outcomes import (
     Canceled,
-    Completed,
     DeadLettered,
     Failure,
     Outcome,
@@ -44,7 +43,7 @@ from jobs.execution.connections import (
     drop_open_transactions,
     require_no_transaction,
 )
-from jobs.execution.context import JobContext, Signals, storable_result
+from jobs.execution.context import JobContext, Signals, completed
 from jobs.payload_validator import parse_payload
 from jobs.registry import JobType
 from jobs.retry import RetryPolicy
@@ -118,7 +117,7 @@ def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) 
     result = declared.handler(payload, ctx)
     if declared.is_async:
         result = run_async(result)
-    return Completed(storable_result(claim, result))
+    return completed(claim, result)
 
 
 def _outcome_of(

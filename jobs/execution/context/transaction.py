@@ -15,6 +15,7 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals
 from jobs.engine.locks import ReleasedCapacity
+from jobs.engine.outcomes import Completed
 from jobs.engine.settle import complete
 from jobs.engine.steps import NotStorable, to_json
 from jobs.engine.wakeup import wake
@@ -48,27 +49,26 @@ def completing(
             finally:
                 shield.enter_context(signals.shielded())
             check()
-            result = storable_result(claim, tx.result)
-            released_capacity = complete(claim, result, ran_seconds=time.monotonic() - begun)
+            outcome = completed(claim, tx.result)
+            released_capacity = complete(claim, outcome, ran_seconds=time.monotonic() - begun)
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
     finally:
         if signals.timed_out.is_set() and not isinstance(sys.exception(), JobTimeout):
             raise JobTimeout
 
 
-def storable_result(claim: Claim, result: Any) -> Any:
-    """Return what is stored of a handler's result.
+def completed(claim: Claim, result: Any) -> Completed:
+    """Return the outcome of a handler with this result.
 
     Raises:
         Fatal: it cannot be stored.
     """
     if result is None:
-        return {}
+        return Completed({}, "{}")
     try:
-        to_json(result)
+        return Completed(result, to_json(result))
     except NotStorable as error:
         raise Fatal(f"the handler of {claim.job_type} returned a result that {error}") from error
-    return result
 
 
 @contextmanager

@@ -196,6 +196,7 @@ def test_a_type_may_opt_out_of_dead_letters(run, error):
     [
         (object(), "is not plain JSON"),
         ({1}, "is not plain JSON"),
+        ({"a": {1: 2}}, "has a key that is no string at $.a"),
         (float("nan"), "is not plain JSON"),
         ({"a": "\ud800"}, "is not plain JSON"),
         (b"x", "is not plain JSON"),
@@ -211,6 +212,7 @@ def test_a_type_may_opt_out_of_dead_letters(run, error):
     ids=[
         "an object",
         "a set",
+        "a number as a key",
         "not a number",
         "half a character",
         "bytes",
@@ -229,6 +231,18 @@ def test_a_result_that_cannot_be_stored_is_the_handlers_fault(run, result, why):
     assert isinstance(outcome, DeadLettered)
     assert outcome.reason is DeadReason.FATAL
     assert f"the handler of test.run returned a result that {why}" in outcome.failure.message
+
+
+def test_what_is_stored_of_a_result_is_what_the_handler_returned(firm, job_types):
+    result: dict[str, Any] = {"list": [1]}
+    job("test.run", category="sync", payload=NamePayload)(returning(result))
+    enqueue("test.run", firm=firm)
+    claim = take_one()
+    outcome = perform(claim)
+    # Another thread of the program goes on with it.
+    result["list"].append({2})
+    finish(claim, outcome)
+    assert row(only_id()).result == {"list": [1]}
 
 
 @pytest.mark.parametrize(
