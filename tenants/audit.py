@@ -37,9 +37,9 @@ class Actor:
         return f"{self.door}:{self.account}" if self.account else self.door
 
     @property
-    def user_id(self) -> int | None:
+    def user_id(self) -> Any:
         """The user's id, None without a user."""
-        return None if self.user is None else int(self.user.pk)
+        return None if self.user is None else self.user.pk
 
 
 SERVICE = Actor("service")

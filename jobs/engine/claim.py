@@ -45,7 +45,8 @@ class Claim(NamedTuple):
 
     job_id: UUID
     firm_id: int
-    user_id: int | None
+    # As the column stores it.
+    user_id: Any
     category: str
     job_type: str
     payload_version: str

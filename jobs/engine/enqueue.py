@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
@@ -232,7 +233,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         max_attempts=declared.retry.max_attempts
         if spec.max_attempts is None
         else spec.max_attempts,
-        user_id=getattr(spec.user, "pk", spec.user),
+        user_id=None if spec.user is None else _user_id(declared, spec.user),
         parent_id=running.job_id if running and running.firm_id == firm_id else None,
         run_at=spec.at,
         delay=_seconds(spec.delay),
@@ -260,6 +261,15 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     if not isinstance(spec.payload, Mapping):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
     return {**envelope, **spec.payload}
+
+
+def _user_id(declared: JobType, user: Any) -> Any:
+    """Return the id of a user that is given as such or by its id, in the type of the model's key."""
+    try:
+        return JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
+    except ValidationError as error:
+        fault = Fault("user", "wrong_type", "must be a user, or the id of one")
+        raise PayloadInvalid(declared.name, [fault]) from error
 
 
 def _seconds(delay: timedelta | float | None) -> float:

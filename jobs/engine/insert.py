@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from django.db import connection
 
 from jobs.engine import dialects
 from jobs.engine.admission import admit
-from jobs.engine.dialects import Column, Dialect
+from jobs.engine.dialects import Column, Dialect, user_column
 from jobs.engine.limit_sql import held_back_sql
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.transactions import fetch, fetch_alone, in_transaction, run, run_alone
@@ -21,25 +21,6 @@ from jobs.engine.wakeup import NOTIFY_AHEAD_SECONDS, note_notify, notify_is_due,
 
 BATCH = 1000
 RACE_REPEATS = 20
-COLUMNS = {
-    "job_id": Column.UUID,
-    "firm_id": Column.BIGINT,
-    "category": Column.TEXT,
-    "job_type": Column.TEXT,
-    "payload_version": Column.TEXT,
-    "payload": Column.TEXT,
-    "correlation_id": Column.TEXT,
-    "priority": Column.INTEGER,
-    "max_attempts": Column.INTEGER,
-    "user_id": Column.BIGINT,
-    "parent_id": Column.UUID,
-    "run_at": Column.TIME,
-    "delay": Column.FLOAT,
-    "expires_at": Column.TIME,
-    "lock_key": Column.TEXT,
-    "lock_limit": Column.INTEGER,
-    "idempotency_key": Column.TEXT,
-}
 # Columns that hardly ever have the same value for all jobs.
 OWN = ("job_id", "payload", "correlation_id")
 
@@ -47,7 +28,7 @@ OWN = ("job_id", "payload", "correlation_id")
 class NewJob(NamedTuple):
     """A validated job, as it will be stored. Times are aware, `delay` is seconds.
 
-    The values of COLUMNS come first and in their order, so that a tuple is a row.
+    The values of `_columns()` come first and in their order, so that a tuple is a row.
     """
 
     job_id: UUID
@@ -59,7 +40,7 @@ class NewJob(NamedTuple):
     correlation_id: str
     priority: int
     max_attempts: int
-    user_id: int | None = None
+    user_id: Any = None
     parent_id: UUID | None = None
     run_at: datetime | None = None
     delay: float = 0.0
@@ -80,7 +61,6 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
         return []
     if not connection.in_atomic_block and _insert_alone(jobs):
         return [job.job_id for job in jobs]
-
     return in_transaction(lambda: _insert_in_batches(jobs))
 
 
@@ -165,8 +145,7 @@ def insert_batch(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
         sql = insert_sql(rows, dialect.now_sql(), keyed=True)
         stored = {dialect.read_uuid(row[0]) for row in fetch(sql, params, prepared=True)}
         refused = {job_id: job for job_id, job in open_jobs.items() if job_id not in stored}
-        stands_for.update((job_id, job_id) for job_id in stored)
-        stands_for.update(_live_jobs_with_keys(refused))
+        stands_for |= {job_id: job_id for job_id in stored} | _live_jobs_with_keys(refused)
         # A job that settled in between has released its key: insert again.
         open_jobs = {job_id: job for job_id, job in refused.items() if job_id not in stands_for}
         if not open_jobs:
@@ -199,8 +178,6 @@ def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
 
     Each must have a key. Must run in the transaction that stores the jobs.
     """
-    if not jobs:
-        return {}
     dialect = dialects.current()
     columns = {"firm_id": Column.BIGINT, "key": Column.TEXT, "job_id": Column.UUID}
     table = [(job.firm_id, job.idempotency_key, job.job_id) for job in jobs]
@@ -243,18 +220,41 @@ def _pass_on_keys(refused: Sequence[NewJob], stands_for: dict[UUID, UUID]) -> No
     )
 
 
+@cache
+def _columns() -> dict[str, Column]:
+    return {
+        "job_id": Column.UUID,
+        "firm_id": Column.BIGINT,
+        "category": Column.TEXT,
+        "job_type": Column.TEXT,
+        "payload_version": Column.TEXT,
+        "payload": Column.TEXT,
+        "correlation_id": Column.TEXT,
+        "priority": Column.INTEGER,
+        "max_attempts": Column.INTEGER,
+        "user_id": user_column(),
+        "parent_id": Column.UUID,
+        "run_at": Column.TIME,
+        "delay": Column.FLOAT,
+        "expires_at": Column.TIME,
+        "lock_key": Column.TEXT,
+        "lock_limit": Column.INTEGER,
+        "idempotency_key": Column.TEXT,
+    }
+
+
 def rows_sql(jobs: Sequence[NewJob]) -> tuple[str, list[Any]]:
     """Return a table `r` of the jobs and its parameters; a value common to all is sent once."""
     dialect = dialects.current()
     if len(jobs) == 1:
-        return _one_row_sql(dialect), dialect.values(COLUMNS, jobs[0][: len(COLUMNS)])
+        return _one_row_sql(dialect), dialect.values(_columns(), jobs[0][: len(_columns())])
     values = dict(zip(NewJob._fields, zip(*jobs, strict=True), strict=True))
     common = {
         name: kind
-        for name, kind in COLUMNS.items()
+        for name, kind in _columns().items()
         if name not in OWN and values[name].count(values[name][0]) == len(jobs)
     }
-    own = {name: kind for name, kind in COLUMNS.items() if name not in common}
+    own = {name: kind for name, kind in _columns().items() if name not in common}
     table = list(zip(*(values[name] for name in own), strict=True))
     rows, params = dialect.rows_sql("own", own, table)
     if common:
@@ -265,7 +265,7 @@ def rows_sql(jobs: Sequence[NewJob]) -> tuple[str, list[Any]]:
 
 @lru_cache(maxsize=1)
 def _one_row_sql(dialect: Dialect) -> str:
-    return dialect.row_sql("r", COLUMNS)
+    return dialect.row_sql("r", _columns())
 
 
 @lru_cache(maxsize=32)

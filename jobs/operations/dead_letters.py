@@ -104,9 +104,11 @@ def escalate(
     """
     require_reason(reason)
     letter = get_for_update(DeadLetterQueue, dead_letter)
-    assignee = None if to is None else int(to.pk)
+    assignee = None if to is None else to.pk
     _resolve(letter, Resolution.ESCALATED, by, reason, allowed=("",), assigned_to_id=assignee)
-    after = {"resolution": "escalated", "assigned_to": assignee}
+    # In the audit log a key is a number or a text.
+    noted = assignee if assignee is None or isinstance(assignee, int) else str(assignee)
+    after = {"resolution": "escalated", "assigned_to": noted}
     before = {"resolution": letter.resolution}
     audit("dead_letter.escalate", letter, by, reason, before=before, after=after)
     enqueue("escalation_notice", {"dead_letter_id": letter.pk}, firm=letter.firm_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import lzma
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from jobs.registry import JobPayload, job
 from tenants.models import ApiKey, Membership
 from tenants.scope import all_firms
 from tests.queue_kit import rows, table_rows
-from tests.support.databases import database_url, default_database
+from tests.support.databases import default_database, empty_database
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.req("J-01", "J-08", "J-14", "J-16")
@@ -118,33 +118,22 @@ def old_database(
     """Make a database of version 0.1.0 the default one."""
     dump = ROOT / "tests" / "data" / f"release_0_1_{connection.vendor}.sql.xz"
     sql = lzma.decompress(dump.read_bytes()).decode()
-    load = _in_postgresql if connection.vendor == "postgresql" else _in_sqlite
-    with django_db_blocker.unblock(), load(sql, tmp_path) as url, default_database(url):
+    with (
+        django_db_blocker.unblock(),
+        empty_database("old", tmp_path) as url,
+        default_database(url),
+    ):
+        _load(sql, url)
         yield
 
 
-@contextmanager
-def _in_sqlite(sql: str, folder: Path) -> Iterator[str]:
-    file = folder / "old.sqlite3"
-    loaded = sqlite3.connect(file)
-    loaded.executescript(sql)
-    loaded.close()
-    yield f"sqlite:///{file}"
-
-
-@contextmanager
-def _in_postgresql(sql: str, _: Path) -> Iterator[str]:
-    here, name = database_url(), connection.settings_dict["NAME"]
-    other = f"{name}_old"
-    url = here.replace(f"/{name}?", f"/{other}?")
-    assert url != here
-    with psycopg.connect(here, autocommit=True) as server:
-        server.execute(f"DROP DATABASE IF EXISTS {other} WITH (FORCE)")
-        server.execute(f"CREATE DATABASE {other}")
+def _load(sql: str, url: str) -> None:
+    if connection.vendor == "postgresql":
         with psycopg.connect(url) as loaded:
             loaded.execute(sql.encode())
-        yield url
-        server.execute(f"DROP DATABASE {other} WITH (FORCE)")
+    else:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as loaded:
+            loaded.executescript(sql)
 
 
 def by_number(what: Callable[[JobQueue], Any]) -> dict[str, Any]:

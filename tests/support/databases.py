@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import environ
+import psycopg
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
@@ -31,6 +32,23 @@ def database_url() -> str:
     names = ("host", "port", "sslmode")
     options = {name: database["OPTIONS"][name] for name in names if name in database["OPTIONS"]}
     return f"postgres://{login}@{place}/{quote(database['NAME'])}?{urlencode(options)}"
+
+
+@contextmanager
+def empty_database(name: str, folder: Path) -> Iterator[str]:
+    """Make an empty database beside this process's own; yield its address."""
+    if connection.vendor == "sqlite":
+        yield f"sqlite:///{folder / name}.sqlite3"
+        return
+    here, own = database_url(), connection.settings_dict["NAME"]
+    other = f"{own}_{name}"
+    url = here.replace(f"/{own}?", f"/{other}?")
+    assert url != here
+    with psycopg.connect(here, autocommit=True) as server:
+        server.execute(f"DROP DATABASE IF EXISTS {other} WITH (FORCE)")
+        server.execute(f"CREATE DATABASE {other}")
+        yield url
+        server.execute(f"DROP DATABASE {other} WITH (FORCE)")
 
 
 @contextmanager

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import connection
+from django.db.models import ForeignKey, IntegerField, UUIDField
 
 from jobs.engine.dialects.base import (
     LOCK_TIMEOUT_MILLISECONDS,
@@ -21,6 +24,7 @@ __all__ = [
     "Column",
     "Dialect",
     "current",
+    "user_column",
 ]
 
 _DIALECTS: dict[str, Dialect] = {"postgresql": PostgresDialect(), "sqlite": SqliteDialect()}
@@ -30,3 +34,14 @@ _DIALECTS: dict[str, Dialect] = {"postgresql": PostgresDialect(), "sqlite": Sqli
 def current() -> Dialect:
     """Return the dialect of the default database, which stays what it is."""
     return _DIALECTS[connection.vendor]
+
+
+@cache
+def user_column() -> Column:
+    """Return the type of a column with ids of users, which is that of AUTH_USER_MODEL's key."""
+    key: Any = get_user_model()._meta.pk
+    while isinstance(key, ForeignKey):
+        key = key.target_field
+    if isinstance(key, UUIDField):
+        return Column.UUID
+    return Column.BIGINT if isinstance(key, IntegerField) else Column.TEXT

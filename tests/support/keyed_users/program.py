@@ -1,0 +1,79 @@
+"""A program of a project with such users: jobs for a user, operations by a user, a worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import django
+import pytest
+
+
+def main() -> None:
+    """Make an empty database, use the queue, and check what is stored."""
+    django.setup()
+
+    from django.contrib.auth import get_user_model
+    from django.core.management import call_command
+    from django.db import connection
+
+    from jobs.errors import PayloadInvalid
+    from jobs.models import DeadLetterQueue, JobQueue
+    from jobs.queue import EnqueueSpec, cancel, enqueue, enqueue_many, escalate, reprocess
+    from tenants.models import AuditEntry, Firm
+    from tenants.scope import all_firms
+
+    # Its app has no migrations: the table is there before those that refer to it.
+    call_command("migrate", "contenttypes", verbosity=0)
+    model = get_user_model()
+    with connection.schema_editor() as editor:
+        editor.create_model(model)
+    call_command("migrate", verbosity=0)
+
+    key = {} if model.__name__ == "UuidUser" else {"id": "person@example.org"}
+    user = model.objects.create(username="ada", **key)
+    firm = Firm.objects.create(name="Acme", slug="acme")
+
+    done = [enqueue("effect.leaf", firm=firm, user=user).job_id]
+    done += [enqueue("effect.leaf", firm=firm, user=str(user.pk)).job_id]
+    done += [
+        one.job_id for one in enqueue_many([EnqueueSpec("effect.leaf", user=user)] * 3, firm=firm)
+    ]
+    mixed = [EnqueueSpec("effect.leaf", user=one) for one in (user, None, user.pk)]
+    mixed_ids = [one.job_id for one in enqueue_many(mixed, firm=firm)]
+    many = enqueue_many([EnqueueSpec("effect.leaf", user=user)] * 600, firm=firm)
+    if model.__name__ == "UuidUser":
+        with pytest.raises(PayloadInvalid, match="user: must be a user"):
+            enqueue("effect.leaf", firm=firm, user="nobody")
+    canceled = enqueue("effect.leaf", firm=firm, user=user)
+    cancel(canceled.job_id, by=user)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE test_effect (job_id text NOT NULL, attempt integer NOT NULL)")
+    dead = [
+        enqueue("effect.write", {"leaving": "raise"}, firm=firm, user=user, max_attempts=1).job_id
+        for _ in range(2)
+    ]
+
+    # A worker ends its process.
+    subprocess.run([sys.executable, "manage.py", "runworker", "--burst"], check=True)
+
+    with all_firms("checking"):
+        owners = dict(JobQueue.objects.values_list("job_id", "user"))
+        assert len(owners) == len(done) + len(mixed_ids) + len(many) + 1 + len(dead)
+        assert {owners[job_id] for job_id in (*done, *dead)} == {user.pk}
+        assert [owners[job_id] for job_id in mixed_ids] == [user.pk, None, user.pk]
+        assert {owners[one.job_id] for one in many} == {user.pk}
+        assert JobQueue.objects.filter(status="completed", user=user).count() == len(owners) - 4
+        first, second = DeadLetterQueue.objects.order_by("id")
+        escalate(first, "look", to=user, by=user)
+        reprocess(second, by=user)
+        first.refresh_from_db()
+        second.refresh_from_db()
+        assert (first.assigned_to, first.reviewed_by) == (user, user)
+        assert second.reviewed_by == user
+        assert {entry.actor_id for entry in AuditEntry.objects.all()} == {user.pk}
+        user.delete()
+
+
+if __name__ == "__main__":
+    main()
