@@ -32,6 +32,9 @@ _SEARCH_BACK = (
     timedelta(days=366),
 )
 
+# No zone changes its clock twice within this time.
+_LARGEST_STEP = timedelta(days=2)
+
 
 class TimetableInvalid(ValueError):
     """A timetable that cannot be used; `field` names the part that is wrong."""
@@ -114,13 +117,63 @@ class Timetable:
         return words if self.time_zone == "UTC" else f"{words}, {self.time_zone}"
 
     def _slots_after(self, moment: datetime) -> Iterator[datetime]:
+        minute, hour = (self.cron or "").split()[:2]
+        in_real_time = minute.startswith("*") or hour.startswith("*")
+        slots = self._real_time_slots if in_real_time else self._time_of_day_slots
+        return slots(moment.astimezone(UTC))
+
+    def _real_time_slots(self, moment: datetime) -> Iterator[datetime]:
+        """Yield every instant at which the zone's clock shows a matching time."""
+        last, start = moment, self._local(moment)
+        while True:
+            offset = self._offset(last)
+            for local in CronSim(self.cron or "", start):
+                slot = local.replace(tzinfo=UTC) - offset
+                change = self._change_between(last, slot)
+                if change is not None:
+                    break
+                last = slot
+                yield slot
+            else:
+                return
+            # What the clock shows at the change itself may match, too.
+            last, start = change, self._local(change) - timedelta(seconds=1)
+
+    def _time_of_day_slots(self, moment: datetime) -> Iterator[datetime]:
+        """Yield each matching time once: the first of two, the end of the gap for a skipped one."""
         last = moment
-        for local in CronSim(self.cron or "", moment.astimezone(self.zone)):
-            slot = local.astimezone(UTC)
-            # Inside the hour that comes twice, and after a gap, the iterator repeats instants.
+        for local in CronSim(self.cron or "", self._local(moment)):
+            slot = local.replace(tzinfo=self.zone).astimezone(UTC)
+            if self._local(slot) != local:
+                # With the offset that the change ends it lies after the change, else before.
+                before = local.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
+                slot = self._change_between(before, slot) or slot
             if slot > last:
                 last = slot
                 yield slot
+
+    def _local(self, moment: datetime) -> datetime:
+        """Return what the zone's clock shows."""
+        return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
+
+    def _offset(self, moment: datetime) -> timedelta:
+        return moment.astimezone(self.zone).utcoffset() or timedelta()
+
+    def _change_between(self, start: datetime, end: datetime) -> datetime | None:
+        """Return when the zone's clock is first changed after `start` and not after `end`."""
+        offset = self._offset(start)
+        stop = min(start + _LARGEST_STEP, end)
+        while self._offset(stop) == offset:
+            if stop >= end:
+                return None
+            start, stop = stop, min(stop + _LARGEST_STEP, end)
+        while stop - start > timedelta(seconds=1):
+            middle = start + (stop - start) // 2
+            if self._offset(middle) == offset:
+                start = middle
+            else:
+                stop = middle
+        return stop.replace(microsecond=0)
 
     def _last_between(self, start: datetime, end: datetime) -> datetime | None:
         """Return the last slot after `start` and not after `end`."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise, takewhile
+from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobs.schedules.cron import Timetable, TimetableInvalid
@@ -22,6 +24,7 @@ ZONES = (
     "Australia/Lord_Howe",  # its summer time is half an hour
     "Africa/Cairo",  # its clock jumps at midnight
     "Pacific/Apia",  # it has left out a day
+    "Asia/Pyongyang",  # it has gone back and forth by half an hour, without summer time
 )
 CRONS = (
     "30 2 * * *",
@@ -111,6 +114,97 @@ def test_the_slots_are_the_same_wherever_one_starts_to_look(
         assert timetable.latest(found[0], middle) == max(
             takewhile(lambda slot: slot <= middle, found)
         )
+
+
+@st.composite
+def fields(draw: st.DrawFn, low: int, high: int) -> tuple[str, set[int]]:
+    """Return a field of a cron expression, and the numbers it stands for."""
+    numbers = range(low, high + 1)
+    step = draw(st.integers(1, 20))
+    first, last = sorted(
+        draw(st.lists(st.sampled_from(numbers), min_size=2, max_size=2, unique=True))
+    )
+    chosen = draw(st.sets(st.sampled_from(numbers), min_size=1, max_size=4))
+    return draw(
+        st.sampled_from(
+            [
+                ("*", set(numbers)),
+                (f"*/{step}", set(numbers[::step])),
+                (f"{first}-{last}/{step}", set(range(first, last + 1, step))),
+                (",".join(map(str, sorted(chosen))), chosen),
+            ]
+        )
+    )
+
+
+@cache
+def changes(zone: str) -> list[datetime]:
+    """Return when the zone's clock was changed, at most a quarter of a day after that."""
+    clock = ZoneInfo(zone)
+    times = [at("2009-01-01") + number * 6 * HOUR for number in range(12 * 366 * 4)]
+    offsets = [time.astimezone(clock).utcoffset() for time in times]
+    return [
+        time for time, (old, new) in zip(times[1:], pairwise(offsets), strict=True) if old != new
+    ]
+
+
+def slots_by_the_minute(
+    minutes: set[int],
+    hours: set[int],
+    *,
+    real_time: bool,
+    zone: str,
+    start: datetime,
+    end: datetime,
+) -> list[datetime]:
+    """Return the slots after `start` and not after `end`, found by watching the clock tick."""
+    clock = ZoneInfo(zone)
+    found, seen = [], set[datetime]()
+    moment = start - DAY
+    shown = moment.astimezone(clock).replace(tzinfo=None, fold=0)
+    while moment < end:
+        moment += MINUTE
+        before, shown = shown, moment.astimezone(clock).replace(tzinfo=None, fold=0)
+        # A clock that is put forward skips times.
+        due = [shown]
+        if not real_time:
+            while before + MINUTE < shown:
+                before += MINUTE
+                due.append(before)
+            due = [time for time in due if time not in seen]
+            seen.update(due)
+        if any(time.minute in minutes and time.hour in hours for time in due):
+            found.append(moment)
+    return [slot for slot in found if slot > start]
+
+
+@given(
+    minute=fields(0, 59),
+    hour=fields(0, 23),
+    zone=st.sampled_from(ZONES[1:]),
+    change=st.integers(0, 10**6),
+    early=st.integers(0, 30 * 60),
+)
+@settings(max_examples=25)
+@example(("30", {30}), ("*", set(range(24))), "Australia/Lord_Howe", 0, 12 * 60)
+@example(("45", {45}), ("*/1", set(range(24))), "Australia/Lord_Howe", 1, 12 * 60)
+@example(("0", {0}), ("*/2", set(range(0, 24, 2))), "Australia/Lord_Howe", 0, 12 * 60)
+def test_the_slots_around_a_change_of_the_clock_are_those_that_it_shows(
+    minute: tuple[str, set[int]], hour: tuple[str, set[int]], zone: str, change: int, early: int
+) -> None:
+    moments = changes(zone)
+    start = moments[change % len(moments)] - early * MINUTE
+    end = start + DAY
+    expression = f"{minute[0]} {hour[0]} * * *"
+    expected = slots_by_the_minute(
+        minute[1],
+        hour[1],
+        real_time=expression.startswith("*") or hour[0].startswith("*"),
+        zone=zone,
+        start=start,
+        end=end,
+    )
+    assert between(cron(expression, zone), start, end) == expected
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**8), st.integers(0, 10**6))
