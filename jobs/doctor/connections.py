@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import psycopg
 from django.db import connection
 from django.db.models import Count, Sum
 
 from jobs.conf import listen_database_url
-from jobs.doctor.base import TIME_LIMIT_SECONDS, Finding, Severity, fetch, graded, own_role
+from jobs.doctor.base import Finding, Severity, fetch, graded, own_role
 from jobs.engine.clock import database_now
+from jobs.engine.poolers import changes_sessions, connect, is_pooled
 from jobs.engine.wakeup import listen_conninfo, main_conninfo
 from jobs.models import Worker
 
@@ -32,8 +32,7 @@ WHY_POOLED = (
 )
 WHY_LISTEN = (
     "LISTEN belongs to a session of the server. Through a pooler no notification arrives: jobs are "
-    "found by polling alone, up to a poll interval later. Without LISTEN_DATABASE_URL the service "
-    "also prepares statements, which an older pooler forgets."
+    "found by polling alone, up to a poll interval later."
 )
 WHY_NOTIFICATIONS = (
     "When the queue of notifications is full, every commit that sends one fails. It is held up by "
@@ -92,7 +91,7 @@ def check() -> Iterator[Finding]:
 
 def check_pooling() -> Iterator[Finding]:
     """Say whether a pooler is in between, and whether LISTEN works."""
-    pooled = _is_pooled(connection.connection)
+    pooled = is_pooled(connection.connection)
     yield _mode(pooled=pooled)
     yield _listening(pooled=pooled)
     yield _notifications()
@@ -101,7 +100,7 @@ def check_pooling() -> Iterator[Finding]:
 def _mode(*, pooled: bool) -> Finding:
     if not pooled:
         what = "The service is connected to PostgreSQL itself."
-    elif _hands_sessions_on():
+    elif changes_sessions(main_conninfo()):
         what = "A pooler is in between, and changes sessions after each transaction."
     else:
         what = "A pooler is in between; it seems to keep a session for each client."
@@ -118,8 +117,8 @@ def _listening(*, pooled: bool) -> Finding:
         what = f"LISTEN goes {'through the pooler' if pooled else 'to PostgreSQL itself'}."
     else:
         try:
-            with closing(_connect(listen_conninfo())) as direct:
-                problem = _is_pooled(direct)
+            with closing(connect(listen_conninfo())) as direct:
+                problem = is_pooled(direct)
             what = "LISTEN goes to PostgreSQL itself, by LISTEN_DATABASE_URL."
             if problem:
                 what = "LISTEN_DATABASE_URL leads to a pooler too."
@@ -138,38 +137,3 @@ def _notifications() -> Finding:
     )
     full = usage >= FULL_NOTIFICATION_QUEUE
     return graded("pooling.notifications", what, WHY_NOTIFICATIONS, mend, problem=full)
-
-
-def _connect(conninfo: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(
-        conninfo, autocommit=True, connect_timeout=int(TIME_LIMIT_SECONDS), prepare_threshold=None
-    )
-
-
-def _is_pooled(client: psycopg.Connection[Any]) -> bool:
-    """Say whether the backend's process id at connect is another than that of a query.
-
-    A pooler invents the id that it sends at connect.
-    """
-    return client.info.backend_pid != _server_process(client)
-
-
-def _hands_sessions_on() -> bool:
-    """Say whether two clients that are connected at once can use the same session.
-
-    A pooler in transaction mode gives a client the session that became free last.
-    """
-    with (
-        closing(_connect(main_conninfo())) as first,
-        closing(_connect(main_conninfo())) as second,
-    ):
-        before = _server_process(first)
-        with second.transaction():
-            return _server_process(second) == before or _server_process(first) != before
-
-
-def _server_process(client: psycopg.Connection[Any]) -> int:
-    with client.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
-        row = cursor.fetchone()
-    return int(row[0]) if row else 0

@@ -45,6 +45,7 @@ class Event(StrEnum):
     WORKER_MARKED_DEAD = "worker.marked_dead"
     DATABASE_AWAY = "worker.database_away"
     DATABASE_BACK = "worker.database_back"
+    POOLER_FOUND = "worker.pooler_found"
     MAINTENANCE_FAILED = "worker.maintenance_failed"
     BREAKER_OPENED = "breaker.opened"
     BREAKER_CLOSED = "breaker.closed"
@@ -66,6 +67,7 @@ PROBLEMS = frozenset(
         Event.WORKER_KILLED,
         Event.WORKER_MARKED_DEAD,
         Event.DATABASE_AWAY,
+        Event.POOLER_FOUND,
         Event.MAINTENANCE_FAILED,
         Event.BREAKER_OPENED,
         Event.SNAPSHOT_PINNED,

@@ -8,6 +8,7 @@ import psycopg
 from django.db import connection
 
 from jobs.conf import listen_database_url
+from jobs.engine.poolers import changes_sessions, is_pooled
 from jobs.engine.wakeup import (
     CHANNEL,
     NOTIFY_INTERVAL_SECONDS,
@@ -15,12 +16,15 @@ from jobs.engine.wakeup import (
     subscribe,
     unsubscribe,
 )
+from jobs.execution.events import Event, emit
 from jobs.worker.state import AWAY, SharedState
 
 LISTEN_SECONDS = 5.0
 DATA_VERSION_SECONDS = 0.1
 # Notifications are rate limited: jobs enqueued just after one come without. One more check finds them.
 RECHECK_SECONDS = NOTIFY_INTERVAL_SECONDS * 1.2
+
+MEND = "set LISTEN_DATABASE_URL to an address past the pooler, or to off: until then, jobs are polled for"
 
 
 class Listener:
@@ -76,6 +80,9 @@ class Listener:
         while not self._state.halt.is_set():
             try:
                 with psycopg.connect(listen_conninfo(), autocommit=True) as direct:
+                    if is_pooled(direct) and changes_sessions(listen_conninfo()):
+                        emit(Event.POOLER_FOUND, mend=MEND)
+                        return
                     direct.execute(f"LISTEN {CHANNEL}")
                     self._woken.set()
                     while not self._state.halt.is_set():

@@ -57,3 +57,28 @@ def test_a_worker_outlives_pauses_and_crashes_of_the_pooler(
         assert not worker.events("worker.marked_dead")
         fleet.stop()
     queue.check()
+
+
+@pytest.mark.req("W-04", "W-02")
+def test_without_the_setting_a_worker_names_it_and_polls(
+    queue: Scenario, proxy: Proxy, fleet: Fleet
+) -> None:
+    with pgbouncer(proxy) as (_, url):
+        workers = [
+            fleet.start("--concurrency", "4", "--poll-interval", "0.2", DATABASE_URL=url)
+            for _ in range(2)
+        ]
+        queue.add(200)
+        queue.add(20, lock_key="key", label="key")
+        for worker in workers:
+            assert "LISTEN_DATABASE_URL" in worker.wait_for("worker.pooler_found")["mend"]
+        # Work comes while others of the same sessions are in use.
+        for _ in range(5):
+            queue.add(20, seconds=0.01)
+            queue.wait_until_settled(timeout=60)
+
+        assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
+        assert all(worker.alive for worker in workers)
+        assert not any(worker.events("worker.broken") for worker in workers)
+        fleet.stop()
+    queue.check()

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connection, connections
 from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.backends.signals import connection_created
 from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
@@ -24,6 +25,7 @@ from jobs.engine.dialects.base import (
     Range,
     Statement,
 )
+from jobs.engine.poolers import prepare_nothing_if_pooled
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
@@ -41,6 +43,9 @@ HAS_TRANSACTION_TIMEOUT = 170_000
 
 # Otherwise the server would plan a prepared statement again each time, for a small gain.
 GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan"}
+
+
+connection_created.connect(prepare_nothing_if_pooled)
 
 
 class _LoggedCursor(ServerBindingCursor):
