@@ -40,6 +40,7 @@ class EventLoop:
         self._start_thread = start_thread
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
+        self._stopping = False
         self._pinged = False
         self._unanswered = 0
 
@@ -55,6 +56,7 @@ class EventLoop:
 
     def stop(self) -> None:
         """End the thread, if it ever started."""
+        self._stopping = True
         if self._loop is not None:
             # A loop that is closed already raises RuntimeError.
             with contextlib.suppress(RuntimeError):
@@ -78,9 +80,13 @@ class EventLoop:
         self._pinged = False
 
     def _serve(self) -> None:
-        if self._loop is not None:
-            self._loop.run_forever()
-            self._loop.close()
+        if self._loop is None:
+            return
+        while not self._stopping:
+            # It ends where a task of a handler raises one of these, or a handler stops the loop.
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
+        self._loop.close()
 
 
 class EventLoopRunner(Runner):

@@ -28,7 +28,7 @@ from pydantic import TypeAdapter
 
 from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
-from jobs.engine.outcomes import Outcome, Released
+from jobs.engine.outcomes import Completed, Outcome, Released
 from jobs.execution.executor import died, timed_out
 from jobs.worker.threads import Runner, StopReason
 
@@ -67,7 +67,13 @@ def decode_claim(fields: dict[str, Any]) -> Claim:
 
 def encode_outcome(outcome: Outcome) -> bytes:
     """Return the answer with this outcome."""
-    return encode({"outcome": type(outcome).__name__, "fields": asdict(outcome)})
+    if isinstance(outcome, Completed):
+        # Not by asdict(): that copies the result, and classes of a handler may not allow it.
+        result = json.loads(outcome.text) if outcome.text else outcome.result
+        fields = {"result": result, "text": outcome.text}
+    else:
+        fields = asdict(outcome)
+    return encode({"outcome": type(outcome).__name__, "fields": fields})
 
 
 def decode_outcome(answer: bytes) -> Outcome:

@@ -37,6 +37,10 @@ def test_the_worker_outlives_errors_exits_and_interrupts_of_its_handlers(
 @pytest.mark.req("W-04", "J-13")
 def test_the_worker_outlives_errors_that_cannot_be_described(queue: Scenario, fleet: Fleet) -> None:
     worker = fleet.start("--concurrency", "2")
+    cases = [
+        (job_type, name) for job_type in ("process.odd", "process.aodd") for name in ODD_ERRORS
+    ]
+    cases += [("process.atask", name) for name in ("exit", "interrupt", "stop")]
     odd = {
         (job_type, name): queue.enqueue(
             [
@@ -45,8 +49,7 @@ def test_the_worker_outlives_errors_that_cannot_be_described(queue: Scenario, fl
                 )
             ]
         )[0]
-        for job_type in ("process.odd", "process.aodd")
-        for name in ODD_ERRORS
+        for job_type, name in cases
     }
 
     queue.wait_until_settled(timeout=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,6 +141,14 @@ def run_aside(runner: ProcessRunner) -> Callable[[], Outcome]:
 @given(Outcomes)
 def test_every_outcome_comes_back_as_it_was(outcome: Outcome) -> None:
     assert decode_outcome(encode_outcome(outcome)) == outcome
+
+
+@pytest.mark.parametrize("result", [Counter({"a": 1}), defaultdict(list, a=[1])])
+def test_a_result_of_a_class_of_its_own_comes_back_as_plain_json(result: dict[str, Any]) -> None:
+    decoded = decode_outcome(encode_outcome(Completed(result, to_json(result))))
+    assert isinstance(decoded, Completed)
+    assert type(decoded.result) is dict
+    assert (decoded.result, decoded.text) == (result, to_json(result))
 
 
 def test_a_claim_arrives_as_it_was() -> None:

@@ -119,6 +119,21 @@ async def fail_oddly_async(payload: OddPayload, ctx: JobContext) -> None:
     await ctx.astep("odd", _raise, odd_error(payload.name))
 
 
+@job("process.atask", category=Category.NOTIFICATIONS, payload=OddPayload)
+async def end_in_a_task(payload: OddPayload, ctx: JobContext) -> None:
+    """Raise in a task of its own, or stop the loop."""
+    Journal(Path(payload.journal)).start(ctx, payload.name)
+    if payload.name == "stop":
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        raise ValueError("after the stop")
+
+    async def end() -> None:
+        raise SystemExit(3) if payload.name == "exit" else KeyboardInterrupt
+
+    await asyncio.gather(end())
+
+
 def _raise(error: BaseException) -> None:
     raise error
 
