@@ -74,7 +74,10 @@ class DeadLettered:
 
 @dataclass(frozen=True)
 class Released:
-    """Not run, or not by this worker: back to pending; the attempt is not counted."""
+    """Not run, or not by this worker: back to pending; the attempt is not counted.
+
+    Due in `delay_seconds`, or with 0 when it was due before.
+    """
 
     reason: str
     delay_seconds: float = 0.0

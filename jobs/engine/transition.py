@@ -87,7 +87,9 @@ def transition_of(settlement: Settlement) -> Transition:
         case Snoozed(until, delay):
             return again(AttemptEnd.SNOOZED, due=until, delay=delay, refund=1)
         case Released(reason, delay):
-            return again(AttemptEnd.RELEASED, Failure("Released", reason), delay=delay, refund=1)
+            failure = Failure("Released", reason)
+            # Without a delay it keeps its place among the jobs of its priority.
+            return again(AttemptEnd.RELEASED, failure, delay=delay or None, refund=1)
         case Canceled(message):
             failure = Failure("Cancel", message)
             return of(Status.CANCELED, AttemptEnd.CANCELED, failure, message)

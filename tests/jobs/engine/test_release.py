@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.engine.admission import sweep
-from jobs.engine.outcomes import Completed
+from jobs.engine.outcomes import Completed, Released
 from jobs.engine.release import release
 from tests.queue_kit import attempts, finish, locks, row, take, take_one
 
@@ -26,6 +26,15 @@ def test_the_attempt_is_given_back_and_the_job_is_there_for_others(add):
     (attempt,) = attempts()
     assert (attempt.end, attempt.message, attempt.number) == ("released", "worker stopped", 1)
     assert take_one().lease_token > held.lease_token
+
+
+@pytest.mark.req("J-08")
+def test_a_job_that_is_given_back_keeps_its_place(add):
+    ids = [add() for _ in range(4)]
+    first, second = take(2)
+    finish(second, Released("lease lost"), None)
+    release([first], "worker stopped")
+    assert [one.job_id for one in take()] == ids
 
 
 def test_a_claim_that_is_no_longer_held_stays_as_it_is(add):
