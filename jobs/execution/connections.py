@@ -21,8 +21,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from jobs.errors import Cancel, Snooze, TransactionLeftOpen
 
 # Plain numbers: these checks run for every job, and comparing with an enum's members takes longer.
-# A broken connection (UNKNOWN) has no transaction any more.
-_NO_TRANSACTION = (int(TransactionStatus.IDLE), int(TransactionStatus.UNKNOWN))
+_IDLE, _BROKEN = int(TransactionStatus.IDLE), int(TransactionStatus.UNKNOWN)
 _NO_PIPELINE = int(PipelineStatus.OFF)
 
 
@@ -52,7 +51,12 @@ def atomic_connections() -> list[BaseDatabaseWrapper]:
 
 
 def _open_transactions(outer: Collection[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
-    return [one for one in _opened.connections if in_transaction(one) and one not in outer]
+    left = [one for one in _opened.connections if in_transaction(one) and one not in outer]
+    if left:
+        # In a forked child, the others are its parent's.
+        ours = connections.all(initialized_only=True)
+        left = [one for one in left if one in ours]
+    return left
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:
@@ -66,15 +70,22 @@ def in_transaction(connection: BaseDatabaseWrapper) -> bool:
     if connection.autocommit is not autocommit:
         return True
     # SQL and the driver can begin a transaction that Django does not know of.
-    if connection.vendor == "postgresql":
-        status = raw.pgconn
-        return (
-            status.transaction_status not in _NO_TRANSACTION
-            or status.pipeline_status != _NO_PIPELINE
-            or raw.autocommit is not autocommit
-        )
-    if connection.vendor == "sqlite":
-        return bool(raw.in_transaction or (autocommit and raw.isolation_level is not None))
+    with suppress(Exception):
+        if connection.vendor == "postgresql":
+            client = raw.pgconn
+            status = client.transaction_status
+            if status != _BROKEN:
+                return (
+                    status != _IDLE
+                    or client.pipeline_status != _NO_PIPELINE
+                    or raw.autocommit is not autocommit
+                )
+        elif connection.vendor == "sqlite":
+            return bool(raw.in_transaction or (autocommit and raw.isolation_level is not None))
+        else:
+            return False
+    # It broke, or the handler closed it behind Django's back: the next one gets another.
+    _drop(connection)
     return False
 
 
@@ -103,11 +114,8 @@ def drop_open_transactions(
     if not left:
         return error
     found = _left_open(left)
-    ours = connections.all(initialized_only=True)
     for one in left:
-        # In a forked child it may be the parent's.
-        if one in ours:
-            _drop(one)
+        _drop(one)
     kind = type(error)
     if kind is TransactionLeftOpen:
         return error

@@ -125,6 +125,15 @@ def test_a_connection_closed_inside_its_transaction_is_replaced(run: Run, firm: 
     assert_clean()
 
 
+def test_a_connection_closed_behind_djangos_back_is_replaced_for_the_next_job(run: Run) -> None:
+    def handle(payload: NamePayload, ctx: JobContext) -> None:
+        connection.ensure_connection()
+        connection.connection.close()
+
+    assert isinstance(run(handle), Completed)
+    assert_clean()
+
+
 @postgresql_only
 def test_a_pipeline_left_open_is_a_fault(run: Run) -> None:
     left = []
