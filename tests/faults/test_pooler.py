@@ -71,6 +71,7 @@ def test_without_the_setting_a_worker_names_it_and_polls(
         queue.add(200)
         queue.add(20, lock_key="key", label="key")
         for worker in workers:
+            worker.wait_until_started()
             assert "LISTEN_DATABASE_URL" in worker.wait_for("worker.pooler_found")["mend"]
         # Work comes while others of the same sessions are in use.
         for _ in range(5):
