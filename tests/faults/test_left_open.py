@@ -54,7 +54,7 @@ def test_a_transaction_left_open_fails_its_job_and_takes_no_other_with_it(
     written = {UUID(job_id) for (job_id,) in table_rows("SELECT job_id FROM test_effect")}
     for case, (leaver, others) in leavers.items():
         job = queue.row(leaver)
-        (attempt,) = queue.attempts(leaver)
+        attempt = queue.only_attempt(leaver)
         assert job.status == Status.DLQ, case
         assert attempt.error_class == OWN_ERRORS.get(case[0], path(TransactionLeftOpen)), case
         assert "left a transaction open" in attempt.message + attempt.traceback, case

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from jobs.engine.clock import database_now
 from jobs.models import Attempt, JobQueue, Worker
 from jobs.queue import EnqueueSpec, enqueue_many
-from jobs.states import LIVE, Status
+from jobs.states import LIVE, AttemptEnd, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.support import invariants
@@ -89,6 +89,11 @@ class Scenario:
         """Return the job's history of attempts that did not complete it."""
         with all_firms("looking at a job"):
             return list(Attempt.objects.filter(job_id=job_id))
+
+    def only_attempt(self, job_id: UUID) -> Attempt:
+        """Return the only attempt that was not given back; there must be one."""
+        (attempt,) = [one for one in self.attempts(job_id) if one.end != AttemptEnd.RELEASED]
+        return attempt
 
     def statuses(self, job_ids: Collection[UUID] = ()) -> Counter[Status]:
         """Return how many jobs, or of these jobs, have which status."""

@@ -59,7 +59,7 @@ def test_the_worker_outlives_errors_that_cannot_be_described(queue: Scenario, fl
     assert worker.alive
     fleet.stop()
     for case, job_id in odd.items():
-        (attempt,) = queue.attempts(job_id)
+        attempt = queue.only_attempt(job_id)
         canceled = case[1] == "mute cancel"
         assert queue.row(job_id).status == (Status.CANCELED if canceled else Status.DLQ), case
         assert attempt.error_class, case
