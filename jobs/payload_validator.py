@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -32,6 +32,7 @@ MAX_FAULTS = 50
 
 # JSON, whatever the value.
 PLAIN_TYPES = frozenset({str, int, bool, type(None)})
+CONTAINERS = frozenset({dict, list, tuple})
 
 
 def validate_payload(job_type: str, payload: Mapping[str, Any], *, firm: Firm | int) -> JobPayload:
@@ -51,8 +52,6 @@ def encode_payload(declared: JobType, payload: Mapping[str, Any]) -> str:
     Raises:
         PayloadInvalid: not JSON, too large, too deep, NUL, NaN, a secret key.
     """
-    if not isinstance(payload, Mapping):
-        raise _refused(declared, "payload", "wrong_type", "must be an object")
     data = _encode_plain(payload) or _encode_checked(declared, payload)
     if len(data) > PAYLOAD_MAX_BYTES:
         message = f"{len(data)} bytes; at most {PAYLOAD_MAX_BYTES} are allowed"
@@ -144,7 +143,7 @@ def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) ->
 def _encode_plain(payload: Mapping[str, Any]) -> bytes | None:
     """Encode a payload of plain values without faults, which nearly all are; None for any other."""
     try:
-        if not _is_plain((payload,), 1):
+        if type(payload) is not dict or not _is_plain(payload, 1):
             return None
         data = orjson.dumps(payload)
     except TypeError:
@@ -153,28 +152,24 @@ def _encode_plain(payload: Mapping[str, Any]) -> bytes | None:
     return None if rb"\u0000" in data else data
 
 
-def _is_plain(values: Iterable[Any], depth: int) -> bool:
-    """Say whether the values have no fault that orjson would accept."""
-    for value in values:
-        kind = type(value)
-        if kind in PLAIN_TYPES:
+def _is_plain(value: Any, depth: int) -> bool:
+    """Say whether a dict, list or tuple has no fault that orjson would accept."""
+    if type(value) is dict:
+        if not SECRET_KEYS.isdisjoint(map(str.casefold, value)):
+            return False
+        value = value.values()
+    for item in value:
+        kind = type(item)
+        if kind in PLAIN_TYPES or (kind is float and math.isfinite(item)):
             continue
-        if kind is float:
-            sound = math.isfinite(value)
-        elif depth > PAYLOAD_MAX_DEPTH:
-            sound = False
-        elif kind is dict:
-            sound = SECRET_KEYS.isdisjoint(map(str.casefold, value)) and _is_plain(
-                value.values(), depth + 1
-            )
-        else:
-            sound = kind in (list, tuple) and _is_plain(value, depth + 1)
-        if not sound:
+        if kind not in CONTAINERS or depth == PAYLOAD_MAX_DEPTH or not _is_plain(item, depth + 1):
             return False
     return True
 
 
 def _encode_checked(declared: JobType, payload: Mapping[str, Any]) -> bytes:
+    if not isinstance(payload, Mapping):
+        raise _refused(declared, "payload", "wrong_type", "must be an object")
     faults = list(_form_faults(payload, declared.payload_model.free_form))[:MAX_FAULTS]
     if faults:
         raise PayloadInvalid(declared.name, faults)

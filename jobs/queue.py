@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from jobs.engine.enqueue import (
     EnqueueResult,
-    EnqueueSpec,
     aenqueue,
     aenqueue_many,
     enqueue,
     enqueue_many,
 )
+from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.user_locks import acquire_lock, release_lock, renew_lock
 from jobs.operations.dead_letters import discard, escalate, reprocess
 from jobs.operations.jobs import cancel, retry

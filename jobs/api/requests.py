@@ -17,7 +17,7 @@ from interfaces.api.serializers import (
     WholeNumberField,
 )
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
-from jobs.engine.enqueue import MAX_KEY_LENGTH
+from jobs.engine.new_job import MAX_KEY_LENGTH
 from jobs.operations.limits import LEAST_SECONDS, MOST
 from jobs.queries.filters import OPEN
 from jobs.states import (

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from jobs.engine import dialects
-from jobs.engine.dialects.base import (
+from jobs.engine.dialects.base import Column, Dialect
+from jobs.engine.dialects.claim_parameters import (
     ClaimFilter,
-    Column,
-    Dialect,
     FirmsWithWork,
     Quota,
     Range,

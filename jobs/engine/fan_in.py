@@ -21,7 +21,8 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
-from jobs.engine.insert import NewJob, dispatch, insert
+from jobs.engine.insert import dispatch, dispatch_groups, insert
+from jobs.engine.new_job import NewJob
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost
@@ -253,7 +254,8 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
             [dialect.value(Column.UUID, job_id), fan_in_id],
         )
     if fired:
-        transaction.on_commit(lambda: dispatch(list(fired.values())), robust=True)
+        groups = dispatch_groups(fired.values())
+        transaction.on_commit(lambda: dispatch(groups), robust=True)
     return set(fan_in_ids) - fired.keys()
 
 

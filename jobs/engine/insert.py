@@ -3,55 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from datetime import datetime
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.engine import dialects
 from jobs.engine.admission import admit
-from jobs.engine.dialects import Column, Dialect, user_column
-from jobs.engine.limit_sql import held_back_sql
+from jobs.engine.dialects import Column
+from jobs.engine.insert_sql import insert_sql, rows_sql
 from jobs.engine.locks import ReleasedCapacity
-from jobs.engine.transactions import fetch, fetch_alone, in_transaction, run, run_alone
+from jobs.engine.new_job import NewJob
+from jobs.engine.transactions import (
+    bypasses_rls,
+    fetch,
+    fetch_alone,
+    in_transaction,
+    run,
+    run_alone,
+    run_bypassing,
+)
 from jobs.engine.wakeup import NOTIFY_AHEAD_SECONDS, note_notify, notify_is_due, notify_sql, wake
 
 BATCH = 1000
 RACE_REPEATS = 20
-# Columns that hardly ever have the same value for all jobs.
-OWN = ("job_id", "payload", "correlation_id")
+# Category, firm and lock key.
+DispatchGroup = tuple[str, int, str | None]
 
 
-class NewJob(NamedTuple):
-    """A validated job, as it will be stored. Times are aware, `delay` is seconds.
-
-    The values of `_columns()` come first and in their order, so that a tuple is a row.
-    """
-
-    job_id: UUID
-    firm_id: int
-    category: str
-    job_type: str
-    payload_version: str
-    payload: str
-    correlation_id: str
-    priority: int
-    max_attempts: int
-    user_id: Any = None
-    parent_id: UUID | None = None
-    run_at: datetime | None = None
-    delay: float = 0.0
-    expires_at: datetime | None = None
-    lock_key: str | None = None
-    lock_limit: int = 1
-    idempotency_key: str | None = None
-    once_only: bool = False
-
-
-def insert(jobs: Sequence[NewJob]) -> list[UUID]:
+def insert(jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = None) -> list[UUID]:
     """Store the jobs, all or none, and return the id of the job that stands for each of them.
 
     That is its own, or that of the job that already has its idempotency key (a live one; of once-only
@@ -59,22 +40,38 @@ def insert(jobs: Sequence[NewJob]) -> list[UUID]:
     """
     if not jobs:
         return []
-    if not connection.in_atomic_block and _insert_alone(jobs):
+    database = database or transaction.get_connection()
+    at_once = _insert_joining if database.in_atomic_block else _insert_alone
+    if at_once(jobs, database):
         return [job.job_id for job in jobs]
     return in_transaction(lambda: _insert_in_batches(jobs))
 
 
-def dispatch(jobs: Sequence[NewJob]) -> None:
+def dispatch_groups(jobs: Iterable[NewJob]) -> set[DispatchGroup]:
+    """Return what `dispatch` has to know of the jobs: hardly ever more than one of each call."""
+    return {(job.category, job.firm_id, job.lock_key) for job in jobs}
+
+
+def dispatch(groups: Collection[DispatchGroup]) -> None:
     """Admit jobs with lock keys and wake workers, after the commit.
 
     A failure here only delays the jobs: the sweep and polling find them.
     """
-    if keys := frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key):
+    if keys := frozenset((firm_id, lock_key) for _, firm_id, lock_key in groups if lock_key):
         admit(ReleasedCapacity(keys=keys))
-    wake({job.category for job in jobs})
+    wake({category for category, _, _ in groups})
 
 
-def _insert_alone(jobs: Sequence[NewJob]) -> bool:
+def _insert_joining(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool:
+    """Store the jobs in one statement of the caller's transaction; False if that takes more."""
+    keyed = any(job.idempotency_key is not None for job in jobs)
+    if keyed or len(jobs) > BATCH or database.vendor != "postgresql" or bypasses_rls():
+        return False
+    insert_keyless(jobs)
+    return True
+
+
+def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool:
     """Store the jobs in one statement that is its own transaction, and notifies workers.
 
     False: nothing was stored. It takes more statements for many jobs, for idempotency keys of
@@ -90,9 +87,9 @@ def _insert_alone(jobs: Sequence[NewJob]) -> bool:
         rows, params = f"{notify_sql('notified')}, {rows}", [category, *params]
     begun = time.monotonic()
     rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
-    sql = insert_sql(rows, dialect.now_sql(), keyed=keyed)
+    sql = insert_sql(rows, dialect.now_sql(), keyed=keyed, single=len(jobs) == 1)
     # SQLite knows no row count of a statement that returns rows.
-    stored = len(fetch_alone(sql, params)) if keyed else run_alone(sql, params)
+    stored = len(fetch_alone(sql, params)) if keyed else run_alone(sql, params, database=database)
     if category is not None:
         note_notify(category, begun)
     return stored == len(jobs)
@@ -131,18 +128,30 @@ def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
     return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
 
 
+def insert_keyless(jobs: Sequence[NewJob]) -> None:
+    """Store one batch of jobs without idempotency keys in the transaction; PostgreSQL only."""
+    dialect = dialects.current()
+    rows, params = rows_sql(jobs)
+    rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
+    single = len(jobs) == 1
+    sql = insert_sql(rows, dialect.now_sql(), keyed=False, single=single, ends_bypass=True)
+    run_bypassing(sql, params)
+
+
 def insert_batch(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
     """Store one batch inside `in_transaction`; return, by id, which live job stands for each."""
     if all(job.idempotency_key is None for job in jobs):
         rows, params = rows_sql(jobs)
-        run(insert_sql(rows, dialects.current().now_sql(), keyed=False), params, prepared=True)
+        single = len(jobs) == 1
+        sql = insert_sql(rows, dialects.current().now_sql(), keyed=False, single=single)
+        run(sql, params, prepared=True)
         return {job.job_id: job.job_id for job in jobs}
     stands_for: dict[UUID, UUID] = {}
     open_jobs = {job.job_id: job for job in jobs}
     dialect = dialects.current()
     for _ in range(RACE_REPEATS):
         rows, params = rows_sql(list(open_jobs.values()))
-        sql = insert_sql(rows, dialect.now_sql(), keyed=True)
+        sql = insert_sql(rows, dialect.now_sql(), keyed=True, single=len(open_jobs) == 1)
         stored = {dialect.read_uuid(row[0]) for row in fetch(sql, params, prepared=True)}
         refused = {job_id: job for job_id, job in open_jobs.items() if job_id not in stored}
         stands_for |= {job_id: job_id for job_id in stored} | _live_jobs_with_keys(refused)
@@ -218,83 +227,3 @@ def _pass_on_keys(refused: Sequence[NewJob], stands_for: dict[UUID, UUID]) -> No
         """,
         params,
     )
-
-
-@cache
-def _columns() -> dict[str, Column]:
-    return {
-        "job_id": Column.UUID,
-        "firm_id": Column.BIGINT,
-        "category": Column.TEXT,
-        "job_type": Column.TEXT,
-        "payload_version": Column.TEXT,
-        "payload": Column.TEXT,
-        "correlation_id": Column.TEXT,
-        "priority": Column.INTEGER,
-        "max_attempts": Column.INTEGER,
-        "user_id": user_column(),
-        "parent_id": Column.UUID,
-        "run_at": Column.TIME,
-        "delay": Column.FLOAT,
-        "expires_at": Column.TIME,
-        "lock_key": Column.TEXT,
-        "lock_limit": Column.INTEGER,
-        "idempotency_key": Column.TEXT,
-    }
-
-
-def rows_sql(jobs: Sequence[NewJob]) -> tuple[str, list[Any]]:
-    """Return a table `r` of the jobs and its parameters; a value common to all is sent once."""
-    dialect = dialects.current()
-    if len(jobs) == 1:
-        return _one_row_sql(dialect), dialect.values(_columns(), jobs[0][: len(_columns())])
-    values = dict(zip(NewJob._fields, zip(*jobs, strict=True), strict=True))
-    common = {
-        name: kind
-        for name, kind in _columns().items()
-        if name not in OWN and values[name].count(values[name][0]) == len(jobs)
-    }
-    own = {name: kind for name, kind in _columns().items() if name not in common}
-    table = list(zip(*(values[name] for name in own), strict=True))
-    rows, params = dialect.rows_sql("own", own, table)
-    if common:
-        rows = f"{dialect.row_sql('common', common)} CROSS JOIN {rows}"
-        params = dialect.values(common, [values[name][0] for name in common]) + params
-    return f"(SELECT * FROM {rows}) AS r", params
-
-
-@lru_cache(maxsize=1)
-def _one_row_sql(dialect: Dialect) -> str:
-    return dialect.row_sql("r", _columns())
-
-
-@lru_cache(maxsize=32)
-def insert_sql(rows: str, now: str, *, keyed: bool) -> str:
-    """Return the statement that stores `rows`; cached, for composing it takes as long as running it.
-
-    With `keyed` it leaves out those whose idempotency key is taken, and returns the other ids.
-    """
-    dialect = dialects.current()
-    due = f"COALESCE(r.run_at, {dialect.after_sql(now, 'r.delay')})"
-    only_free = (
-        "ON CONFLICT (firm_id, live_key) WHERE live_key IS NOT NULL DO NOTHING RETURNING job_id"
-    )
-    # Without the fence the limit conditions would be evaluated twice: for `ready` and for `waiting`.
-    return f"""
-        INSERT INTO jobs_jobqueue (
-            job_id, firm_id, user_id, parent_id, category, job_type, payload_version, payload,
-            correlation_id, priority, max_attempts, scheduled_at, expires_at, lock_key, lock_limit,
-            idempotency_key, live_key, ready, waiting, created_at, updated_at,
-            status, attempts, last_error, lease_token, deaths, series, progress_note
-        )
-        SELECT r.job_id, r.firm_id, r.user_id, r.parent_id, r.category, r.job_type,
-            r.payload_version, r.payload{dialect.json_cast}, r.correlation_id, r.priority,
-            r.max_attempts, {due}, r.expires_at, r.lock_key, r.lock_limit, r.idempotency_key,
-            r.idempotency_key, NOT r.waits, r.waits, {now}, {now},
-            'pending', 0, '', 0, 0, 1, ''
-        FROM (
-            SELECT r.*, r.lock_key IS NOT NULL OR {held_back_sql("r")} AS waits
-            FROM {rows} {dialect.subquery_fence}
-        ) AS r WHERE true
-        {only_free if keyed else ""}
-        """

@@ -29,13 +29,19 @@ def any_limit_sql() -> str:
     return f"({_ANY_PAUSE} OR {_ANY_BREAKER} OR {_ANY_RATE} OR {_ANY_LIMITED_FIRM})"
 
 
-def held_back_sql(job: str) -> str:
-    """Return the condition that a pending job must wait for admission."""
-    return (
-        f"(({_ANY_PAUSE} AND {_paused(job)}) OR ({_ANY_BREAKER} AND {_broken(job)})"
-        f" OR ({_ANY_RATE} AND {rated_sql(job)})"
-        f" OR ({_ANY_LIMITED_FIRM} AND {_firm(job, LIMITED_FIRM)}))"
-    )
+def held_back_sql(job: str, *, single: bool = False) -> str:
+    """Return the condition that a pending job must wait for admission.
+
+    For a `single` job whether any such row exists is not asked first: it would only cost more.
+    """
+    limits = {
+        _ANY_PAUSE: _paused(job),
+        _ANY_BREAKER: _broken(job),
+        _ANY_RATE: rated_sql(job),
+        _ANY_LIMITED_FIRM: _firm(job, LIMITED_FIRM),
+    }
+    conditions = limits.values() if single else (f"({a} AND {b})" for a, b in limits.items())
+    return f"({' OR '.join(conditions)})"
 
 
 def claim_guard_sql(job: str) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jobs.engine import dialects
 from jobs.engine.claim import claim_filter
-from jobs.engine.dialects.base import Range, firm_ranges
+from jobs.engine.dialects.claim_parameters import Range, firm_ranges
 from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
 from jobs.engine.transactions import fetch, fetch_alone, reading
 from jobs.states import Priority

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from random import SystemRandom
 from typing import Any, TypeVar
@@ -48,18 +47,50 @@ def in_transaction(
             return _joining(work)
         with transaction.atomic():
             return _joining(work)
-    # A process that is cut off would keep its row locks, and the rescue of its jobs would wait for
-    # them.
-    settings = {"idle_in_transaction_session_timeout": f"{lease_seconds() * 1000:.0f}ms"}
+    settings = _settings()
     if lock_timeout_ms is not None:
         settings["lock_timeout"] = f"{lock_timeout_ms}ms"
 
     def once() -> T:
         with transaction.atomic():
-            set_local(ENGINE_SETTING, "on", **settings, **GENERIC_PLANS)
+            set_local(ENGINE_SETTING, "on", **settings)
             return work()
 
     return _repeated(once, repeats_lock_timeout=lock_timeout_ms is None)
+
+
+def without_waiting(work: Callable[[], T]) -> T:
+    """Return what `work` returns; otherwise as `in_transaction`, outside any transaction.
+
+    Statements are sent one after the other: only fetching rows waits for the database, and the
+    error of a statement may be raised by a later one, or at the end. Row level security is in force
+    but in `run_bypassing`, so that `work` may call foreign code. Only where
+    `dialect.has_pipelines`.
+    """
+
+    def once() -> T:
+        with (
+            _engine(inside=False),
+            transaction.atomic(),
+            connection.wrap_database_errors,
+            connection.connection.pipeline(),
+        ):
+            set_local(ENGINE_SETTING, "off", **_settings())
+            return work()
+
+    return _repeated(once)
+
+
+def _settings() -> dict[str, str]:
+    # A process that is cut off would keep its row locks, and the rescue of its jobs would wait for
+    # them.
+    timeout = f"{lease_seconds() * 1000:.0f}ms"
+    return {"idle_in_transaction_session_timeout": timeout, **GENERIC_PLANS}
+
+
+def bypasses_rls() -> bool:
+    """Say whether this code runs as the engine, with the bypass of row level security on."""
+    return _in_engine.get()
 
 
 def reading(work: Callable[[], T]) -> T:
@@ -97,12 +128,15 @@ def _joining(work: Callable[[], T]) -> T:
 
 
 class _engine:  # noqa: N801 - a context manager, named as one
-    """Mark the code inside as the engine's, which bypasses row level security."""
+    """Mark the code inside as the engine's, which bypasses row level security, or as foreign."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_inside", "_token")
+
+    def __init__(self, *, inside: bool = True) -> None:
+        self._inside = inside
 
     def __enter__(self) -> None:
-        self._token = _in_engine.set(True)
+        self._token = _in_engine.set(self._inside)
 
     def __exit__(self, *_: object) -> None:
         _in_engine.reset(self._token)
@@ -138,12 +172,25 @@ def fetch_alone(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
 
     It bypasses row level security by itself (`dialect.rls_bypass_sql`).
     """
-    return _repeated(lambda: fetch(sql, params, prepared=True))
+    database = transaction.get_connection()
+    return _repeated(lambda: _execute_alone(database, sql, params).fetchall())
 
 
-def run_alone(sql: str, params: list[Any]) -> int:
+def run_alone(sql: str, params: list[Any], *, database: BaseDatabaseWrapper | None = None) -> int:
     """Run one statement as `fetch_alone` does; return how many rows it touched."""
-    return _repeated(lambda: run(sql, params, prepared=True))
+    database = database or transaction.get_connection()
+    return _repeated(lambda: int(_execute_alone(database, sql, params).rowcount))
+
+
+def _execute_alone(database: BaseDatabaseWrapper, sql: str, params: list[Any]) -> Any:
+    cursor = dialects.current().kept_cursor(database)
+    cursor.execute(sql, params)
+    return cursor
+
+
+def run_bypassing(sql: str, params: list[Any]) -> None:
+    """Run one statement of a transaction, which begins and ends the bypass by itself."""
+    _execute_alone(transaction.get_connection(), sql, params)
 
 
 def fetch_pipelined(
@@ -169,29 +216,6 @@ def pipelined(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
     if connection.in_atomic_block or not dialects.current().has_pipelines:
         return in_transaction(work)
     return _repeated(work, repeats_lock_timeout=repeats_lock_timeout)
-
-
-@contextmanager
-def without_waiting() -> Iterator[None]:
-    """Send the statements inside one after the other; wait only for rows that are fetched.
-
-    Inside `in_transaction`, and only where `dialect.has_pipelines`. The error of a statement may be
-    raised by a later one, or at the end.
-    """
-    with connection.wrap_database_errors, connection.connection.pipeline():
-        yield
-
-
-@contextmanager
-def outside_engine() -> Iterator[None]:
-    """Turn the RLS bypass off for foreign code that runs inside the engine's transaction."""
-    token = _in_engine.set(False)
-    set_local(ENGINE_SETTING, "off")
-    try:
-        yield
-    finally:
-        _in_engine.reset(token)
-    set_local(ENGINE_SETTING, "on")
 
 
 def _repeated(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:

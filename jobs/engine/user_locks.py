@@ -6,8 +6,9 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.enqueue import MAX_KEY_LENGTH, firm_in_scope
+from jobs.engine.enqueue import firm_in_scope
 from jobs.engine.locks import take_slot
+from jobs.engine.new_job import MAX_KEY_LENGTH
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock

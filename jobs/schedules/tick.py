@@ -20,7 +20,8 @@ from django.utils import timezone
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.enqueue import EnqueueSpec, enqueue_for_firms
+from jobs.engine.enqueue import enqueue_for_firms
+from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redact
 from jobs.engine.transactions import fetch, in_transaction, reading, run, transaction_survives
 from jobs.errors import Fault, PayloadInvalid

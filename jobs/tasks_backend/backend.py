@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from jobs.engine.enqueue import MAX_ATTEMPTS, enqueue
+from jobs.engine.enqueue import enqueue
+from jobs.engine.new_job import MAX_ATTEMPTS
 from jobs.tasks_backend.calls import (
     TASK_JOB_TYPE,
     find_result,

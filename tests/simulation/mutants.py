@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError
 
 from jobs.engine import admission, candidates, lease, release, rescue, settle
-from jobs.engine.dialects.base import ClaimFilter
+from jobs.engine.dialects.claim_parameters import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES

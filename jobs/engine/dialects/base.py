@@ -1,15 +1,16 @@
-"""What the engine needs of a dialect, and the parameters of a claim."""
+"""What the engine needs of a dialect."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
+
+from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 
 # SQL and its parameters.
 Statement = tuple[str, list[Any]]
@@ -199,6 +200,10 @@ class Dialect(ABC):
         """Return a table of one row for a FROM clause: its statement sees the rows of every firm."""
 
     @abstractmethod
+    def then_end_rls_bypass_sql(self, writing: str) -> str:
+        """Return a statement that runs `writing`, an INSERT … RETURNING, and then ends the bypass."""
+
+    @abstractmethod
     def fetch_prepared(
         self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
     ) -> list[tuple[Any, ...]]:
@@ -211,6 +216,10 @@ class Dialect(ABC):
     @abstractmethod
     def prepared_cursor(self) -> Any:
         """Return a cursor for statements that are run often: their plans are kept."""
+
+    @abstractmethod
+    def kept_cursor(self, database: Any) -> Any:
+        """Return a cursor for statements whose text hardly ever changes; do not close it."""
 
     @abstractmethod
     def up_longer_than_sql(self, seconds: float) -> str:
@@ -230,71 +239,3 @@ class Dialect(ABC):
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:
         """Say whether a repeat of the transaction can cure this database error."""
-
-
-LAST_FIRM = 2**63 - 1
-
-
-class Range(NamedTuple):
-    """Firms of one priority by id: greater than `after`, at most `until`."""
-
-    priority: int
-    after: int
-    until: int
-
-
-def firm_ranges(priority: int, after: int, until: int) -> list[Range]:
-    """Return the ranges that lead from `after` to `until`, past the highest id where need be.
-
-    Where both are the same, that is every firm.
-    """
-    if after < until:
-        return [Range(priority, after, until)]
-    wrapped = [Range(priority, after, LAST_FIRM), Range(priority, 0, until)]
-    return [one for one in wrapped if one.after < one.until]
-
-
-class FirmsWithWork(NamedTuple):
-    """Firms with a claimable job of one priority, in scan order, and which of them have a cap."""
-
-    priority: int
-    firms: Sequence[int]
-    capped: frozenset[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimFilter:
-    """The condition that a job (alias `q`) may be claimed now.
-
-    `categories` and `job_types` are those it names; none means all. `blocked` and `capped` are
-    conditions on a firm (alias `firm`) that spare the scan of its jobs: none may start, or only
-    those that were admitted.
-    """
-
-    sql: str
-    params: tuple[Any, ...]
-    categories: tuple[str, ...]
-    job_types: tuple[str, ...]
-    blocked: str
-    capped: str
-
-
-class Quota(NamedTuple):
-    """How many jobs to take of a firm; of a capped one only admitted jobs."""
-
-    firm_id: int
-    jobs: int
-    capped: bool
-
-
-def named_sql(
-    alias: str, categories: Collection[str], job_types: Collection[str]
-) -> tuple[str, list[str]]:
-    """Return the condition that a row has one of these categories and types; none means all."""
-    conditions: list[str] = ["true"]
-    params: list[str] = []
-    for column, named in (("category", categories), ("job_type", job_types)):
-        if named:
-            conditions.append(f"{alias}.{column} IN ({', '.join(['%s'] * len(named))})")
-            params.extend(named)
-    return " AND ".join(conditions), params

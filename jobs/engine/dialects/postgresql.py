@@ -16,15 +16,8 @@ from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
-from jobs.engine.dialects.base import (
-    ClaimFilter,
-    Column,
-    Dialect,
-    FirmsWithWork,
-    Quota,
-    Range,
-    Statement,
-)
+from jobs.engine.dialects.base import Column, Dialect, Statement
+from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.poolers import prepare_nothing_if_pooled
 from tenants.scope import ENGINE_SETTING
 
@@ -46,6 +39,15 @@ GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan"}
 
 
 connection_created.connect(prepare_nothing_if_pooled)
+
+
+class _PreparingCursor(ServerBindingCursor):
+    """Prepares at the first use, if it may at all: planning a statement takes longer than running it."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        """Prepare, then run."""
+        options["prepare"] = True
+        return super().execute(query, params, **options)  # type: ignore[misc]  # untyped in Django
 
 
 class _LoggedCursor(ServerBindingCursor):
@@ -223,6 +225,13 @@ class PostgresDialect(Dialect):
         """Set it for the statement. OFFSET 0 keeps a condition from being evaluated before it."""
         return f"(SELECT set_config('{ENGINE_SETTING}', 'on', true) OFFSET 0) AS {alias}"
 
+    def then_end_rls_bypass_sql(self, writing: str) -> str:
+        """Count the rows first: the bypass cannot end before the last is written."""
+        return (
+            f"WITH written AS ({writing}) SELECT set_config('{ENGINE_SETTING}', 'off', true)"
+            " FROM (SELECT count(*) FROM written OFFSET 0) AS counted"
+        )
+
     def prepared_cursor(self) -> Any:
         """Return a cursor that binds on the server, and prepares where DATABASES allows it."""
         # The proxy `connection` would search for it at each attribute.
@@ -237,6 +246,19 @@ class PostgresDialect(Dialect):
         if database.queries_logged:
             return database.make_debug_cursor(cursor)
         return database.make_cursor(cursor)
+
+    def kept_cursor(self, database: Any) -> Any:
+        """Keep it with the connection: psycopg keeps in it how it encodes the last statement."""
+        if database.queries_logged:
+            return self.prepared_cursor()
+        database.close_if_health_check_failed()
+        kept = database.__dict__.get("engine_cursor")
+        if kept is None or kept.cursor.connection is not database.connection:
+            database.ensure_connection()
+            cursor: Any = cast("Any", _PreparingCursor)(database.connection)
+            cursor.format = Format.BINARY
+            kept = database.engine_cursor = database.make_cursor(cursor)
+        return kept
 
     def up_longer_than_sql(self, seconds: float) -> str:
         """Compare with the server's start."""

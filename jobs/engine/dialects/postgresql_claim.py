@@ -11,14 +11,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
-from jobs.engine.dialects.base import (
-    ClaimFilter,
-    Column,
-    Quota,
-    Range,
-    Statement,
-    named_sql,
-)
+from jobs.engine.dialects.base import Column, Statement
+from jobs.engine.dialects.claim_parameters import ClaimFilter, Quota, Range, named_sql
 
 # A loose index scan: from each firm with ready jobs to the next, range after range, until enough
 # firms have work or the priority of those that have is behind. OFFSET 0 keeps the planner from

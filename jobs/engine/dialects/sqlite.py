@@ -15,15 +15,8 @@ from uuid import UUID
 from django.db import OperationalError, connection
 
 from jobs.engine.dialects import sqlite_claim
-from jobs.engine.dialects.base import (
-    ClaimFilter,
-    Column,
-    Dialect,
-    FirmsWithWork,
-    Quota,
-    Range,
-    Statement,
-)
+from jobs.engine.dialects.base import Column, Dialect, Statement
+from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 
 # The form Django stores, always with six digits so that texts compare as times do.
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
@@ -206,6 +199,10 @@ class SqliteDialect(Dialect):
         """Return any row: SQLite has no row level security."""
         return f"(SELECT 1) AS {alias}"
 
+    def then_end_rls_bypass_sql(self, writing: str) -> str:
+        """Return the statement: SQLite has no row level security."""
+        return writing
+
     def fetch_prepared(
         self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
     ) -> list[tuple[Any, ...]]:
@@ -220,6 +217,10 @@ class SqliteDialect(Dialect):
     def prepared_cursor(self) -> Any:
         """Return Django's cursor: the sqlite3 module keeps compiled statements."""
         return connection.cursor()
+
+    def kept_cursor(self, database: Any) -> Any:
+        """Return a new one, which costs next to nothing."""
+        return database.cursor()
 
     def up_longer_than_sql(self, seconds: float) -> str:
         """Return true: a file has no server that restarts."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import connection
 
-from jobs.engine.dialects.base import ClaimFilter, Quota, Range
+from jobs.engine.dialects.claim_parameters import ClaimFilter, Quota, Range
 
 # As Django finds them.
 PARAMETER = re.compile(r"(?<!%)%s")

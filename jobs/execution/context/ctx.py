@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import Any, TypeVar, TypeVarTuple
 
-from jobs.engine.enqueue import EnqueueResult, EnqueueSpec
+from jobs.engine.enqueue import EnqueueResult
+from jobs.engine.new_job import EnqueueSpec
 from jobs.execution.async_bridge import in_database_thread
 from jobs.execution.context.calls import JobCalls
 from jobs.execution.context.fan_out import Then

@@ -10,8 +10,9 @@ from django.db import transaction
 
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
-from jobs.engine.enqueue import EnqueueResult, EnqueueSpec, new_job
-from jobs.engine.insert import dispatch
+from jobs.engine.enqueue import EnqueueResult
+from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.new_job import EnqueueSpec, new_job
 from jobs.engine.steps import find_step
 
 # A job type and its payload.
@@ -38,7 +39,8 @@ def _store(
     job = new_job(last, claim.firm_id)._replace(parent_id=claim.job_id)
     children = [new_job(spec, claim.firm_id) for spec in specs]
     stored = fan_in.fan_out(claim, name, children, job)
-    transaction.on_commit(lambda: dispatch(children), robust=True)
+    groups = dispatch_groups(children)
+    transaction.on_commit(lambda: dispatch(groups), robust=True)
     return [
         EnqueueResult(job_id, created=job_id == child.job_id)
         for child, job_id in zip(children, stored, strict=True)

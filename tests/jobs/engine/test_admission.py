@@ -11,8 +11,9 @@ from uuid_utils.compat import uuid7
 
 from jobs.engine.admission import admit, sweep
 from jobs.engine.clock import database_now
-from jobs.engine.insert import NewJob, dispatch, insert
+from jobs.engine.insert import dispatch, dispatch_groups, insert
 from jobs.engine.locks import free_orphan_slots
+from jobs.engine.new_job import NewJob
 from jobs.engine.outcomes import Completed, Settlement
 from jobs.engine.prune import expire
 from jobs.engine.settle import settle
@@ -261,7 +262,7 @@ def test_several_slots_of_a_key_are_given_out_together(firm: Firm) -> None:
         for _ in range(5)
     ]
     insert(made)
-    dispatch(made)
+    dispatch(dispatch_groups(made))
     # One slot has a holder; one had one, whose time is over.
     assert ready() == [True] * 3 + [False] * 2
     assert {lock.slot: lock.holder_id for lock in locks()} == {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engine.dialects.base import LAST_FIRM, firm_ranges
+from jobs.engine.dialects.claim_parameters import LAST_FIRM, firm_ranges
 
 pytestmark = pytest.mark.req("J-23")
 

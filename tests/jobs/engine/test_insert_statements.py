@@ -11,7 +11,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from jobs.engine import enqueue as door
-from jobs.engine import insert, wakeup
+from jobs.engine import insert, new_job, wakeup
 from jobs.engine.wakeup import listen_conninfo
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
@@ -106,6 +106,18 @@ def test_an_enqueue_is_one_statement_and_ends_the_rls_bypass(firm, statements, c
     assert ["pg_notify" in sql for sql in statements] == [True, False]
     assert table_rows("SELECT current_setting('mailroom.engine', true)")[0][0] in ("", None, "off")
     assert table_rows("SELECT count(*) FROM jobs_jobqueue") == [(0,)]
+
+
+@on_postgresql
+@pytest.mark.req("J-01", "T-02")
+@pytest.mark.parametrize("count", [1, 3])
+def test_in_the_callers_transaction_it_is_one_statement_too(firm, statements, count):
+    with transaction.atomic():
+        enqueue_many([EnqueueSpec("test.work", {"name": "x"})] * count, firm=firm)
+        assert len(statements) == 1
+        assert table_rows("SELECT current_setting('mailroom.engine', true)") == [("off",)]
+        assert table_rows("SELECT count(*) FROM jobs_jobqueue") == [(0,)]
+    assert len(rows(JobQueue)) == count
 
 
 @pytest.mark.req("J-01", "J-07")
@@ -203,7 +215,7 @@ def test_what_is_refused_undoes_what_was_stored_before_it(firm, small_batches, s
 @pytest.mark.parametrize("place", [0, 3, 6])
 def test_what_the_database_refuses_undoes_the_rest(firm, small_batches, monkeypatch, place):
     # Past the check at the door, so that only the table's own is left.
-    monkeypatch.setattr(door, "PRIORITIES", (0, 9))
+    monkeypatch.setattr(new_job, "PRIORITIES", (0, 9))
     specs = [EnqueueSpec("test.work", priority=9 if n == place else 1) for n in range(7)]
     with pytest.raises(IntegrityError, match="job_priority_known"):
         enqueue_many(specs, firm=firm)

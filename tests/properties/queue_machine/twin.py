@@ -12,9 +12,10 @@ from jobs.engine.admission import admit
 from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import stopped_at
 from jobs.engine.fair_share import FairShare
-from jobs.engine.insert import NewJob, insert
+from jobs.engine.insert import insert
 from jobs.engine.lease import WorkerInfo, heartbeat, mark_processing, note_running, register
 from jobs.engine.locks import ReleasedCapacity
+from jobs.engine.new_job import NewJob
 from jobs.engine.outcomes import Settlement
 from jobs.engine.release import lock_in_flight
 from jobs.engine.settle import settle
