@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from math import inf
 
 from django.db import connection
 
@@ -218,9 +219,13 @@ class Pool:
     def _may_take_batch(self) -> bool:
         if not (self._threads.free and self._buffer.ordinary):
             return False
+        # One more than may run: it is recorded meanwhile.
+        return self._active_batches(inf) <= self._policy.most_threads(self._buffer.first)
+
+    def _active_batches(self, until: float) -> int:
+        """Return how many batches began before `until` (monotonic) and are not stalled."""
         horizon = time.monotonic() - STALLED_SECONDS
-        running = sum(batch.job_began_at > horizon for batch in self._threads.batches)
-        return running < self._policy.most_threads(self._buffer.first)
+        return sum(horizon < batch.job_began_at <= until for batch in self._threads.batches)
 
     def _take_thread(self, claims: Sequence[Claim]) -> tuple[WorkerThread, Batch]:
         batch = Batch(claims)
@@ -232,8 +237,7 @@ class Pool:
             if thread.batch is not None:
                 self._notes.remove(thread.batch)
             self._threads.release(thread)
-            if self._buffer:
-                self._work_available.notify()
+            self._work_available.notify()
             self._changed.notify_all()
 
     def _start_batches(self, taken: Sequence[tuple[WorkerThread, Batch]]) -> None:
@@ -241,10 +245,18 @@ class Pool:
         recorded = self._notes.record_before_start(claims)
         for thread, batch in taken:
             if recorded:
+                self._wait_for_turn(batch)
                 thread.run(partial(self._run_batch, batch))
             else:
                 self._release_claims(batch.take_rest(), LEASE_LOST)
                 self._release_thread(thread)
+
+    def _wait_for_turn(self, batch: Batch) -> None:
+        """Wait until so few batches run that this one may start; not if they stall."""
+        most = self._policy.most_threads(batch.claims[0])
+        with self._lock:
+            while self._active_batches(time.monotonic()) >= most and not self._state.halt.is_set():
+                self._work_available.wait(STALLED_SECONDS)
 
     def _run_batch(self, batch: Batch) -> None:
         handed_over_at = time.monotonic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from jobs.engine.claim import Claim
 from jobs.engine.transition import is_quarantined
@@ -28,10 +29,11 @@ PAUSE_SECONDS = 1.0
 # A short job costs the worker's own threads about this much: they serve no more handlers at once.
 OVERHEAD_SECONDS = 0.0001
 SMOOTHING = 0.2
+STEP = 1.1
 
 
 class PrefetchPolicy:
-    """Decides by moving averages of run times, of each type and of all jobs.
+    """Decides by the median run time of each type, and the moving average of all jobs.
 
     Concurrent calls may lose an observation, which does no harm.
     """
@@ -44,8 +46,10 @@ class PrefetchPolicy:
 
     def observe(self, job_type: str, run_seconds: float) -> None:
         """Add one handler's run time."""
+        # An estimate of the median: a job in a hundred that waits for the interpreter's lock while
+        # the worker's own threads hold it takes a hundred times as long as the others.
         known = self._seconds_of.get(job_type, run_seconds)
-        self._seconds_of[job_type] = known + SMOOTHING * (run_seconds - known)
+        self._seconds_of[job_type] = known * STEP if run_seconds > known else known / STEP
         average = self._average_seconds
         self._average_seconds = (
             run_seconds if average is None else average + SMOOTHING * (run_seconds - average)
@@ -70,9 +74,12 @@ class PrefetchPolicy:
         return self._seconds_of.get(claim.job_type)
 
     def most_threads(self, claim: Claim) -> float:
-        """Return how many threads should run jobs like this at the same time."""
+        """Return how many threads may run jobs like this at the same time.
+
+        Short jobs hardly wait for anything: further threads would only compete for the interpreter.
+        """
         seconds = self._seconds_of.get(claim.job_type)
-        return 2 + seconds / OVERHEAD_SECONDS if seconds is not None else float("inf")
+        return max(seconds / OVERHEAD_SECONDS, 1) if seconds is not None else inf
 
     def wanted(self, now: float, *, threads: int, free: int, buffered: int) -> int:
         """Return how many more jobs to claim.
