@@ -253,9 +253,12 @@ class Pool:
 
     def _wait_for_turn(self, batch: Batch) -> None:
         """Wait until so few batches run that this one may start; not if they stall."""
-        most = self._policy.most_threads(batch.claims[0])
         with self._lock:
-            while self._active_batches(time.monotonic()) >= most and not self._state.halt.is_set():
+            # Others may take its claims away meanwhile.
+            while batch.claims and not self._state.halt.is_set():
+                most = self._policy.most_threads(batch.claims[0])
+                if self._active_batches(time.monotonic()) < most:
+                    return
                 self._work_available.wait(STALLED_SECONDS)
 
     def _run_batch(self, batch: Batch) -> None:
