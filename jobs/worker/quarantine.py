@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,7 +11,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Released
 from jobs.execution.events import Event, emit
 from jobs.worker.isolation import IsolatedProcess, IsolatedProcesses, ProcessDied
-from jobs.worker.prefetch import PrefetchBuffer
+from jobs.worker.prefetch import LONGEST_WAIT_SECONDS, PrefetchBuffer
 from jobs.worker.running import StartNotes
 from jobs.worker.threads import Batch
 
@@ -65,13 +66,18 @@ class Quarantine:
     ) -> None:
         """Start a process, take a claim if there still is one, record and run it there.
 
-        Where no process starts or the lease is lost, the claim is released.
+        Where no process starts or the lease is lost, the claim is released. So is one that waited
+        for the start: claimed again, it finds the process ready, and a pause or a cancel finds it.
         """
         try:
             with self._processes.lend() as process, self._take() as claim:
-                if claim is not None and self._notes.record_before_start([claim]):
+                if claim is None:
+                    return
+                if time.monotonic() - claim.claimed_at > LONGEST_WAIT_SECONDS:
+                    release(claim, Released("its process had to start first"))
+                elif self._notes.record_before_start([claim]):
                     run(claim, process)
-                elif claim is not None:
+                else:
                     release(claim, Released("lease lost"))
         except ProcessDied as death:
             emit(Event.ISOLATION_FAILED, cause=str(death))

@@ -8,9 +8,10 @@ import psutil
 import pytest
 
 from jobs.models import Worker
-from jobs.queue import cancel
+from jobs.queue import cancel, pause
 from jobs.states import AttemptEnd, Status
-from jobs.worker import running
+from jobs.worker import isolation, quarantine, running
+from tenants.scope import all_firms
 from tests.queue_kit import change
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
@@ -57,9 +58,31 @@ def test_cancel_reaches_it_and_a_shutdown_gives_it_back(queue: Scenario) -> None
     assert queue.row(canceled).status == Status.CANCELED
     stored = queue.row(kept)
     assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
-    assert [one.end for one in queue.attempts(kept)] == [AttemptEnd.RELEASED]
+    assert {one.end for one in queue.attempts(kept)} == {AttemptEnd.RELEASED}
     (start,) = queue.journal.starts(job_id=kept)
     wait_until(lambda: not psutil.pid_exists(start.pid), "the end of the process")
+
+
+@pytest.mark.req("J-23")
+def test_a_pause_reaches_a_job_that_waits_for_its_process(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = isolation.IsolatedProcess.wait_until_ready
+
+    def paused_meanwhile(process: isolation.IsolatedProcess) -> None:
+        ready(process)
+        with all_firms("test"):
+            pause(reason="maintenance", firm=queue.firm)
+
+    monkeypatch.setattr(isolation.IsolatedProcess, "wait_until_ready", paused_meanwhile)
+    monkeypatch.setattr(quarantine, "LONGEST_WAIT_SECONDS", 0.0)
+    job_id = quarantined(queue)
+
+    worker_loop().run()
+
+    stored = queue.row(job_id)
+    assert (stored.status, stored.attempts, stored.deaths) == (Status.PENDING, 0, 1)
+    assert not queue.journal.starts()
 
 
 @pytest.mark.req("J-14")
