@@ -143,7 +143,9 @@ def search_dead_letters(rows: QuerySet[DeadLetterQueue], term: str) -> QuerySet[
     wanted = Q(fingerprint=term) | Q(error_class=term)
     span = id_range(term)
     if span is not None:
-        wanted |= Q(id__range=span) | Q(original_job_id__range=span)
+        first, last = span
+        # Foreign keys know no range lookup.
+        wanted |= Q(id__range=span) | Q(original_job_id__gte=first, original_job_id__lte=last)
     return rows.filter(wanted)
 
 

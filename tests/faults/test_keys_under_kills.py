@@ -21,7 +21,7 @@ SUITE = (300, 10, 3)
 CHAOS = (20_000, 50, 60)
 WORKERS = 3
 CONCURRENCY = "18"
-JOB_SECONDS = 0.01
+JOB_SECONDS = 0.03
 
 
 @pytest.mark.req("J-20", "J-09", "J-14")

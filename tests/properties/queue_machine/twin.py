@@ -202,7 +202,13 @@ class Twin:
         running = dict(reading(rescuing._dead_workers))[worker_id]
         held = in_transaction(lambda: lock_in_flight(worker_id))
         seen = [
-            rescuing._transition_of(job, rescuing._started(job, running), Middle()) for job in held
+            rescuing._transition_of(
+                job,
+                rescuing._started(job, running),
+                Middle(),
+                otherwise=rescuing.NOT_STARTED,
+            )
+            for job in held
         ]
         predicted = upkeep.look(self.state, worker_id)
         assert [one.job.job_id for one in seen] == sorted(one.job_id for one in predicted)

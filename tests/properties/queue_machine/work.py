@@ -212,7 +212,9 @@ def _finish(state: State, job: Job, one: Claim, ends: Ending) -> None:
     job.token = -job.token
     if job.status is Status.PENDING:
         job.worker = None
-        job.scheduled = state.now + ends.delay
+        if ends.end is not AttemptEnd.RELEASED or ends.delay:
+            # Given back without a delay, a job keeps its place.
+            job.scheduled = state.now + ends.delay
     if job.status is Status.DLQ:
         state.bury(job, ends.reason)
     if job.status is not Status.COMPLETED:
