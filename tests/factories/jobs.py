@@ -67,13 +67,16 @@ class DeadLetterQueueFactory(FirmOwnedFactory):
 
 def record_death(job: JobQueue, message: str, traceback: str) -> None:
     """Record the attempt of two seconds that ended as the job's dead letter."""
+    # Both by one clock: the database's may be a millisecond behind.
+    ended_at = timezone.now()
     Attempt.objects.create(
         firm=job.firm,
         job=job,
         series=1,
         number=1,
         end="dead_lettered",
-        started_at=timezone.now() - timedelta(seconds=2),
+        started_at=ended_at - timedelta(seconds=2),
+        ended_at=ended_at,
         error_class="ValueError",
         message=message,
         traceback=traceback,
