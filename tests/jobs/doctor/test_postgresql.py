@@ -207,7 +207,7 @@ def test_an_index_that_was_not_built_to_its_end_is_a_problem(firm: Firm) -> None
 
 
 def test_workers_that_need_more_connections_than_there_are_are_a_problem() -> None:
-    for concurrency in (100, 200):
+    for concurrency in (200, 300):
         Worker.objects.create(
             host="host-1",
             pid=42,
@@ -218,7 +218,7 @@ def test_workers_that_need_more_connections_than_there_are_are_a_problem() -> No
         )
     found = only_ill("connections")
     assert found.severity is Severity.PROBLEM
-    assert "2 live worker processes with 300 handlers may open 310 connections" in found.what
+    assert "2 live worker processes with 500 handlers may open 510 connections" in found.what
     Worker.objects.update(dead_at=timezone.now())
     assert ill("connections") == []
 
