@@ -187,10 +187,11 @@ class WorkerLoop:
         if not (self._pool.idle and self._completer.idle):
             self._listener.wait(BURST_CHECK_SECONDS)
             return True
+        # Asked first: the guard may end between a maintenance that rescued nobody and the question.
+        awaits_rescue = self._maintenance.awaits_rescue()
         self._maintenance.run_once()
         if self._claim(1):
             return True
-        awaits_rescue = self._maintenance.awaits_rescue()
         if awaits_rescue:
             self._listener.wait(BUSY_CHECK_SECONDS)
         return awaits_rescue
