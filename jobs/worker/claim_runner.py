@@ -23,7 +23,7 @@ LEASE_LOST = Released("lease lost")
 class ClaimRunner:
     """Runs claims on the calling thread.
 
-    `observe` gets the type and run time of each handler of this process, `release` the claims that
+    `observe` gets the type, run time and end of each handler of this process, `release` the claims that
     must not begin.
     """
 
@@ -32,7 +32,7 @@ class ClaimRunner:
         state: SharedState,
         running: RunningHandlers,
         event_loop: EventLoop,
-        observe: Callable[[str, float], None],
+        observe: Callable[[str, float, float], None],
         release: Callable[[Sequence[Claim], Released], None],
     ) -> None:
         self._state = state
@@ -74,7 +74,7 @@ class ClaimRunner:
         ended_at = time.monotonic()
         seconds = ended_at - began_at
         if process is None:
-            self._observe(claim.job_type, seconds)
+            self._observe(claim.job_type, seconds, ended_at)
         return Settlement(claim, outcome, None if type(outcome) is Released else seconds, ended_at)
 
     def _runner_of(self, claim: Claim, signals: Signals, process: IsolatedProcess | None) -> Runner:

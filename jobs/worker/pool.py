@@ -29,6 +29,8 @@ from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
 YIELD_SECONDS = 0.0005
 # Far longer than a job of a batch was expected to take.
 STALLED_SECONDS = 0.05
+# Run times of the same kind of job differ by this factor.
+SIMILAR = 2.0
 # Outcomes of short jobs are handed over together, those of this time.
 COLLECT_SECONDS = 0.01
 
@@ -172,7 +174,7 @@ class Pool:
                     stalled.append(batch)
                     self._buffer.put_back(batch.take_rest())
             for one in self.running.all() if stalled else ():
-                self._policy.observe_running(one.claim.job_type, now - one.started_at)
+                self._policy.observe_running(one.claim.job_type, now - one.started_at, now)
             if self._buffer.ordinary:
                 self._work_available.notify()
         for batch in stalled:
@@ -220,15 +222,22 @@ class Pool:
         if not (self._threads.free and self._buffer.ordinary):
             return False
         # One more than may run: it is recorded meanwhile.
-        return self._active_batches(inf) <= self._policy.most_threads(self._buffer.first)
+        most = self._policy.most_threads(self._buffer.first)
+        return self._active_batches(most, inf) <= most
 
-    def _active_batches(self, until: float) -> int:
-        """Return how many batches began before `until` (monotonic) and are not stalled."""
+    def _active_batches(self, most: float, until: float) -> int:
+        """Return how many batches of jobs as short began before `until` (monotonic) and do not stall.
+
+        Longer jobs wait for something else than the interpreter: they do not count.
+        """
         horizon = time.monotonic() - STALLED_SECONDS
-        return sum(horizon < batch.job_began_at <= until for batch in self._threads.batches)
+        return sum(
+            batch.most <= SIMILAR * most and horizon < batch.job_began_at <= until
+            for batch in self._threads.batches
+        )
 
     def _take_thread(self, claims: Sequence[Claim]) -> tuple[WorkerThread, Batch]:
-        batch = Batch(claims)
+        batch = Batch(claims, self._policy.most_threads(claims[0]))
         self._notes.add(batch)
         return self._threads.take(batch), batch
 
@@ -256,8 +265,7 @@ class Pool:
         with self._lock:
             # Others may take its claims away meanwhile.
             while batch.claims and not self._state.halt.is_set():
-                most = self._policy.most_threads(batch.claims[0])
-                if self._active_batches(time.monotonic()) < most:
+                if self._active_batches(batch.most, time.monotonic()) < batch.most:
                     return
                 self._work_available.wait(STALLED_SECONDS)
 

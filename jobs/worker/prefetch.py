@@ -30,6 +30,7 @@ PAUSE_SECONDS = 1.0
 OVERHEAD_SECONDS = 0.0001
 SMOOTHING = 0.2
 STEP = 1.1
+RECENT_SECONDS = 0.1
 
 
 class PrefetchPolicy:
@@ -42,10 +43,14 @@ class PrefetchPolicy:
         self._average_seconds: float | None = None
         self._average_bytes = 0.0
         self._seconds_of: dict[str, float] = {}
+        # When a handler of the type last ended soon.
+        self._short_end_of: dict[str, float] = {}
         self._paused_until = 0.0
 
-    def observe(self, job_type: str, run_seconds: float) -> None:
-        """Add one handler's run time."""
+    def observe(self, job_type: str, run_seconds: float, ended_at: float = 0.0) -> None:
+        """Add the run time of a handler that ended at this monotonic time."""
+        if run_seconds < SLOW_SECONDS:
+            self._short_end_of[job_type] = ended_at
         # An estimate of the median: a job in a hundred that waits for the interpreter's lock while
         # the worker's own threads hold it takes a hundred times as long as the others.
         known = self._seconds_of.get(job_type, run_seconds)
@@ -55,9 +60,13 @@ class PrefetchPolicy:
             run_seconds if average is None else average + SMOOTHING * (run_seconds - average)
         )
 
-    def observe_running(self, job_type: str, seconds: float) -> None:
-        """Note that a handler of this type has been running for so long and goes on."""
-        if seconds > self._seconds_of.get(job_type, 0.0):
+    def observe_running(self, job_type: str, seconds: float, now: float) -> None:
+        """Note that a handler of this type has been running for so long and goes on.
+
+        Where others of its type end soon meanwhile, it is an exception, and tells nothing of these.
+        """
+        is_exception = now - self._short_end_of.get(job_type, -inf) < RECENT_SECONDS
+        if seconds > self._seconds_of.get(job_type, 0.0) and not is_exception:
             self._seconds_of[job_type] = seconds
 
     def observe_payloads(self, claims: Sequence[Claim]) -> None:

@@ -36,7 +36,9 @@ class Batch:
     Other threads may take either away at any moment.
     """
 
-    def __init__(self, claims: Sequence[Claim]) -> None:
+    def __init__(self, claims: Sequence[Claim], most: float = inf) -> None:
+        # How many batches of jobs as short as these may run at the same time.
+        self.most = most
         # Those that have ended among them.
         self.claims = claims
         # When the current job began (monotonic); infinity before the first.

@@ -8,12 +8,13 @@ from collections import Counter
 import pytest
 
 from jobs.execution.context import JobContext
+from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.registry import JobPayload, job
 from jobs.states import Status
 from jobs.worker import pool
 from tenants.models import Firm
-from tests.queue_kit import row
+from tests.queue_kit import row, rows
 from tests.support.waiting import wait_until
 from tests.support.worker_loop import worker_loop, working
 
@@ -63,7 +64,9 @@ def test_short_jobs_run_on_few_threads_and_several_at_a_time(
 ) -> None:
     sizes: list[int] = []
     batch = pool.Batch
-    monkeypatch.setattr(pool, "Batch", lambda claims: sizes.append(len(claims)) or batch(claims))
+    monkeypatch.setattr(
+        pool, "Batch", lambda claims, *rest: sizes.append(len(claims)) or batch(claims, *rest)
+    )
     threads: Counter[int] = Counter()
 
     def short(payload: NumberPayload, ctx: JobContext) -> None:
@@ -77,3 +80,34 @@ def test_short_jobs_run_on_few_threads_and_several_at_a_time(
     assert sum(sizes) >= SHORT_JOBS
     # The first few are run one by one: nobody knows yet how short they are.
     assert sum(number for _, number in threads.most_common(5)) > SHORT_JOBS * 0.7
+
+
+def test_short_jobs_between_longer_ones_take_no_thread_from_these(firm: Firm) -> None:
+    lock, running, most = threading.Lock(), 0, 0
+
+    def longer(payload: NumberPayload, ctx: JobContext) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.03)
+        with lock:
+            running -= 1
+
+    def short(payload: NumberPayload, ctx: JobContext) -> None:
+        pass
+
+    job("test.longer", category="sync", payload=NumberPayload)(longer)
+    job("test.short", category="sync", payload=NumberPayload)(short)
+    mixed = [EnqueueSpec("test.longer", {"number": 1}), EnqueueSpec("test.short", {"number": 1})]
+    enqueue_many(mixed * 10, firm=firm)
+    with working(worker_loop(concurrency=8, burst=False)):
+        wait_until(lambda: not unfinished(), "the end of those that show how long they take")
+        most = 0
+        enqueue_many(mixed * 80, firm=firm)
+        wait_until(lambda: not unfinished(), "the end of all")
+    assert most >= 6
+
+
+def unfinished() -> list[JobQueue]:
+    return [one for one in rows(JobQueue) if one.status != Status.COMPLETED]

@@ -105,11 +105,18 @@ def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
     claims: list[Claim], policy: PrefetchPolicy
 ):
     buffer = filled(*claims)
-    policy.observe_running("noop", 0.3)
     now = claims[0].claimed_at
+    policy.observe_running("noop", 0.3, now)
     assert buffer.take_overdue(policy, now, threads=1, kept=0) == claims[2:]
     assert list(buffer) == claims[:2]
     assert buffer.take_overdue(policy, now, threads=3, kept=0) == []
+
+
+def test_one_slow_job_among_short_ones_sends_none_back(claims: list[Claim], policy: PrefetchPolicy):
+    now = claims[0].claimed_at
+    policy.observe("noop", 0.0001, now - 0.01)
+    policy.observe_running("noop", 30.0, now)
+    assert filled(*claims).take_overdue(policy, now, threads=1, kept=0) == []
 
 
 def wanted(policy: PrefetchPolicy, *, free: int, buffered: int = 0, threads: int = 10) -> int:
