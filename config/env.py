@@ -6,6 +6,7 @@ A wrong or missing value stops the process with the variable's name.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 LOCAL_SENDER = "mailroom@localhost"
 LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
+# A scheme, a host, which may begin with a wildcard, and a port.
+ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
+HEADER_AND_VALUE = r"[A-Za-z][A-Za-z0-9-]*=[!-~]+"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
@@ -88,6 +92,31 @@ def _allowed_hosts() -> list[str]:
     return _read("ALLOWED_HOSTS", partial(_environment.list, default=LOOPBACK_HOSTS))
 
 
+def _trusted_origins() -> list[str]:
+    name = "CSRF_TRUSTED_ORIGINS"
+    origins: list[str] = _read(name, partial(_environment.list, default=[]))
+    for origin in origins:
+        if not re.fullmatch(ORIGIN, origin):
+            raise EnvironmentInvalid(
+                name, f"must be origins such as https://mail.example.org; one is {origin!r}"
+            )
+    return origins
+
+
+def _proxy_header() -> tuple[str, str] | None:
+    """Return the key of `request.META` and the value that tell of a request made over TLS."""
+    name = "SECURE_PROXY_SSL_HEADER"
+    raw = _text(name)
+    if not raw:
+        return None
+    if not re.fullmatch(HEADER_AND_VALUE, raw):
+        raise EnvironmentInvalid(
+            name, f"must be HEADER=VALUE, as in X-Forwarded-Proto=https; it is {raw!r}"
+        )
+    header, _, value = raw.partition("=")
+    return f"HTTP_{header.upper().replace('-', '_')}", value
+
+
 def _email() -> Email:
     return _read("EMAIL_URL", lambda name: parse_email_url(_text(name) or CONSOLE))
 
@@ -150,6 +179,13 @@ class Env:
     listen_database_url: str = _by(_text, "LISTEN_DATABASE_URL")
     require_rls: bool = _by(_read, "REQUIRE_RLS", partial(_environment.bool, default=False))
     trusted_proxies: int = _by(_count, "TRUSTED_PROXIES", 0, least=0)
+    csrf_trusted_origins: list[str] = field(default_factory=_trusted_origins)
+    secure_proxy_ssl_header: tuple[str, str] | None = field(default_factory=_proxy_header)
+    secure_ssl_redirect: bool = _by(_truth, "SECURE_SSL_REDIRECT")
+    secure_cookies: bool = _by(_truth, "SECURE_COOKIES")
+    secure_hsts_seconds: int = _by(_count, "SECURE_HSTS_SECONDS", 0, least=0)
+    secure_hsts_include_subdomains: bool = _by(_truth, "SECURE_HSTS_INCLUDE_SUBDOMAINS")
+    secure_hsts_preload: bool = _by(_truth, "SECURE_HSTS_PRELOAD")
     email: Email = field(default_factory=_email)
     default_from_email: str = field(default_factory=_sender)
     var_dir: Path = field(default_factory=_var_dir)

@@ -15,6 +15,17 @@ DEBUG = ENV.debug
 ALLOWED_HOSTS = ENV.allowed_hosts
 VAR_DIR = ENV.var_dir
 
+CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
+CSRF_COOKIE_SECURE = ENV.secure_cookies
+SESSION_COOKIE_SECURE = ENV.secure_cookies
+SECURE_PROXY_SSL_HEADER = ENV.secure_proxy_ssl_header
+SECURE_SSL_REDIRECT = ENV.secure_ssl_redirect
+# Probes and scrapes reach the process itself, without the proxy's TLS.
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
+SECURE_HSTS_SECONDS = ENV.secure_hsts_seconds
+SECURE_HSTS_INCLUDE_SUBDOMAINS = ENV.secure_hsts_include_subdomains
+SECURE_HSTS_PRELOAD = ENV.secure_hsts_preload
+
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",

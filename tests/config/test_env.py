@@ -37,6 +37,10 @@ def test_nothing_needs_to_be_configured(environment, tmp_path):
     assert env.email.backend == "django.core.mail.backends.console.EmailBackend"
     assert env.default_from_email == "mailroom@localhost"
     assert env.trusted_proxies == 0
+    assert env.csrf_trusted_origins == []
+    assert env.secure_proxy_ssl_header is None
+    assert (env.secure_ssl_redirect, env.secure_cookies) == (False, False)
+    assert env.secure_hsts_seconds == 0
     assert set(env.allowed_hosts) <= {"localhost", "127.0.0.1", "[::1]"}
 
 
@@ -69,6 +73,27 @@ def test_each_variable_is_read(environment, tmp_path):
     assert env.var_dir.is_dir()
     assert (env.log_format, env.log_level) == ("json", "DEBUG")
     assert (env.job_lease_seconds, env.job_retention_days, env.worker_concurrency) == (1.5, 30, 8)
+
+
+@pytest.mark.req("E-01")
+def test_the_settings_behind_a_proxy_are_read(environment):
+    environment.setenv(
+        "CSRF_TRUSTED_ORIGINS", "https://mail.example.org,https://*.example.net:8443"
+    )
+    environment.setenv("SECURE_PROXY_SSL_HEADER", "X-Forwarded-Proto=https")
+    environment.setenv("SECURE_SSL_REDIRECT", "1")
+    environment.setenv("SECURE_COOKIES", "1")
+    environment.setenv("SECURE_HSTS_SECONDS", "3600")
+    environment.setenv("SECURE_HSTS_INCLUDE_SUBDOMAINS", "1")
+    environment.setenv("SECURE_HSTS_PRELOAD", "1")
+    env = read_env()
+    assert env.csrf_trusted_origins == ["https://mail.example.org", "https://*.example.net:8443"]
+    assert env.secure_proxy_ssl_header == ("HTTP_X_FORWARDED_PROTO", "https")
+    assert env.secure_ssl_redirect is True
+    assert env.secure_cookies is True
+    assert env.secure_hsts_seconds == 3600
+    assert env.secure_hsts_include_subdomains is True
+    assert env.secure_hsts_preload is True
 
 
 @pytest.mark.req("E-01")
@@ -115,6 +140,18 @@ WRONG = [
     ("DEFAULT_FROM_EMAIL", "A <a@b.example>\nBcc: c@d.example"),
     ("TRUSTED_PROXIES", "-1"),
     ("TRUSTED_PROXIES", "many"),
+    ("CSRF_TRUSTED_ORIGINS", "mail.example.org"),
+    ("CSRF_TRUSTED_ORIGINS", "https://mail.example.org,ftp://mail.example.org"),
+    ("CSRF_TRUSTED_ORIGINS", "https://mail.example.org/admin/"),
+    ("SECURE_PROXY_SSL_HEADER", "X-Forwarded-Proto"),
+    ("SECURE_PROXY_SSL_HEADER", "HTTP_X_FORWARDED_PROTO=https"),
+    ("SECURE_PROXY_SSL_HEADER", "X-Forwarded-Proto: https"),
+    ("SECURE_SSL_REDIRECT", "perhaps"),
+    ("SECURE_COOKIES", "perhaps"),
+    ("SECURE_HSTS_SECONDS", "-1"),
+    ("SECURE_HSTS_SECONDS", "a year"),
+    ("SECURE_HSTS_INCLUDE_SUBDOMAINS", "perhaps"),
+    ("SECURE_HSTS_PRELOAD", "perhaps"),
     ("DATABASE_URL", "mysql://localhost/app"),
     ("DATABASE_URL", "not a database"),
     ("DEBUG", "perhaps"),

@@ -1,0 +1,92 @@
+"""A real web process, started as the documents say."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+from django.conf import settings
+
+from tests.support.databases import database_url
+from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
+
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the web process answered."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: str
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of a header."""
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+
+@dataclass(frozen=True)
+class WebProcess:
+    """One gunicorn on the tests' database."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def request(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: str = ""
+    ) -> Answer:
+        """Send a request as a proxy would; return the answer, redirects too."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            connection.request(method, path, body or None, headers or {})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.getheaders(), answer.read().decode("utf-8"))
+
+    def listens(self) -> bool:
+        """Say whether it accepts connections.
+
+        Raises:
+            AssertionError: it has ended.
+        """
+        assert self.process.poll() is None, f"gunicorn ended with {self.process.returncode}"
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@contextmanager
+def web_process(log: Path, *options: str, **environment: str) -> Iterator[WebProcess]:
+    """Run gunicorn on a free port, with `environment` added to the tests' own; end it afterwards."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        str(Path(sys.executable).with_name("gunicorn")),
+        "config.wsgi",
+        "--bind",
+        f"127.0.0.1:{port}",
+        *options,
+    ]
+    own = {"DATABASE_URL": database_url(), "VAR_DIR": str(settings.VAR_DIR)}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **own, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    web = WebProcess(port, process)
+    try:
+        wait_until(web.listens, "gunicorn accepts connections", timeout=START_SECONDS)
+        yield web
+    finally:
+        process.terminate()
+        process.wait(20)
