@@ -19,15 +19,15 @@ from jobs.engine.transactions import (
     in_transaction,
     run,
 )
-from jobs.models.history import COUNTED, COUNTERS
+from jobs.models.history import COUNTERS
 
 FOLD_BATCH = 2000
 COUNTER_COLUMNS = ", ".join(COUNTERS)
-INDEX = {counter: index for index, counter in enumerate(COUNTED)}
+INDEX = {counter: index for index, counter in enumerate(COUNTERS)}
 
 
 class Counted(NamedTuple):
-    """One ended attempt, or job, for the counters."""
+    """One ended attempt, or job, or operation on a job that was over, for the counters."""
 
     firm_id: int
     category: str

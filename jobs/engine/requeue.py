@@ -14,6 +14,9 @@ from jobs.engine.transactions import fetch
 from jobs.errors import KeyHeld, WrongState
 from jobs.states import RETRYABLE
 
+# A job that ran when its worker died starts alone again, and has the other deaths before it anew.
+DEATHS_KEPT_SQL = "CASE WHEN deaths > 0 THEN 1 ELSE 0 END"
+
 
 def queue_columns_sql(pending: str = "true") -> str:
     """Return what a job that leaves its attempt sets of row `j`: where it is queued, if anywhere.
@@ -66,7 +69,8 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
             rows = fetch(
                 f"""
                 UPDATE jobs_jobqueue AS j
-                SET status = 'pending', series = series + 1, attempts = 0, deaths = 0,
+                SET status = 'pending', series = series + 1, attempts = 0,
+                    deaths = {DEATHS_KEPT_SQL},
                     lease_token = 0, worker_id = NULL, claimed_at = NULL, started_at = NULL,
                     completed_at = NULL, cancel_requested_at = NULL, result = NULL,
                     progress = NULL, progress_note = '', scheduled_at = {now}, updated_at = {now},

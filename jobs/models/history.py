@@ -11,7 +11,9 @@ from jobs.models.job import JobQueue
 from jobs.states import AttemptEnd, Category
 
 COUNTED = ("completed", "failed", "dlq", "canceled", "retried")
-COUNTERS = (*COUNTED, "wait_ms", "run_ms")
+# What operators did to jobs that were over; COUNTED counts how attempts ended.
+OPERATED = ("discarded", "failed_restarted", "canceled_restarted")
+COUNTERS = (*COUNTED, *OPERATED, "wait_ms", "run_ms")
 
 
 class Attempt(QueueModel):
@@ -83,6 +85,15 @@ class _Counters(QueueModel):
     dlq = models.IntegerField(default=0, db_default=0)
     canceled = models.IntegerField(default=0, db_default=0)
     retried = models.IntegerField(default=0, db_default=0)
+    discarded = models.IntegerField(
+        default=0, db_default=0, help_text="From dlq to failed, by an operator."
+    )
+    failed_restarted = models.IntegerField(
+        default=0, db_default=0, help_text="From failed to pending, by an operator."
+    )
+    canceled_restarted = models.IntegerField(
+        default=0, db_default=0, help_text="From canceled to pending, by an operator."
+    )
     wait_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
     run_ms = models.BigIntegerField(default=0, db_default=0, help_text="Sum over settled jobs.")
 

@@ -14,19 +14,20 @@ from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
+from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_wait import read_job
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.engine.requeue import Restart, Restarted, restart
-from jobs.engine.transactions import run
+from jobs.engine.transactions import fetch
 from jobs.engine.wakeup import wake
 from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
-from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
+from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution, Status
 from tenants.audit import as_actor
 
 
@@ -52,7 +53,7 @@ def reprocess(
     job = get_for_update(JobQueue, letter.original_job_id)
     change = _checked(job, payload, priority)
     _resolve(letter, Resolution.REPROCESSED, by, note)
-    requeued = requeue(job.pk, change)
+    requeued = requeue(job, change)
     before, after = _difference(job, change)
     audit(
         "dead_letter.reprocess",
@@ -78,11 +79,12 @@ def discard(dead_letter: DeadLetterQueue | UUID | str, reason: str, *, by: By = 
     letter = get_for_update(DeadLetterQueue, dead_letter)
     _resolve(letter, Resolution.DISCARDED, by, reason)
     dialect = dialects.current()
-    run(
+    discarded = fetch(
         f"UPDATE jobs_jobqueue SET status = 'failed', updated_at = {dialect.now_sql()}"
-        " WHERE job_id = %s AND status = 'dlq'",
+        " WHERE job_id = %s AND status = 'dlq' RETURNING firm_id, category",
         [dialect.value(Column.UUID, letter.original_job_id)],
     )
+    count(Counted(firm_id, category, "discarded") for firm_id, category in discarded)
     before, after = {"resolution": letter.resolution}, {"resolution": "discarded"}
     audit("dead_letter.discard", letter, by, reason, before=before, after=after)
 
@@ -129,14 +131,16 @@ def close_as_reprocessed(job: JobQueue, series: int, by: By, note: str) -> None:
         audit("dead_letter.reprocess", letter, by, note, before=before, after=after)
 
 
-def requeue(job_id: UUID, change: Restart) -> Restarted:
-    """Put a job back to pending; after the commit, admit it where it waits for a lock, and notify.
+def requeue(job: JobQueue, change: Restart) -> Restarted:
+    """Put a locked job back to pending; after the commit, admit it where it waits for a lock, and notify.
 
     Raises:
         WrongState: the job is not dead-lettered, failed or canceled.
         KeyHeld: a live job holds the same idempotency key.
     """
-    requeued = restart(job_id, change)
+    requeued = restart(job.pk, change)
+    if job.status in (Status.FAILED, Status.CANCELED):
+        count([Counted(requeued.firm_id, requeued.category, f"{job.status}_restarted")])
 
     def dispatch() -> None:
         if requeued.lock_key is not None:

@@ -30,7 +30,7 @@ def retry(job: JobQueue | UUID | str, *, by: By = None, reason: str = "") -> Job
         WrongState: the job is in another status (KeyHeld: a live job holds its idempotency key).
     """
     row = get_for_update(JobQueue, job)
-    requeued = requeue(row.pk, Restart())
+    requeued = requeue(row, Restart())
     close_as_reprocessed(row, requeued.series, by, reason)
     audit(
         "job.retry",

@@ -23,6 +23,7 @@ from jobs.models import (
     Schedule,
     Worker,
 )
+from jobs.models.history import OPERATED
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
 
 WINDOW_MINUTES = 60
@@ -141,10 +142,17 @@ def count_jobs(by: Group, now: datetime) -> dict[Any, JobCounts]:
         of(group).statuses[Status.DLQ] = jobs
     for row in _settled(by, now - timedelta(minutes=WINDOW_MINUTES)):
         settled = of(row[by])
-        for status in (Status.COMPLETED, Status.FAILED, Status.CANCELED):
-            settled.statuses[status] += row[f"all_{status}"]
+        settled.statuses[Status.COMPLETED] += row["all_completed"]
+        settled.statuses[Status.FAILED] += (
+            row["all_failed"] + row["all_discarded"] - row["all_failed_restarted"]
+        )
+        settled.statuses[Status.CANCELED] += row["all_canceled"] - row["all_canceled_restarted"]
         settled.window_completed += row["window_completed"]
         settled.window_failed += row["window_failed"] + row["window_dlq"]
+    for counted in counts.values():
+        # What was counted before a restart may be pruned already, or be outside the window.
+        known = counted.statuses.items()
+        counted.statuses = {word: max(number, 0) for word, number in known}
     return counts
 
 
@@ -193,7 +201,7 @@ def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
     """Sum the counters: of firms those of the window, of categories all, and the window's apart."""
     in_window = Q(minute__gte=window_start)
     sums: dict[str, Sum] = {
-        f"all_{name}": Sum(name) for name in ("completed", "failed", "canceled")
+        f"all_{name}": Sum(name) for name in ("completed", "failed", "canceled", *OPERATED)
     } | {
         f"window_{name}": Sum(name, filter=in_window, default=0)
         for name in ("completed", "failed", "dlq")

@@ -155,7 +155,10 @@ def test_the_migration_back_keeps_what_was_not_folded(firm: Firm) -> None:
     note(firm, times=2)
     try:
         call_command("migrate", "jobs", "0011", verbosity=0)
-        assert figures(JobMinute) == [(firm.pk, 3, 0, 0, 4500, 750)]
+        # The model of today has columns that the table of then had not.
+        with all_firms("test"):
+            stored = list(JobMinute.objects.values_list("firm_id", *WORDS))
+        assert stored == [(firm.pk, 3, 0, 0, 4500, 750)]
     finally:
         call_command("migrate", "jobs", verbosity=0)
     assert rows(JobMinuteDelta) == []

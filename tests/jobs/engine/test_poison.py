@@ -16,7 +16,7 @@ from jobs.engine.outcomes import DeadLettered, Retry
 from jobs.engine.rescue import rescue
 from jobs.engine.transition import MAX_DEATHS, is_quarantined, last_death_reason
 from jobs.execution.executor import died
-from jobs.queue import retry
+from jobs.queue import cancel, retry
 from jobs.states import AttemptEnd, DeadReason, Status
 from tests.queue_kit import (
     attempts,
@@ -139,11 +139,24 @@ def test_a_canceled_job_that_dies_ends_canceled_and_its_death_is_kept(add):
 
 
 @pytest.mark.req("J-17")
-def test_a_retry_by_hand_forgets_the_deaths(add):
-    job_id = add(max_attempts=1)
-    lose_worker(job_id)
+@pytest.mark.parametrize("deaths", [1, MAX_DEATHS])
+def test_a_retry_by_hand_starts_alone_and_has_the_other_deaths_before_it_anew(add, deaths):
+    job_id = add(max_attempts=20)
+    for _ in range(deaths):
+        lose_worker(job_id)
+    if row(job_id).status == Status.PENDING:
+        cancel(job_id)
     retry(job_id)
-    assert (row(job_id).status, row(job_id).deaths) == (Status.PENDING, 0)
+    assert (row(job_id).status, row(job_id).deaths) == (Status.PENDING, 1)
+    assert is_quarantined(take_one().deaths)
+
+
+@pytest.mark.req("J-17")
+def test_a_retry_by_hand_of_a_job_without_deaths_is_not_quarantined(add):
+    job_id = add()
+    cancel(job_id)
+    retry(job_id)
+    assert row(job_id).deaths == 0
 
 
 def test_a_type_without_dead_letters_fails_of_its_third_death(add):

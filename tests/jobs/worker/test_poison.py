@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from jobs.models import DeadLetterQueue
+from jobs.queue import reprocess
 from jobs.states import DeadReason, Status
 from tenants.scope import all_firms
 from tests.support.scenario import Scenario
@@ -28,7 +29,8 @@ MEMORY_MB = "1024"
 def reason(job_id: UUID) -> str:
     """Return why the job was dead-lettered."""
     with all_firms("looking at a dead letter"):
-        return str(DeadLetterQueue.objects.get(original_job_id=job_id).reason)
+        letters = DeadLetterQueue.objects.filter(original_job_id=job_id)
+        return str(letters.latest("job_series").reason)
 
 
 def test_poison_is_dead_after_three_deaths_and_its_neighbours_pay_one_attempt_at_most(
@@ -56,3 +58,21 @@ def test_poison_is_dead_after_three_deaths_and_its_neighbours_pay_one_attempt_at
         assert queue.row(job_id).deaths == 3
         assert reason(job_id) == DeadReason.POISON
     queue.check(expected_dead=poison)
+
+
+@pytest.mark.req("D-02")
+def test_poison_that_is_reprocessed_starts_alone_again(queue: Scenario, fleet: Fleet) -> None:
+    (poison,) = [queue.add_deadly("killed")]
+    worker = fleet.start("--concurrency", "3", supervised=True, lease_seconds=LEASE_SECONDS)
+    queue.wait_until_settled(timeout=60)
+    deaths = len(worker.events("worker.killed"))
+    neighbours = queue.add(8, seconds=0.5)
+    queue.wait_until_started(neighbours[0])
+    with all_firms("deciding about a dead letter"):
+        reprocess(DeadLetterQueue.objects.get(original_job_id=poison))
+    queue.wait_until_settled(timeout=60)
+    fleet.stop()
+
+    assert (queue.row(poison).deaths, reason(poison)) == (3, DeadReason.POISON)
+    assert {queue.row(job_id).attempts for job_id in neighbours} == {1}
+    assert len(worker.events("worker.killed")) == deaths
