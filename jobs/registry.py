@@ -40,6 +40,8 @@ class JobPayload(BaseModel):
 Handler = Callable[..., Any]
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 KeyFunction = Callable[[Any], str]
+LimitKeyFunction = Callable[[Any], str | None]
+UnitsFunction = Callable[[Any], int]
 H = TypeVar("H", bound=Handler)
 
 
@@ -57,6 +59,8 @@ class JobType:
     timeout_seconds: float = 1800
     lock_key: KeyFunction | None = None
     lock_limit: int = 1
+    limit_key: LimitKeyFunction | None = None
+    limit_units: int | UnitsFunction = 1
     idempotency_key: KeyFunction | None = None
     once_only: bool = False
     dead_letter: bool = True
@@ -86,6 +90,8 @@ def job(
     timeout_seconds: float = 1800,
     lock_key: KeyFunction | None = None,
     lock_limit: int = 1,
+    limit_key: LimitKeyFunction | None = None,
+    limit_units: int | UnitsFunction = 1,
     idempotency_key: KeyFunction | None = None,
     once_only: bool = False,
     dead_letter: bool = True,
@@ -94,9 +100,11 @@ def job(
     """Declare the decorated function as the handler of a job type.
 
     The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
-    (a dict, or None for `{}`) becomes the job's result. `lock_key` and `idempotency_key` are called
-    with the validated payload at enqueue. `breaker` holds back a firm's jobs of the type while they
-    keep failing with the same failure. An upcaster takes a payload of its version and returns a
+    (a dict, or None for `{}`) becomes the job's result. `lock_key`, `limit_key`,
+    `limit_units` and `idempotency_key` are called with the validated payload at enqueue. Limits can
+    be set for each `limit_key`, such as a mailbox (None: the job has none), and the job counts for
+    `limit_units` in rates. `breaker` holds back a firm's jobs of the type, and of one limit key,
+    while they keep failing with the same failure. An upcaster takes a payload of its version and returns a
     newer one, which is of the current version unless the upcaster sets `version`.
 
     Raises:
@@ -117,6 +125,8 @@ def job(
                 timeout_seconds=timeout_seconds,
                 lock_key=lock_key,
                 lock_limit=lock_limit,
+                limit_key=limit_key,
+                limit_units=limit_units,
                 idempotency_key=idempotency_key,
                 once_only=once_only,
                 dead_letter=dead_letter,
@@ -137,6 +147,8 @@ def _add(job_type: JobType) -> None:
         raise ValueError(f"{job_type.name}: an upcaster from the current version")
     if job_type.timeout_seconds <= 0 or job_type.lock_limit < 1:
         raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
+    if isinstance(job_type.limit_units, int) and job_type.limit_units < 1:
+        raise ValueError(f"{job_type.name}: limit_units must be above zero")
     known = _types.get(job_type.name)
     if known is not None and _qualified_name(known.handler) != _qualified_name(job_type.handler):
         raise ValueError(f"{job_type.name} is declared twice: {_qualified_name(known.handler)}")

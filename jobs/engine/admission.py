@@ -170,7 +170,7 @@ class _Limits:
 
     def take(self, candidate: Candidate) -> bool:
         """Reserve what the candidate needs. False: something is missing."""
-        _, key, job_type = candidate.group
+        key, job_type = candidate.group.lock_key, candidate.group.job_type
         if self.left(candidate) <= 0:
             if key and self._slots_left(candidate) <= 0:
                 self.blocked_keys.add(key)

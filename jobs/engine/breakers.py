@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -17,7 +17,7 @@ from jobs.breaker import Breaker, Circuit
 from jobs.engine import dialects
 from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
-from jobs.engine.limit_sql import due_sql
+from jobs.engine.limit_sql import due_sql, key_sql
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
 from jobs.engine.steps import to_json
 from jobs.engine.transactions import fetch, in_transaction, reading, run
@@ -26,6 +26,8 @@ from jobs.states import BreakerState
 BATCH = 100
 # A probe that has not started after that (it waits for a lock, a cap, a worker) is replaced.
 PROBE_TIMEOUT_SECONDS = 30.0
+# One that needs a probe for that long has no job left to hold back.
+IDLE_SECONDS = 86_400.0
 
 NEEDS_PROBE = """(
     (b.state = 'open' AND b.probe_at <= {now})
@@ -35,8 +37,15 @@ NEEDS_PROBE = """(
                OR (j.status = 'pending' AND b.probe_at > {now}))))
 )"""
 
-# A firm's id and a type's name.
-Key = tuple[int, str]
+KEY_COLUMNS = {"firm_id": Column.BIGINT, "job_type": Column.TEXT, "limit_key": Column.TEXT}
+
+
+class BreakerKey(NamedTuple):
+    """What a breaker counts: a firm's jobs of one type and limit key (empty: those without one)."""
+
+    firm_id: int
+    job_type: str
+    limit_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ class BreakerChange:
 
     firm_id: int
     job_type: str
+    limit_key: str
     state: BreakerState
     trips: int
     fingerprint: str
@@ -66,11 +76,11 @@ def count_attempts(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None
     """
     rules = registry.breakers()
     # Of each attempt the job and its failure's fingerprint, None when it completed.
-    attempts: dict[Key, list[tuple[UUID, str | None]]] = defaultdict(list)
+    attempts: dict[BreakerKey, list[tuple[UUID, str | None]]] = defaultdict(list)
     for claim, outcome in ended:
         if claim.job_type not in rules:
             continue
-        key = (claim.firm_id, claim.job_type)
+        key = BreakerKey(claim.firm_id, claim.job_type, claim.limit_key or "")
         if isinstance(outcome, Completed):
             attempts[key].append((claim.job_id, None))
         elif isinstance(outcome, Retry | DeadLettered):
@@ -81,7 +91,7 @@ def count_attempts(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None
         {key for key, made in attempts.items() if any(failure is not None for _, failure in made)}
     )
     for key, before in _lock_circuits(attempts).items():
-        rule = rules[key[1]]
+        rule = rules[key.job_type]
         after = before
         for job_id, fingerprint in attempts[key]:
             after = after.after_attempt(job_id, fingerprint, rule)
@@ -89,13 +99,13 @@ def count_attempts(ended: Iterable[tuple[Claim | InFlightJob, Outcome]]) -> None
             store_circuit(key, before, after, rule)
 
 
-def lock_circuit(key: Key) -> Circuit:
-    """Return the firm's circuit for the type, its row locked, and inserted if there was none."""
+def lock_circuit(key: BreakerKey) -> Circuit:
+    """Return the circuit of this key, its row locked, and inserted if there was none."""
     _insert_missing({key})
     return _lock_circuits([key])[key]
 
 
-def store_circuit(key: Key, before: Circuit, after: Circuit, rule: Breaker) -> None:
+def store_circuit(key: BreakerKey, before: Circuit, after: Circuit, rule: Breaker) -> None:
     """Update the locked row, and its times as the change requires."""
     dialect = dialects.current()
     now = dialect.now_sql()
@@ -108,7 +118,7 @@ def store_circuit(key: Key, before: Circuit, after: Circuit, rule: Breaker) -> N
             fingerprint = %s, probe_job_id = %s
             {f", window_ends_at = {dialect.after_sql(now, '%s')}" if window_starts else ""}
             {f", opened_at = {now}, probe_at = {dialect.after_sql(now, '%s')}" if opens else ""}
-        WHERE firm_id = %s AND job_type = %s
+        WHERE firm_id = %s AND job_type = %s AND limit_key = %s
         """,
         [
             after.state.value,
@@ -142,30 +152,37 @@ def send_probes() -> int:
     def choose() -> int:
         breakers = fetch(
             f"""
-            SELECT b.id, b.firm_id, b.job_type, b.probe_job_id FROM jobs_circuitbreaker b
+            SELECT b.id, b.probe_job_id, b.firm_id, b.job_type, b.limit_key
+            FROM jobs_circuitbreaker b
             WHERE {needs_probe}
-            ORDER BY b.firm_id, b.job_type LIMIT {BATCH} {dialect.skip_locked}
+            ORDER BY b.firm_id, b.job_type, b.limit_key LIMIT {BATCH} {dialect.skip_locked}
             """,
             [],
         )
-        return sum(_choose_probe(*breaker) for breaker in breakers)
+        return sum(
+            _choose_probe(breaker_id, last_probe, BreakerKey(*key))
+            for breaker_id, last_probe, *key in breakers
+        )
 
     return in_transaction(choose)
 
 
 def drop_idle_breakers() -> None:
-    """Delete closed breakers without a recent failure, and those of types that declare none."""
+    """Delete breakers without a recent failure or without jobs, and those of types with no rule."""
     without = [declared.name for declared in registry.all_types() if declared.breaker is None]
     types = f"b.job_type IN ({', '.join(['%s'] * len(without))})" if without else "false"
-    dialect = dialects.current()
     if not reading(lambda: fetch("SELECT 1 FROM jobs_circuitbreaker LIMIT 1", [])):
         return
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    idle_at = dialect.after_sql("b.probe_at", str(IDLE_SECONDS))
     in_transaction(
         lambda: run(
             f"""
             DELETE FROM jobs_circuitbreaker WHERE id IN (
                 SELECT b.id FROM jobs_circuitbreaker b
-                WHERE b.state = 'closed' AND b.window_ends_at <= {dialect.now_sql()} OR {types}
+                WHERE b.state = 'closed' AND b.window_ends_at <= {now}
+                   OR b.state <> 'closed' AND {idle_at} <= {now} OR {types}
                 LIMIT {BATCH} {dialect.skip_locked}
             )
             """,
@@ -179,64 +196,74 @@ def _publish(change: BreakerChange) -> None:
         subscriber(change)
 
 
-def _insert_missing(keys: Collection[Key]) -> None:
+def _insert_missing(keys: Collection[BreakerKey]) -> None:
     if not keys:
         return
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
         "r",
-        {"id": Column.UUID, "firm": Column.BIGINT, "type": Column.TEXT},
+        {"id": Column.UUID, **KEY_COLUMNS},
         [(uuid7(), *key) for key in sorted(keys)],
     )
     run(
         f"""
-        INSERT INTO jobs_circuitbreaker (id, firm_id, job_type, state, attempts, failures,
-            window_ends_at, trips, fingerprint)
-        SELECT r.id, r.firm, r.type, 'closed', 0, '{{}}'{dialect.json_cast},
+        INSERT INTO jobs_circuitbreaker (id, firm_id, job_type, limit_key, state, attempts,
+            failures, window_ends_at, trips, fingerprint)
+        SELECT r.id, r.firm_id, r.job_type, r.limit_key, 'closed', 0, '{{}}'{dialect.json_cast},
             {dialect.now_sql()}, 0, ''
         FROM {rows} WHERE true
-        ON CONFLICT (firm_id, job_type) DO NOTHING
+        ON CONFLICT (firm_id, job_type, limit_key) DO NOTHING
         """,
         params,
     )
 
 
-def _lock_circuits(keys: Collection[Key]) -> dict[Key, Circuit]:
+def _lock_circuits(keys: Collection[BreakerKey]) -> dict[BreakerKey, Circuit]:
     """Return the circuits that have a row, locked in the order of their keys."""
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"firm": Column.BIGINT, "type": Column.TEXT}, sorted(keys))
+    rows, params = dialect.rows_sql("r", KEY_COLUMNS, sorted(keys))
     found = fetch(
         f"""
-        SELECT b.firm_id, b.job_type, b.window_ends_at <= {dialect.now_sql()}, b.state, b.attempts,
-            {dialect.json_text_sql("b.failures")}, b.trips, b.fingerprint, b.probe_job_id
+        SELECT b.firm_id, b.job_type, b.limit_key, b.window_ends_at <= {dialect.now_sql()},
+            b.state, b.attempts, {dialect.json_text_sql("b.failures")}, b.trips, b.fingerprint,
+            b.probe_job_id
         FROM jobs_circuitbreaker b
-        WHERE (b.firm_id, b.job_type) IN (SELECT r.firm, r.type FROM {rows})
-        ORDER BY b.firm_id, b.job_type {dialect.for_update}
+        WHERE (b.firm_id, b.job_type, b.limit_key) IN (
+            SELECT r.firm_id, r.job_type, r.limit_key FROM {rows}
+        )
+        ORDER BY b.firm_id, b.job_type, b.limit_key {dialect.for_update}
         """,
         params,
     )
     circuits = {}
-    for firm_id, job_type, window_is_over, state, attempts, failures, trips, *last in found:
-        fingerprint, probe = last[0], dialect.read_uuid(last[1])
+    for firm_id, job_type, limit_key, window_is_over, state, attempts, failures, *last in found:
+        trips, fingerprint, probe = last
         circuit = Circuit(
-            BreakerState(state), attempts, json.loads(failures), trips, fingerprint, probe
+            BreakerState(state),
+            attempts,
+            json.loads(failures),
+            trips,
+            fingerprint,
+            dialect.read_uuid(probe),
         )
         starts_anew = circuit.state is BreakerState.CLOSED and window_is_over
-        circuits[firm_id, job_type] = Circuit() if starts_anew else circuit
+        key = BreakerKey(firm_id, job_type, limit_key)
+        circuits[key] = Circuit() if starts_anew else circuit
     return circuits
 
 
-def _choose_probe(breaker_id: Any, firm_id: int, job_type: str, last_probe: Any) -> bool:
+def _choose_probe(breaker_id: Any, last_probe: Any, key: BreakerKey) -> bool:
     """Make the next waiting job the probe; the last probe only if no other job waits."""
     dialect = dialects.current()
     jobs = fetch(
         f"""
         SELECT q.job_id FROM jobs_jobqueue q
-        WHERE q.waiting AND q.firm_id = %s AND q.job_type = %s AND {due_sql("q")}
+        WHERE q.waiting AND q.firm_id = %s AND q.job_type = %s
+          AND {key_sql("q", "limit_key")} = %s AND {due_sql("q")}
         ORDER BY CASE WHEN q.job_id = %s THEN 1 ELSE 0 END, q.priority, q.scheduled_at, q.job_id
         LIMIT 1
         """,
-        [firm_id, job_type, last_probe],
+        [*key, last_probe],
     )
     if not jobs:
         # The next job to come becomes the probe.

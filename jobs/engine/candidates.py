@@ -13,7 +13,7 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.limit_sql import capped_sql, due_sql, may_run_sql, rated_sql
+from jobs.engine.limit_sql import capped_sql, due_sql, key_sql, may_run_sql, rated_sql
 from jobs.engine.locks import WaitingGroup
 from jobs.engine.token_bucket import empty_bucket_sql
 from jobs.engine.transactions import fetch
@@ -23,31 +23,37 @@ from jobs.states import Priority
 SWEEP_GROUPS = 500
 RELEASED_GROUPS = 100
 
-# As in the waiting index. Not COALESCE: under row level security PostgreSQL uses no index for
-# functions that it does not know to be leakproof.
-_KEY = "CASE WHEN {0}.lock_key IS NULL THEN '' ELSE {0}.lock_key END"
-Q_KEY = _KEY.format("q")
+Q_KEY, Q_LIMIT_KEY = key_sql("q", "lock_key"), key_sql("q", "limit_key")
+ADMISSION_ORDER = "q.priority, q.scheduled_at, q.job_id"
 
-# The group after `w`: of the same key, else of its firm's next key, else of the next firm.
+# The group after `w`: the next limit key of its type, else the next type of its lock key, else its
+# firm's next lock key, else the next firm. Each ordered as the waiting index is, to the end.
+SAME_TYPE = f"""(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
+    AND q.firm_id = w.firm_id AND {Q_KEY} = w.lock_key AND q.job_type = w.job_type
+    AND {Q_LIMIT_KEY} > w.limit_key
+    ORDER BY {Q_LIMIT_KEY}, {ADMISSION_ORDER} LIMIT 1)"""
 SAME_KEY = f"""(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
     AND q.firm_id = w.firm_id AND {Q_KEY} = w.lock_key AND q.job_type > w.job_type
-    ORDER BY q.job_type, q.priority, q.scheduled_at, q.job_id LIMIT 1)"""
+    ORDER BY q.job_type, {Q_LIMIT_KEY}, {ADMISSION_ORDER} LIMIT 1)"""
 NEXT_KEY = f"""(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
     AND q.firm_id = w.firm_id AND {Q_KEY} > w.lock_key
-    ORDER BY {Q_KEY}, q.job_type, q.priority, q.scheduled_at, q.job_id LIMIT 1)"""
+    ORDER BY {Q_KEY}, q.job_type, {Q_LIMIT_KEY}, {ADMISSION_ORDER} LIMIT 1)"""
 NEXT_FIRM = f"""(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting AND q.firm_id > w.firm_id
-    ORDER BY q.firm_id, {Q_KEY}, q.job_type, q.priority, q.scheduled_at, q.job_id
-    LIMIT 1)"""
+    ORDER BY q.firm_id, {Q_KEY}, q.job_type, {Q_LIMIT_KEY}, {ADMISSION_ORDER} LIMIT 1)"""
+WITHIN_KEY = (SAME_TYPE, SAME_KEY)
+WITHIN_FIRM = (*WITHIN_KEY, NEXT_KEY)
+ALL_FIRMS = (*WITHIN_FIRM, NEXT_FIRM)
 
 CANDIDATES_SQL = """
-WITH RECURSIVE waiting_group (firm_id, lock_key, job_type, steps) AS (
-    SELECT s.firm_id, s.lock_key, s.job_type, 0 FROM {starts}
+WITH RECURSIVE waiting_group (firm_id, lock_key, job_type, limit_key, steps) AS (
+    SELECT s.firm_id, s.lock_key, s.job_type, s.limit_key, 0 FROM {starts}
     UNION ALL
-    SELECT n.firm_id, {next_key}, n.job_type, w.steps + 1
+    SELECT n.firm_id, {next_key}, n.job_type, {next_limit_key}, w.steps + 1
     FROM waiting_group w {next_job}
     WHERE w.steps < %s
 )
-SELECT w.firm_id, w.lock_key, w.job_type, c.job_id, c.priority, c.scheduled_at, c.lock_limit,
+SELECT w.firm_id, w.lock_key, w.job_type, w.limit_key, c.job_id, c.priority, c.scheduled_at,
+    c.lock_limit,
     c.lock_limit - (SELECT count(*) FROM jobs_concurrencylock l
         WHERE l.firm_id = c.firm_id AND l.lock_key = c.lock_key
           AND (l.expires_at IS NULL OR l.expires_at >= {now})),
@@ -58,11 +64,11 @@ WHERE w.steps > 0
 
 FIRST_DUE_SQL = """(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
     AND q.firm_id = w.firm_id AND {key} = w.lock_key AND q.job_type = w.job_type
-    AND q.priority = {priority} AND {due}
+    AND {limit_key} = w.limit_key AND q.priority = {priority} AND {due}
     ORDER BY q.scheduled_at, q.job_id LIMIT 1)"""
 
 
-FIRST_GROUP = WaitingGroup(0, "", "")
+FIRST_GROUP = WaitingGroup(0, "", "", "")
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def candidates_after(group: WaitingGroup) -> tuple[list[Candidate], WaitingGroup
     That is `FIRST_GROUP` when the last group was read. Jobs that cannot be admitted now (paused, no
     token, no slot of their key) are left out.
     """
-    groups, candidates = _find([group], (SAME_KEY, NEXT_KEY, NEXT_FIRM), SWEEP_GROUPS)
+    groups, candidates = _find([group], ALL_FIRMS, SWEEP_GROUPS)
     return candidates, groups[-1] if len(groups) == SWEEP_GROUPS else FIRST_GROUP
 
 
@@ -110,8 +116,8 @@ def candidates_of_keys(keys: Collection[tuple[int, str]]) -> list[Candidate]:
         """,
         params,
     )
-    starts = [WaitingGroup(firm_id, lock_key, "") for firm_id, lock_key in waiting]
-    return _find(starts, (SAME_KEY,), RELEASED_GROUPS)[1]
+    starts = [WaitingGroup(firm_id, lock_key, "", "") for firm_id, lock_key in waiting]
+    return _find(starts, WITHIN_KEY, RELEASED_GROUPS)[1]
 
 
 def candidates_of_firms(groups: Collection[WaitingGroup]) -> list[Candidate]:
@@ -119,8 +125,8 @@ def candidates_of_firms(groups: Collection[WaitingGroup]) -> list[Candidate]:
 
     So in a firm with more groups than one call reads, each released group leads to others.
     """
-    starts = sorted({*groups, *(WaitingGroup(group.firm_id, "", "") for group in groups)})
-    return _find(starts, (SAME_KEY, NEXT_KEY), RELEASED_GROUPS)[1]
+    starts = sorted({*groups, *(WaitingGroup(group.firm_id, "", "", "") for group in groups)})
+    return _find(starts, WITHIN_FIRM, RELEASED_GROUPS)[1]
 
 
 def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
@@ -131,7 +137,7 @@ def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
             f"""
             SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
             WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
-              AND q.job_type = %s AND q.priority = %s AND {due_sql("q")}
+              AND q.job_type = %s AND {Q_LIMIT_KEY} = %s AND q.priority = %s AND {due_sql("q")}
             ORDER BY q.scheduled_at, q.job_id LIMIT %s
             """,
             # One more than wanted: the candidate itself comes first.
@@ -158,17 +164,20 @@ def _find(
     if not starts:
         return [], []
     dialect = dialects.current()
-    columns = {"firm_id": Column.BIGINT, "lock_key": Column.TEXT, "job_type": Column.TEXT}
+    columns = {"firm_id": Column.BIGINT} | dict.fromkeys(WaitingGroup._fields[1:], Column.TEXT)
     rows, params = dialect.rows_sql("s", columns, starts)
     first_due = ", ".join(
-        FIRST_DUE_SQL.format(key=Q_KEY, priority=priority.value, due=due_sql("q"))
+        FIRST_DUE_SQL.format(
+            key=Q_KEY, limit_key=Q_LIMIT_KEY, priority=priority.value, due=due_sql("q")
+        )
         for priority in Priority
     )
     found = fetch(
         CANDIDATES_SQL.format(
             starts=rows,
-            next_key=_KEY.format("n"),
-            next_job=dialect.job_by_id_sql("JOIN", "n", f"COALESCE({', '.join(steps)}, NULL)"),
+            next_key=key_sql("n", "lock_key"),
+            next_limit_key=key_sql("n", "limit_key"),
+            next_job=dialect.job_by_id_sql("JOIN", "n", f"COALESCE({', '.join(steps)})"),
             candidate=dialect.job_by_id_sql("LEFT JOIN", "c", f"COALESCE({first_due})"),
             now=dialect.now_sql(),
             may_run=f"{may_run_sql('c')} AND NOT {empty_bucket_sql('c')}",
@@ -177,11 +186,11 @@ def _find(
         ),
         [*params, most],
     )
-    candidates = [_candidate(row) for row in found if row[3] is not None and row[10]]
+    candidates = [_candidate(row) for row in found if row[4] is not None and row[11]]
     # A candidate without a slot stays if another group of its key has one: they must not overtake it.
     free_keys = {one.group.key for one in candidates if one.free_slots > 0}
     return (
-        [WaitingGroup(*row[:3]) for row in found],
+        [WaitingGroup(*row[:4]) for row in found],
         [one for one in candidates if one.group.key in free_keys],
     )
 
@@ -189,12 +198,12 @@ def _find(
 def _candidate(row: tuple[Any, ...]) -> Candidate:
     dialect = dialects.current()
     return Candidate(
-        group=WaitingGroup(*row[:3]),
-        job_id=dialect.read_uuid(row[3]),
-        priority=row[4],
-        scheduled_at=dialect.read_time(row[5]),  # type: ignore[arg-type]  # never null
-        lock_limit=row[6],
-        free_slots=row[7],
-        capped=bool(row[8]),
-        rated=bool(row[9]),
+        group=WaitingGroup(*row[:4]),
+        job_id=dialect.read_uuid(row[4]),
+        priority=row[5],
+        scheduled_at=dialect.read_time(row[6]),  # type: ignore[arg-type]  # never null
+        lock_limit=row[7],
+        free_slots=row[8],
+        capped=bool(row[9]),
+        rated=bool(row[10]),
     )

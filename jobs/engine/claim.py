@@ -58,6 +58,7 @@ class Claim(NamedTuple):
     deaths: int
     lease_token: int
     lock_key: str | None
+    limit_key: str | None
     scheduled_at: datetime
     cancel_requested: bool
     admitted: bool
@@ -89,6 +90,7 @@ class InFlightJob(NamedTuple):
     deaths: int
     lease_token: int
     lock_key: str | None
+    limit_key: str | None
 
 
 def claim(

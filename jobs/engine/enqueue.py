@@ -72,14 +72,15 @@ def enqueue(
     priority: int | None = None,
     max_attempts: int | None = None,
     lock_key: str | None = None,
+    limit_key: str | None = None,
     idempotency_key: str | None = None,
     correlation_id: str | None = None,
 ) -> EnqueueResult:
     """Store one job, in the caller's transaction when there is one: it rolls back with it.
 
     `firm` defaults to the firm in scope, else the running job's, else the only firm. `at` is an
-    aware time, `delay` a timedelta or seconds, added by the database. `lock_key` and
-    `idempotency_key` override what the type declares.
+    aware time, `delay` a timedelta or seconds, added by the database. `lock_key`, `limit_key`
+    and `idempotency_key` override what the type declares.
 
     Raises:
         PayloadInvalid: the payload or an argument is refused; `errors` lists field, code, message.
@@ -94,6 +95,7 @@ def enqueue(
         priority=priority,
         max_attempts=max_attempts,
         lock_key=lock_key,
+        limit_key=limit_key,
         idempotency_key=idempotency_key,
         correlation_id=correlation_id,
         user=user,

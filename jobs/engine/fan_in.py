@@ -49,6 +49,8 @@ JOB_COLUMNS = (
     "max_attempts",
     "lock_key",
     "lock_limit",
+    "limit_key",
+    "limit_units",
     "idempotency_key",
     "once_only",
 )

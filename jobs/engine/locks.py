@@ -172,11 +172,12 @@ def free_orphan_slots() -> int:
 
 
 class WaitingGroup(NamedTuple):
-    """The waiting jobs of one firm, lock key (empty for jobs without one) and type."""
+    """The waiting jobs of one firm, lock key, type and limit key; a key is empty for jobs without."""
 
     firm_id: int
     lock_key: str
     job_type: str
+    limit_key: str
 
     @property
     def key(self) -> tuple[int, str]:
@@ -198,7 +199,7 @@ class ReleasedCapacity:
         return cls(
             keys=frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key is not None),
             groups=frozenset(
-                WaitingGroup(job.firm_id, job.lock_key or "", job.job_type)
+                WaitingGroup(job.firm_id, job.lock_key or "", job.job_type, job.limit_key or "")
                 for job in jobs
                 if job.admitted
             ),

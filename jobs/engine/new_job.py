@@ -26,6 +26,7 @@ from jobs.states import Priority
 
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
+MAX_UNITS = 2**31 - 1
 NORMAL = Priority.NORMAL.value
 PRIORITIES = (min(Priority), max(Priority))
 
@@ -42,6 +43,7 @@ class EnqueueSpec:
     priority: int | None = None
     max_attempts: int | None = None
     lock_key: str | None = None
+    limit_key: str | None = None
     idempotency_key: str | None = None
     correlation_id: str | None = None
     user: Any = None
@@ -69,6 +71,8 @@ class NewJob(NamedTuple):
     expires_at: datetime | None = None
     lock_key: str | None = None
     lock_limit: int = 1
+    limit_key: str | None = None
+    limit_units: int = 1
     idempotency_key: str | None = None
     once_only: bool = False
 
@@ -86,6 +90,10 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     lock_key = spec.lock_key
     if lock_key is None and declared.lock_key is not None:
         lock_key = declared.lock_key(model)
+    limit_key = spec.limit_key
+    if limit_key is None and declared.limit_key is not None:
+        limit_key = declared.limit_key(model)
+    units = declared.limit_units
     idempotency_key = spec.idempotency_key
     if idempotency_key is None and declared.idempotency_key is not None:
         idempotency_key = declared.idempotency_key(model)
@@ -108,6 +116,8 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         spec.expires_at,
         lock_key,
         declared.lock_limit,
+        limit_key,
+        units if isinstance(units, int) else units(model),
         idempotency_key,
         declared.once_only,
     )
@@ -154,7 +164,14 @@ def _argument_faults(job: NewJob) -> list[Fault]:
     faults += number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
     if job.delay or job.run_at is not None or job.expires_at is not None:
         faults += _time_faults(job)
-    for name, key in (("lock_key", job.lock_key), ("idempotency_key", job.idempotency_key)):
+    if job.limit_units != 1:
+        faults += number_faults("limit_units", job.limit_units, 1, MAX_UNITS)
+    keys = (
+        ("lock_key", job.lock_key),
+        ("limit_key", job.limit_key),
+        ("idempotency_key", job.idempotency_key),
+    )
+    for name, key in keys:
         if key is not None and (not 1 <= len(key) <= MAX_KEY_LENGTH or "\x00" in key):
             message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
             faults.append(Fault(name, "wrong_length", message))

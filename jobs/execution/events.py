@@ -227,6 +227,8 @@ def _error_class(outcome: Outcome) -> str | None:
 
 def _emit_breaker_change(breaker: breakers.BreakerChange) -> None:
     of_breaker = {"job_type": breaker.job_type, "tenant_id": breaker.firm_id}
+    if breaker.limit_key:
+        of_breaker["limit_key"] = breaker.limit_key
     if breaker.state is BreakerState.OPEN:
         why = {"fingerprint": breaker.fingerprint, "trips": breaker.trips}
         emit(Event.BREAKER_OPENED, **of_breaker, **why)

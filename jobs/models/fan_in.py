@@ -29,6 +29,8 @@ class FanIn(QueueModel):
     max_attempts = models.SmallIntegerField()
     lock_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
     lock_limit = models.SmallIntegerField()
+    limit_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
+    limit_units = models.IntegerField(default=1, db_default=1)
     idempotency_key = models.CharField(  # noqa: DJ001 - as a job's
         max_length=200, null=True, blank=True
     )

@@ -85,6 +85,15 @@ class JobQueue(FirmOwned):
     lock_limit = models.SmallIntegerField(
         default=1, db_default=1, help_text="Jobs with this lock key that may run at once."
     )
+    limit_key = models.CharField(  # noqa: DJ001 - as the lock key
+        max_length=200,
+        null=True,
+        blank=True,
+        help_text="What pauses, breakers and rates can tell jobs of a type apart by.",
+    )
+    limit_units = models.IntegerField(
+        default=1, db_default=1, help_text="What the job counts for in rate limits."
+    )
     idempotency_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
     live_key = models.CharField(  # noqa: DJ001
         max_length=200,
@@ -153,17 +162,18 @@ class JobQueue(FirmOwned):
                 condition=Q(ready=True),
                 name="job_lane",
             ),
-            # By waiting group: a firm, a lock key ("" for none) and a type. Within a group in the order
-            # of admission, so that finding its first job reads one entry.
+            # By waiting group: a firm, a lock key, a type and a limit key ("" for no key). Within a
+            # group in the order of admission, so that finding its first job reads one entry.
             models.Index(
                 "firm",
                 Case(When(lock_key__isnull=True, then=Value("")), default="lock_key"),
                 "job_type",
+                Case(When(limit_key__isnull=True, then=Value("")), default="limit_key"),
                 "priority",
                 "scheduled_at",
                 "job_id",
                 condition=Q(waiting=True),
-                name="job_waiting",
+                name="job_waiting_group",
             ),
             models.Index(
                 fields=["firm", "job_type"],

@@ -16,6 +16,7 @@ from jobs.states import BreakerState, Category
 JOB_HOLDER = "job:"
 
 _EVERYWHERE = "Holds for every firm; the row itself belongs to the system firm."
+MAX_KEY_LENGTH = 200
 
 
 class Pause(QueueModel):
@@ -32,6 +33,13 @@ class Pause(QueueModel):
     job_type = models.CharField(
         max_length=100, default="", blank=True, help_text="Empty means every type."
     )
+    limit_key = models.CharField(
+        max_length=MAX_KEY_LENGTH,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Empty means jobs of every limit key, and those without one.",
+    )
     reason = models.TextField()
     paused_by = models.CharField(max_length=200, help_text="Who did it, as the audit log says.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -42,12 +50,13 @@ class Pause(QueueModel):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["firm", "everywhere", "category", "job_type"], name="pause_once"
+                fields=["firm", "everywhere", "category", "job_type", "limit_key"],
+                name="pause_once",
             )
         ]
 
     def __str__(self) -> str:
-        return self.job_type or self.category or "everything"
+        return self.limit_key or self.job_type or self.category or "everything"
 
 
 class RateLimit(QueueModel):
@@ -98,9 +107,19 @@ class RateBucket(QueueModel):
 
 
 class CircuitBreaker(QueueModel):
-    """Holds back a firm's jobs of one type while it is not closed; no row, no recent failure."""
+    """Holds back a firm's jobs of one type and limit key while it is not closed.
+
+    No row: no recent failure.
+    """
 
     job_type = models.CharField(max_length=100)
+    limit_key = models.CharField(
+        max_length=MAX_KEY_LENGTH,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Empty means the jobs without a limit key.",
+    )
     state = models.CharField(
         max_length=10,
         choices=[(word.value, word.value.replace("_", " ")) for word in BreakerState],
@@ -128,7 +147,7 @@ class CircuitBreaker(QueueModel):
     class Meta:
         verbose_name = "circuit breaker"
         constraints = [
-            models.UniqueConstraint(fields=["firm", "job_type"], name="breaker_once"),
+            models.UniqueConstraint(fields=["firm", "job_type", "limit_key"], name="breaker_once"),
             models.CheckConstraint(
                 condition=Q(state__in=list(BreakerState)), name="breaker_state_known"
             ),
@@ -136,14 +155,14 @@ class CircuitBreaker(QueueModel):
         indexes = [
             # Every claim checks whether one is open.
             models.Index(
-                fields=["firm", "job_type"],
+                fields=["firm", "job_type", "limit_key"],
                 condition=Q(state__in=["open", "half_open"]),
                 name="breaker_not_closed",
             )
         ]
 
     def __str__(self) -> str:
-        return self.job_type
+        return f"{self.job_type} ({self.limit_key})" if self.limit_key else self.job_type
 
 
 class ConcurrencyLock(QueueModel):

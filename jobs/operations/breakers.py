@@ -6,10 +6,10 @@ from uuid import UUID
 
 from jobs import registry
 from jobs.breaker import Breaker, Circuit
-from jobs.engine.breakers import lock_circuit, store_circuit
+from jobs.engine.breakers import BreakerKey, lock_circuit, store_circuit
 from jobs.errors import Fault, LimitInvalid, WrongState
 from jobs.models import CircuitBreaker
-from jobs.operations.limits import owner_id
+from jobs.operations.limits import key_faults, owner_id
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.states import BreakerState
 from tenants.models import Firm
@@ -26,26 +26,29 @@ def close_breaker(breaker: CircuitBreaker | UUID | str, reason: str, *, by: By =
     """
     require_reason(reason)
     row = get_for_update(CircuitBreaker, breaker)
-    key = (row.firm_id, row.job_type)
+    key = BreakerKey(row.firm_id, row.job_type, row.limit_key)
     circuit = lock_circuit(key)
     if circuit.state is BreakerState.CLOSED:
-        raise WrongState(f"the breaker of {row.job_type} is closed")
+        raise WrongState(f"the breaker of {row} is closed")
     declared = registry.find(row.job_type)
     # Code that does not know the type may close its breaker: nothing is counted by that rule.
     store_circuit(key, circuit, Circuit(), (declared and declared.breaker) or Breaker())
-    before = {"job_type": row.job_type, "state": circuit.state.value}
-    audit("breaker.close", row, by, reason, before=before)
+    audit("breaker.close", row, by, reason, before=_before(key, circuit))
 
 
 @operation
-def open_breaker(job_type: str, firm: Firm | int, reason: str, *, by: By = None) -> None:
+def open_breaker(
+    job_type: str, firm: Firm | int, reason: str, *, limit_key: str = "", by: By = None
+) -> CircuitBreaker:
     """Hold a type's jobs of one firm back as if they had failed; after the cooldown one is tried.
+
+    Those of `limit_key`; without one, those that have none.
 
     To hold them back until further notice, `jobs.operations.limits.pause` them.
 
     Raises:
         ReasonMissing: no reason given.
-        LimitInvalid: the type is unknown or declares no breaker.
+        LimitInvalid: the type is unknown or declares no breaker, or the key is too long.
         WrongState: it is not closed.
         TenantMismatch: the firm is out of scope.
     """
@@ -53,13 +56,24 @@ def open_breaker(job_type: str, firm: Firm | int, reason: str, *, by: By = None)
     if declared is None or declared.breaker is None:
         fault = Fault("job_type", "no_breaker", f"{job_type!r} declares no circuit breaker")
         raise LimitInvalid([fault])
-    key = (owner_id(firm), job_type)
+    if faults := key_faults(limit_key):
+        raise LimitInvalid(faults)
+    key = BreakerKey(owner_id(firm), job_type, limit_key)
     require_reason(reason)
     circuit = lock_circuit(key)
     if circuit.state is not BreakerState.CLOSED:
-        raise WrongState(f"the breaker of {job_type} is {circuit.state.replace('_', ' ')}")
+        state = circuit.state.replace("_", " ")
+        raise WrongState(f"the breaker of {' '.join(filter(None, key[1:]))} is {state}")
     store_circuit(key, circuit, circuit.opened(""), declared.breaker)
     rows = CircuitBreaker.objects.unscoped("the firm is in scope")
-    row = rows.get(firm_id=key[0], job_type=job_type)
-    before = {"job_type": job_type, "state": circuit.state.value}
-    audit("breaker.open", row, by, reason, before=before)
+    row: CircuitBreaker = rows.select_related("firm").get(**key._asdict())
+    audit("breaker.open", row, by, reason, before=_before(key, circuit))
+    return row
+
+
+def _before(key: BreakerKey, circuit: Circuit) -> dict[str, str]:
+    return {
+        "job_type": key.job_type,
+        "limit_key": key.limit_key,
+        "state": circuit.state.value,
+    }

@@ -22,6 +22,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, run
 from jobs.errors import Fault, LimitInvalid, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit
+from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.states import Category
 from tenants.audit import as_actor
@@ -36,9 +37,9 @@ LEAST_SECONDS = 0.001
 
 INSERT_PAUSE_SQL = """
 INSERT INTO jobs_pause
-    (id, firm_id, everywhere, category, job_type, reason, paused_by, until, created_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, {now})
-ON CONFLICT (firm_id, everywhere, category, job_type) DO UPDATE
+    (id, firm_id, everywhere, category, job_type, limit_key, reason, paused_by, until, created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, {now})
+ON CONFLICT (firm_id, everywhere, category, job_type, limit_key) DO UPDATE
 SET reason = excluded.reason, paused_by = excluded.paused_by, until = excluded.until,
     created_at = excluded.created_at
 WHERE jobs_pause.until <= {now}
@@ -52,11 +53,12 @@ def pause(
     firm: Firm | int | None = None,
     category: str | None = None,
     job_type: str | None = None,
+    limit_key: str | None = None,
     reason: str,
     until: datetime | None = None,
     by: By = None,
 ) -> Pause:
-    """Let no job start that matches the firm, the category and the type, as far as they are given.
+    """Let no job start that matches firm, category, type and limit key, as far as they are given.
 
     Jobs that wait for it use no attempt; it ends at `until` (aware), or by `resume`.
 
@@ -66,7 +68,7 @@ def pause(
         WrongState: the same is paused already.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    _check_pause(category, job_type, until)
+    _check_pause(category, job_type, limit_key, until)
     require_reason(reason)
     firm_id = owner_id(firm)
     dialect = dialects.current()
@@ -78,6 +80,7 @@ def pause(
             firm is None,
             category or "",
             job_type or "",
+            limit_key or "",
             reason,
             as_actor(by).name,
             dialect.value(Column.TIME, until),
@@ -200,7 +203,7 @@ def owner_id(firm: Firm | int | None) -> int:
 
 
 # The columns that the audit log keeps.
-_PAUSED = ("everywhere", "category", "job_type")
+_PAUSED = ("everywhere", "category", "job_type", "limit_key")
 _RATE = ("everywhere", "job_type", "amount", "per_seconds", "burst")
 
 
@@ -221,12 +224,15 @@ def _find_rate_limit(firm: Firm | int | None, firm_id: int, job_type: str) -> Ra
     return found
 
 
-def _check_pause(category: str | None, job_type: str | None, until: datetime | None) -> None:
+def _check_pause(
+    category: str | None, job_type: str | None, limit_key: str | None, until: datetime | None
+) -> None:
     faults = []
     if category is not None:
         faults += _unknown("category", category, [word.value for word in Category])
     if job_type is not None:
         faults += _type_faults(job_type)
+    faults += key_faults(limit_key or "")
     if until is not None and until.tzinfo is None:
         faults.append(Fault("until", "naive_time", "must carry a time zone"))
     elif until is not None and until <= database_now():
@@ -249,6 +255,14 @@ def _check_rate(job_type: str, amount: int, per_seconds: float, burst: int | Non
 
 def _type_faults(job_type: str) -> list[Fault]:
     return _unknown("job_type", job_type, [declared.name for declared in registry.all_types()])
+
+
+def key_faults(limit_key: str) -> list[Fault]:
+    """Return what is wrong with a limit key; an empty one stands for none."""
+    if len(limit_key) <= MAX_KEY_LENGTH and "\x00" not in limit_key:
+        return []
+    message = f"must have at most {MAX_KEY_LENGTH} characters and no NUL"
+    return [Fault("limit_key", "wrong_length", message)]
 
 
 def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:

@@ -164,7 +164,7 @@ def live_workers(now: datetime) -> int:
 def breakers_not_closed() -> list[tuple[str, str, int]]:
     """Return (job type, state, number of firms) of the breakers that are open or half open."""
     rows = CircuitBreaker.objects.filter(state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
-    counted = rows.values("job_type", "state").annotate(firms=Count("pk"))
+    counted = rows.values("job_type", "state").annotate(firms=Count("firm", distinct=True))
     return [(row["job_type"], row["state"], row["firms"]) for row in counted.order_by("job_type")]
 
 

@@ -83,17 +83,25 @@ def _pause_reasons(job: JobQueue) -> Iterator[WaitReason]:
     dialect = dialects.current()
     rows = _read(
         f"""
-        SELECT p.everywhere, p.category, p.job_type, p.reason, p.paused_by, p.until
+        SELECT p.everywhere, p.category, p.job_type, p.limit_key, p.reason, p.paused_by, p.until
         FROM jobs_pause p JOIN jobs_jobqueue q ON q.job_id = %s
         WHERE {matches_pause_sql("p", "q")}
-        ORDER BY p.everywhere DESC, p.category, p.job_type
+        ORDER BY p.everywhere DESC, p.category, p.job_type, p.limit_key
         """,
         [dialect.value(Column.UUID, job.pk)],
     )
-    for everywhere, category, job_type, reason, paused_by, until in rows:
-        what = [f"type {job_type}" if job_type else "", f"category {category}" if category else ""]
+    for everywhere, category, job_type, limit_key, reason, paused_by, until in rows:
+        what = [
+            f"{noun} {word}"
+            for noun, word in (
+                ("limit key", limit_key),
+                ("type", job_type),
+                ("category", category),
+            )
+            if word
+        ]
         where = "for every firm" if everywhere else f"for firm {job.firm.slug}"
-        subject = " in ".join(filter(None, what)) or "everything"
+        subject = " in ".join(what) or "everything"
         who = f" by {paused_by}" if paused_by and not everywhere else ""
         detail = f"{subject} is paused {where}{who}: {reason}"
         yield WaitReason(WaitCode.PAUSED, detail, dialect.read_time(until))
@@ -143,16 +151,22 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
     rows = _read(
         f"""
         SELECT b.state, b.probe_at, b.fingerprint FROM jobs_circuitbreaker b
-        WHERE {NOT_CLOSED} AND b.firm_id = %s AND b.job_type = %s
+        WHERE {NOT_CLOSED} AND b.firm_id = %s AND b.job_type = %s AND b.limit_key = %s
           AND (b.probe_job_id IS NULL OR b.probe_job_id <> %s)
         """,
-        [job.firm_id, job.job_type, dialect.value(Column.UUID, job.pk)],
+        [
+            job.firm_id,
+            job.job_type,
+            job.limit_key or "",
+            dialect.value(Column.UUID, job.pk),
+        ],
     )
+    of_key = f" with the limit key {job.limit_key}" if job.limit_key else ""
     for state, probe_at, fingerprint in rows:
         until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
         failing = f" (failure {fingerprint})" if fingerprint else ""
         then = "one job is tried next" if until else "one job is being tried"
-        detail = f"{job.job_type} kept failing for firm {job.firm.slug}{failing}; {then}"
+        detail = f"{job.job_type} kept failing for firm {job.firm.slug}{of_key}{failing}; {then}"
         yield WaitReason(WaitCode.BREAKER, detail, until)
 
 

@@ -9,7 +9,7 @@ from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
-from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox
+from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.actions import fail_action
 from mail.services.perform import perform_action
 
@@ -25,6 +25,7 @@ class ActionPayload(AccountPayload):
     category=Category.ORCHESTRATION,
     payload=ActionPayload,
     retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
     breaker=GMAIL_BREAKER,
     idempotency_key=lambda p: f"action.gmail:{p.account_id}:{p.action_id}",
 )

@@ -24,7 +24,7 @@ from mail.services.accounts import usable_account
 from mail.services.gmail_connection import gmail_of
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
-# Expired credentials or an outage of Gmail fail every job of a firm alike: better wait than try.
+# Refused credentials or an outage of Gmail fail every job of a mailbox alike: better wait than try.
 GMAIL_BREAKER = Breaker(min_attempts=10, window_seconds=300)
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
@@ -34,6 +34,11 @@ class AccountPayload(JobPayload):
     """A job about one mailbox."""
 
     account_id: UUID
+
+
+def mailbox_key(payload: AccountPayload) -> str:
+    """Return the limit key of a job about one mailbox."""
+    return f"mailbox:{payload.account_id}"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from uuid import UUID
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
-from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox
+from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.llm.offline import OfflineClassifier
 from mail.services.classify import classify_thread
 from mail.services.queueing import thread_lock
@@ -27,6 +27,7 @@ class ClassifyPayload(AccountPayload):
     category=Category.ORCHESTRATION,
     payload=ClassifyPayload,
     retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
     lock_key=lambda payload: thread_lock(payload.thread_id),
     idempotency_key=lambda p: f"classify:{p.account_id}:{p.message_id}",
 )

@@ -9,7 +9,7 @@ from pydantic import Field
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
-from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox
+from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.models import MAX_GMAIL_ID_LENGTH
 from mail.services.ingest import ingest_message
 
@@ -25,6 +25,7 @@ class IngestPayload(AccountPayload):
     category=Category.INGESTION,
     payload=IngestPayload,
     retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
     breaker=GMAIL_BREAKER,
     idempotency_key=lambda p: f"ingest.gmail:{p.account_id}:{p.gmail_message_id}",
 )

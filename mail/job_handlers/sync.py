@@ -9,7 +9,7 @@ from jobs.registry import job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
-from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox
+from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.queueing import SYNC_PRIORITY, sync_lock
 from mail.services.schedule_targets import MAILBOXES
 from mail.services.sync import backfill_page, sync_mailbox
@@ -43,6 +43,7 @@ class BackfillPayload(AccountPayload):
     category=Category.SYNC,
     payload=SyncPayload,
     retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
@@ -74,6 +75,7 @@ default_schedule(
     category=Category.SYNC,
     payload=HistorySyncPayload,
     retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
 def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
@@ -87,6 +89,7 @@ def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
     category=Category.INGESTION,
     payload=BackfillPayload,
     retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
 def backfill(payload: BackfillPayload, _: JobContext) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from jobs.engine.admission import Sweep, admit, sweep
 from jobs.engine.locks import ReleasedCapacity, WaitingGroup
 from jobs.engine.transactions import in_transaction, run
-from jobs.queue import set_rate_limit
+from jobs.queue import pause, set_rate_limit
 from jobs.states import Status
 from tenants.models import Firm
 from tests.queue_kit import table_rows
@@ -40,9 +40,14 @@ def many(chaos: bool) -> int:
 
 
 def fill(
-    firm: Firm, count: int, *, key: str | None = None, status: Status = Status.PENDING
+    firm: Firm,
+    count: int,
+    *,
+    key: str | None = None,
+    limit_key: str | None = None,
+    status: Status = Status.PENDING,
 ) -> None:
-    """Let so many jobs of the firm wait; "{n}" in the key is the job's number."""
+    """Let so many jobs of the firm wait; "{n}" in a key is the job's number."""
     new_id = {
         "postgresql": "gen_random_uuid()",
         "sqlite": "lower(hex(randomblob(16)))",
@@ -54,12 +59,13 @@ def fill(
                 SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < %s
             )
             INSERT INTO jobs_jobqueue (job_id, firm_id, category, job_type, payload_version,
-                payload, correlation_id, lock_key, ready, waiting, status)
+                payload, correlation_id, lock_key, limit_key, ready, waiting, status)
             SELECT {new_id}, %s, 'maintenance', 'noop', '1.0', '{{}}', 'c',
-                replace(%s, '{{n}}', CAST(n AS text)), false, %s, %s
+                replace(%s, '{{n}}', CAST(n AS text)), replace(%s, '{{n}}', CAST(n AS text)),
+                false, %s, %s
             FROM number
             """,
-            [count, firm.pk, key, status == Status.PENDING, status.value],
+            [count, firm.pk, key, limit_key, status == Status.PENDING, status.value],
         )
     )
 
@@ -144,6 +150,29 @@ def test_a_backlog_that_waits_costs_others_nothing(
     assert beside <= 2 * without, (without, beside)
 
 
+def test_a_backlog_of_one_limit_key_costs_the_others_of_its_firm_nothing(
+    firm: Firm, many: int
+) -> None:
+    server = Server()
+
+    def serve_others() -> None:
+        assert Sweep().step() == OTHERS
+        assert len(server.finish(server.claim(OTHERS))) == OTHERS
+
+    fill(firm, many, status=Status.COMPLETED)
+    fill(firm, OTHERS, limit_key="first-{n}")
+    analyze()
+    without = cost(serve_others)
+
+    pause(limit_key="mailbox", firm=firm, reason="refused credentials")
+    fill(firm, many, limit_key="mailbox")
+    assert sweep() == 0
+    fill(firm, OTHERS, limit_key="second-{n}")
+    analyze()
+    beside = cost(serve_others)
+    assert beside <= 2 * without, (without, beside)
+
+
 def admissions(work: Callable[[], object]) -> list[str]:
     """Return the statements that find candidates and those after them."""
     with CaptureQueriesContext(connection) as queries:
@@ -162,6 +191,7 @@ def crowd(firm: Firm, other_firm: Firm, many: int) -> Firm:
         fill(one, many, key="key")
         fill(one, many)
         fill(one, OTHERS, key="key-{n}")
+        fill(one, OTHERS, limit_key="mailbox-{n}")
     analyze()
     return firm
 
@@ -172,7 +202,7 @@ def by_sweep(firm: Firm) -> Callable[[], object]:
 
 def by_hand_over(firm: Firm) -> Callable[[], object]:
     released_capacity = ReleasedCapacity(
-        frozenset([(firm.pk, "key")]), frozenset([WaitingGroup(firm.pk, "key-7", "noop")])
+        frozenset([(firm.pk, "key")]), frozenset([WaitingGroup(firm.pk, "key-7", "noop", "")])
     )
     return lambda: admit(released_capacity)
 
@@ -192,14 +222,14 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd
         ]
         used = {node.get("Index Name") for node in walked}
         assert used <= {
-            "job_waiting", "jobs_jobqueue_pkey", "job_claim", "job_lane", "job_admitted",
+            "job_waiting_group", "jobs_jobqueue_pkey", "job_claim", "job_lane", "job_admitted",
         }, used  # fmt: skip
         touched = sum(
             (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
             for node in walked
         )
         # Each group: the step to it, one entry of each of four priorities, the row itself.
-        assert touched <= 6 * 2 * (OTHERS + 2) + 2 * CAP, look
+        assert touched <= 6 * 2 * (2 * OTHERS + 2) + 2 * CAP, look
 
 
 @on_sqlite

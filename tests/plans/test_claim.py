@@ -294,5 +294,5 @@ def test_the_table_has_eight_indexes_and_no_more():
     }
     assert len(indexed) == 8, indexed
     assert indexed > {
-        "job_claim", "job_lane", "job_waiting", "job_admitted", "job_firm", "job_expiry", "job_live_key_once",
+        "job_claim", "job_lane", "job_waiting_group", "job_admitted", "job_firm", "job_expiry", "job_live_key_once",
     }  # fmt: skip

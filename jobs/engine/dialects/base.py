@@ -53,6 +53,7 @@ CLAIM_COLUMNS = (
     "deaths",
     "lease_token",
     "lock_key",
+    "limit_key",
     "scheduled_at",
     "cancel_requested_at",
     "admitted",

@@ -143,5 +143,5 @@ def test_the_dashboard_never_counts_history(staff: Client, acme: FirmRows) -> No
         for sql in on_jobs
     ]
     assert len(plans) == 4
-    of_live_jobs = ("job_claim", "job_lane", "job_waiting")
+    of_live_jobs = ("job_claim", "job_lane", "job_waiting_group")
     assert all(any(index in plan for index in of_live_jobs) for plan in plans), plans

@@ -36,6 +36,7 @@ def frail_types(job_types: dict[str, Any]) -> None:
     declare("frail", breaker=RULE)
     declare("frail.too", breaker=RULE)
     declare("frail.keyed", breaker=RULE, lock_key=lambda payload: payload.name)
+    declare("frail.mailbox", breaker=RULE, limit_key=lambda payload: payload.name or None)
     declare("sturdy")
 
 

@@ -19,6 +19,7 @@ class WorkPayload(JobPayload):
     """What the test's job types take."""
 
     name: str = ""
+    units: int = 1
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,7 @@ def work_types(job_types: dict[str, Any]) -> None:
     declare("test.named", idempotency_key=lambda p: f"named:{p.name}")
     declare("test.locked", lock_key=lambda p: p.name)
     declare("test.two_at_once", lock_key=lambda p: p.name, lock_limit=2)
+    declare("test.mailbox", limit_key=lambda p: p.name or None, limit_units=lambda p: p.units)
     declare("test.shrug", dead_letter=False)
 
 
@@ -57,8 +59,10 @@ def add(firm: Firm) -> Add:
         *,
         firm: Firm = firm,
         at: datetime | None = None,
+        units: int = 1,
         **options: Any,
     ) -> UUID:
-        return enqueue(job_type, {"name": name}, firm=firm, at=at, **options).job_id
+        payload = {"name": name} if units == 1 else {"name": name, "units": units}
+        return enqueue(job_type, payload, firm=firm, at=at, **options).job_id
 
     return add_one
