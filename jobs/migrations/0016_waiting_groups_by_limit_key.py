@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
     # An index is built in passing only outside a transaction.
     atomic = False
 
-    dependencies = [("jobs", "0014_limit_keys")]
+    dependencies = [("jobs", "0015_limit_keys")]
 
     operations = [
         AddIndexInPassing(

@@ -35,7 +35,7 @@ def _delete_keyed(state: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0013_unfired_fan_ins")]
+    dependencies = [("jobs", "0014_operated_counters")]
 
     operations = [
         migrations.RunPython(_limit_lock_waits, migrations.RunPython.noop),
