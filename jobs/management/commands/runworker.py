@@ -189,6 +189,7 @@ def _serve(
     stop_on_sigterm(loop.stop, supervised=slots is not None)
     if health_port:
         serve_health(health_host, health_port, loop.is_ready)
+    tune_garbage_collector()
     loop.run()
     if loop.state.stuck.is_set() or loop.state.broken.is_set():
         # A stuck handler ends only with the process; the parent starts another.
@@ -196,6 +197,17 @@ def _serve(
     # The collection at exit would go through everything that was ever imported.
     gc.freeze()
     return 0
+
+
+def tune_garbage_collector() -> None:
+    """Keep what the program imported out of every collection, and collect less often.
+
+    Claims and outcomes live for a tenth of a second, which is long enough to count as old: with
+    Python's own thresholds a fifth of the time per job went into reading everything imported again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 10)
 
 
 def _greeting(options: WorkerOptions, processes: int) -> str:
