@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 from uuid import UUID
 
@@ -27,6 +27,13 @@ from jobs.operations import dead_letters as dead_letter_operations
 from tenants.scope import all_firms
 
 FAILURE = Failure("ValueError", "it broke", "Traceback …", "0123456789abcdef")
+
+
+class RunningJob(NamedTuple):
+    """A job to run code as its handler."""
+
+    job_id: UUID
+    firm_id: int
 
 
 def row(job_id: UUID) -> JobQueue:

@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from typing import NamedTuple
+from typing import Protocol
 from uuid import UUID
 
 
-class CurrentJob(NamedTuple):
-    """A job whose handler is running."""
+class CurrentJob(Protocol):
+    """A job whose handler is running: its claim."""
 
-    job_id: UUID
-    firm_id: int
+    @property
+    def job_id(self) -> UUID:
+        """The job's id."""
+
+    @property
+    def firm_id(self) -> int:
+        """The id of its firm."""
 
 
 _current: ContextVar[CurrentJob | None] = ContextVar("current_job", default=None)

@@ -13,7 +13,7 @@ from interfaces.correlation import correlation
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import CurrentJob, as_current_job
+from jobs.engine.current_job import as_current_job
 from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
 from jobs.engine.outcomes import (
     Canceled,
@@ -61,10 +61,7 @@ def execute(
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
     declared = registry.find(claim.job_type)
-    with (
-        correlation(claim.correlation_id),
-        as_current_job(CurrentJob(claim.job_id, claim.firm_id)),
-    ):
+    with correlation(claim.correlation_id), as_current_job(claim):
         # Only a test runs handlers inside a transaction of its own.
         outer = atomic_connections()
         try:

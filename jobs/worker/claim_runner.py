@@ -12,7 +12,7 @@ from jobs.execution.context import Signals
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import IsolatedProcess, ProcessRunner
 from jobs.worker.prefetch import is_last_attempt
-from jobs.worker.running import RunningHandler, RunningHandlers
+from jobs.worker.running import RunningHandlers
 from jobs.worker.state import SharedState
 from jobs.worker.threads import Runner, StopReason, ThreadRunner
 
@@ -56,34 +56,41 @@ class ClaimRunner:
         if claim.expires_at is not None and began_at >= claim.expires_at:
             self._release([claim], EXPIRED)
             return None
-        runner = self._runner_of(claim, Signals(lease.lost), process)
-        running = RunningHandler(claim, runner, began_at)
-        self._running.add(running)
+        runner = self._runner_of(claim, Signals(lease.lost), process, began_at)
+        self._running.add(runner)
         if self._abandoned:
-            self._running.remove(running)
+            self._running.remove(runner)
             self._release([claim], LEASE_LOST)
             return None
         if lease.lost.is_set():
             runner.stop(StopReason.LEASE_LOST)
-        self._state.slots.begin(claim.lease_token, running.deadline)
+        self._state.slots.begin(claim.lease_token, runner.deadline)
         try:
             outcome = runner.run()
         finally:
             self._state.slots.end()
-            self._running.remove(running)
+            self._running.remove(runner)
         ended_at = time.monotonic()
         seconds = ended_at - began_at
         if process is None:
             self._observe(claim.job_type, seconds, ended_at)
         return Settlement(claim, outcome, None if type(outcome) is Released else seconds, ended_at)
 
-    def _runner_of(self, claim: Claim, signals: Signals, process: IsolatedProcess | None) -> Runner:
+    def _runner_of(
+        self, claim: Claim, signals: Signals, process: IsolatedProcess | None, began_at: float
+    ) -> Runner:
+        rng, declared = self._state.rng, registry.find(claim.job_type)
+        runner: Runner
         if process is not None:
-            return ProcessRunner(claim, process, self._state.rng)
-        declared = registry.find(claim.job_type)
-        if declared is not None and declared.is_async:
-            return EventLoopRunner(claim, signals, self._state.rng, self._event_loop)
-        return ThreadRunner(claim, signals, self._state.rng)
+            runner = ProcessRunner(claim, process, rng)
+        elif declared is not None and declared.is_async:
+            runner = EventLoopRunner(claim, signals, rng, self._event_loop)
+        else:
+            runner = ThreadRunner(claim, signals, rng)
+        runner.started_at = began_at
+        if declared is not None:
+            runner.deadline = began_at + declared.timeout_seconds
+        return runner
 
 
 def is_urgent(settlement: Settlement) -> bool:

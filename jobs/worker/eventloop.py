@@ -93,7 +93,7 @@ class EventLoopRunner(Runner):
     """Runs an `async def` handler as a task on the loop; stopping it cancels the task."""
 
     def __init__(self, claim: Claim, signals: Signals, rng: Random, loop: EventLoop) -> None:
-        self._claim = claim
+        self.claim = claim
         self._signals = signals
         self._rng = rng
         self._loop = loop
@@ -105,7 +105,7 @@ class EventLoopRunner(Runner):
     def run(self) -> Outcome:
         """Run the handler on the loop while this thread waits."""
         return execute(
-            self._claim, rng=self._rng, signals=self._signals, run_async=self._run_on_loop
+            self.claim, rng=self._rng, signals=self._signals, run_async=self._run_on_loop
         )
 
     def stop(self, reason: StopReason) -> None:
@@ -164,7 +164,7 @@ class EventLoopRunner(Runner):
             case StopReason.TIMEOUT:
                 return JobTimeout().with_traceback(error.__traceback__)
             case StopReason.LEASE_LOST:
-                return LeaseLost(f"the worker of job {self._claim.job_id} lost its lease")
+                return LeaseLost(f"the worker of job {self.claim.job_id} lost its lease")
         return error
 
 

@@ -245,7 +245,7 @@ class ProcessRunner(Runner):
     """Runs a handler in an isolated process."""
 
     def __init__(self, claim: Claim, process: IsolatedProcess, rng: Random) -> None:
-        self._claim = claim
+        self.claim = claim
         self._process = process
         self._rng = rng
         self._killed_for: StopReason | None = None
@@ -263,15 +263,15 @@ class ProcessRunner(Runner):
 
     def _run(self) -> Outcome:
         try:
-            return self._process.run(self._claim)
+            return self._process.run(self.claim)
         except ProcessDied as death:
             match self._killed_for:
                 case None:
-                    return died(self._claim, str(death), rng=self._rng)
+                    return died(self.claim, str(death), rng=self._rng)
                 case StopReason.LEASE_LOST:
                     return Released("lease lost")
                 case _:
-                    return timed_out(self._claim, rng=self._rng)
+                    return timed_out(self.claim, rng=self._rng)
 
     def stop(self, reason: StopReason) -> None:
         """Ask the handler to stop; a job that is no longer ours ends at once."""

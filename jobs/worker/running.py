@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from math import inf
 from uuid import UUID
 
-from jobs import registry
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
 from jobs.models.ids import pack_ids
@@ -85,32 +83,6 @@ class StartNotes:
             return note_running(worker_id, pack_ids(claim.job_id for claim in active))
 
 
-class RunningHandler:
-    """A handler that runs; times are of the monotonic clock.
-
-    `interrupted`: told to stop for its timeout, or because it blocks the event loop, as `error`
-    then says. `stuck`: it can only be ended together with this process.
-    """
-
-    # Of nearly all handlers these stay as they are.
-    canceled = False
-    interrupted = False
-    stuck = False
-    error = ""
-    processing_at: float | None = None
-
-    def __init__(self, claim: Claim, runner: Runner, started_at: float) -> None:
-        self.claim = claim
-        self.runner = runner
-        self.started_at = started_at
-
-    @property
-    def deadline(self) -> float:
-        """When it must be interrupted."""
-        declared = registry.find(self.claim.job_type)
-        return self.started_at + (declared.timeout_seconds if declared else inf)
-
-
 class RunningHandlers:
     """The handlers that run now; notifies `changed` when some are found to be stuck.
 
@@ -122,12 +94,12 @@ class RunningHandlers:
         self, lock: threading.RLock, changed: threading.Condition, event_loop: EventLoop
     ) -> None:
         # By lease token, which is unique to a claim.
-        self._running: dict[int, RunningHandler] = {}
+        self._running: dict[int, Runner] = {}
         self._lock = lock
         self._changed = changed
         self._event_loop = event_loop
 
-    def all(self) -> list[RunningHandler]:
+    def all(self) -> list[Runner]:
         """Return the handlers that run now."""
         return list(self._running.values())
 
@@ -136,11 +108,11 @@ class RunningHandlers:
         """The number of handlers that can only be ended together with this process."""
         return sum(one.stuck for one in self.all())
 
-    def add(self, one: RunningHandler) -> None:
+    def add(self, one: Runner) -> None:
         """Add a handler that starts now."""
         self._running[one.claim.lease_token] = one
 
-    def remove(self, one: RunningHandler) -> None:
+    def remove(self, one: Runner) -> None:
         """Remove a handler that ended."""
         self._running.pop(one.claim.lease_token, None)
 
@@ -149,14 +121,14 @@ class RunningHandlers:
         for one in self.all():
             if one.claim.job_id in job_ids and not one.canceled:
                 one.canceled = True
-                one.runner.stop(StopReason.CANCEL)
+                one.stop(StopReason.CANCEL)
 
     def stop_all(self) -> None:
         """Tell every handler that the worker has lost its job."""
         for one in self.all():
-            one.runner.stop(StopReason.LEASE_LOST)
+            one.stop(StopReason.LEASE_LOST)
 
-    def interrupt_overdue(self) -> list[RunningHandler]:
+    def interrupt_overdue(self) -> list[Runner]:
         """Interrupt handlers past their deadline; return those that have newly proved stuck."""
         now = time.monotonic()
         blocking = self._event_loop.blocking_task()
@@ -165,13 +137,13 @@ class RunningHandlers:
             for one in watched:
                 if now >= one.deadline and not one.interrupted:
                     one.interrupted = True
-                    one.runner.stop(StopReason.TIMEOUT)
+                    one.stop(StopReason.TIMEOUT)
                 elif one.interrupted and now >= one.deadline + INTERRUPT_SECONDS:
-                    one.stuck = not one.runner.kill()
-                if blocking is not None and isinstance(one.runner, EventLoopRunner):
+                    one.stuck = not one.kill()
+                if blocking is not None and isinstance(one, EventLoopRunner):
                     # All handlers on the loop are stuck; only the one that blocks it is at fault.
                     one.stuck = True
-                    if one.runner.owns(blocking):
+                    if one.owns(blocking):
                         one.interrupted = True
                         one.error = BLOCKED
             stuck = [one for one in watched if one.stuck and one.claim.lease_token in self._running]

@@ -156,7 +156,23 @@ class StopReason(StrEnum):
 
 
 class Runner(ABC):
-    """Runs one handler; all methods but `run` may be called from any thread."""
+    """Runs one handler; all methods but `run` may be called from any thread.
+
+    Times are of the monotonic clock. `interrupted`: told to stop for its timeout, or because it
+    blocks the event loop, as `error` then says. `stuck`: it can only be ended together with this
+    process.
+    """
+
+    claim: Claim
+    # Of nearly all handlers these stay as they are.
+    canceled = False
+    interrupted = False
+    stuck = False
+    error = ""
+    processing_at: float | None = None
+    started_at = 0.0
+    # When it must be interrupted.
+    deadline = inf
 
     @abstractmethod
     def run(self) -> Outcome:
@@ -175,7 +191,7 @@ class ThreadRunner(Runner):
     """Runs a `def` handler on the calling thread; it stops at its next call of `ctx`."""
 
     def __init__(self, claim: Claim, signals: Signals, rng: Random) -> None:
-        self._claim = claim
+        self.claim = claim
         self._signals = signals
         self._rng = rng
         # Set while JobTimeout may be raised there.
@@ -187,13 +203,13 @@ class ThreadRunner(Runner):
         outcome: Outcome | None = None
         try:
             self._thread_id = threading.get_ident()
-            outcome = execute(self._claim, rng=self._rng, signals=self._signals)
+            outcome = execute(self.claim, rng=self._rng, signals=self._signals)
             self._leave_thread()
         except JobTimeout as late:
             # It was raised after the handler had ended.
             self._leave_thread()
             drop_open_transactions(late)
-        return outcome or timed_out(self._claim, rng=self._rng)
+        return outcome or timed_out(self.claim, rng=self._rng)
 
     def stop(self, reason: StopReason) -> None:
         """Signal the handler; a timeout is also raised in its thread."""

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from interfaces.correlation import correlation
 from jobs.engine import insert
-from jobs.engine.current_job import CurrentJob, as_current_job
+from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
@@ -23,7 +23,7 @@ from jobs.states import DeadReason, Priority
 from tenants.errors import MissingTenant
 from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import FirmFactory, UserFactory
-from tests.queue_kit import FAILURE, change, finish, later, row, rows, take_one
+from tests.queue_kit import FAILURE, RunningJob, change, finish, later, row, rows, take_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -157,7 +157,7 @@ def test_payload_and_row_agree_on_the_correlation_id(firm):
 @pytest.mark.req("J-01")
 def test_a_child_knows_its_parent_unless_it_is_another_firms(firm, other_firm):
     parent = enqueue("test.work", firm=firm).job_id
-    with as_current_job(CurrentJob(parent, firm.pk)):
+    with as_current_job(RunningJob(parent, firm.pk)):
         assert enqueue("test.work").job.parent_id == parent
         assert enqueue("test.work", firm=other_firm).job.parent_id is None
 

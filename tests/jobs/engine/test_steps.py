@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.engine.current_job import CurrentJob, as_current_job
+from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Released
 from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.execution.context import JobContext, Signals
 from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
 from jobs.states import Priority, Status
-from tests.queue_kit import context, finish, row, rows, take_one
+from tests.queue_kit import RunningJob, context, finish, row, rows, take_one
 from tests.support.nesting import nested
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]
@@ -180,7 +180,7 @@ def test_children_belong_to_the_jobs_firm_and_know_their_parent(firm, other_firm
     add(firm=other_firm)
     held = take_one()
     ctx = context(held)
-    with as_current_job(CurrentJob(held.job_id, held.firm_id)):
+    with as_current_job(RunningJob(held.job_id, held.firm_id)):
         child = ctx.enqueue("test.work", {"name": "child"}, priority=1).job
         (other,) = ctx.enqueue_many([EnqueueSpec("test.work")])
     assert (child.firm_id, child.parent_id, child.priority) == (other_firm.pk, held.job_id, 1)

@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from interfaces.correlation import correlation, current_correlation_id
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import CurrentJob, as_current_job, current_job
+from jobs.engine.current_job import as_current_job, current_job
 from jobs.engine.outcomes import Completed, Released
 from jobs.errors import Cancel, LeaseLost, WrongPlace
 from jobs.execution.async_bridge import (
@@ -28,7 +28,7 @@ from jobs.registry import job
 from mail.models import MailAccount
 from tenants.models import Firm
 from tests.jobs.execution.conftest import NamePayload
-from tests.queue_kit import finish, perform, row, rows, take_one
+from tests.queue_kit import RunningJob, finish, perform, row, rows, take_one
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]
@@ -184,7 +184,7 @@ def test_a_transaction_whose_handler_was_stopped_meanwhile_is_undone(
 @pytest.mark.req("J-03")
 def test_the_threads_work_in_the_context_of_the_handler(firm: Firm, claim: Claim, run: Run) -> None:
     async def look(name: str) -> tuple[Any, ...]:
-        with correlation(name), as_current_job(CurrentJob(claim.job_id, firm.pk)):
+        with correlation(name), as_current_job(RunningJob(claim.job_id, firm.pk)):
             return await in_database_thread(
                 lambda: (current_correlation_id(), current_job(), threading.current_thread().name)
             )
@@ -194,7 +194,7 @@ def test_the_threads_work_in_the_context_of_the_handler(firm: Firm, claim: Claim
 
     seen = run(handle())
     assert [one[0] for one in seen] == [f"c-{number}" for number in range(20)]
-    assert {one[1] for one in seen} == {CurrentJob(claim.job_id, firm.pk)}
+    assert {one[1] for one in seen} == {RunningJob(claim.job_id, firm.pk)}
     assert {one[2] for one in seen} == {"async-bridge"}
 
 

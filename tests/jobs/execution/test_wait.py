@@ -11,13 +11,13 @@ from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 
 from jobs.engine import job_wait
-from jobs.engine.current_job import CurrentJob, as_current_job
+from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Completed
 from jobs.errors import NotSettled, WrongPlace
 from jobs.execution.context import JobContext, Signals
 from jobs.queue import cancel, enqueue
 from tenants.models import Firm
-from tests.queue_kit import finish, take_one
+from tests.queue_kit import RunningJob, finish, take_one
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("A-02")]
 
@@ -119,7 +119,7 @@ def test_in_an_open_transaction_it_could_never_be_seen(firm: Firm) -> None:
 
 def test_a_handler_must_not_wait(firm: Firm) -> None:
     result = enqueue("test.child", firm=firm)
-    with as_current_job(CurrentJob(result.job_id, firm.pk)):
+    with as_current_job(RunningJob(result.job_id, firm.pk)):
         with pytest.raises(WrongPlace, match="then="):
             result.wait(5)
         with pytest.raises(WrongPlace, match="then="):
