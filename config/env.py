@@ -6,6 +6,7 @@ A wrong or missing value stops the process with the variable's name.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import secrets
 from collections.abc import Callable
@@ -13,15 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from config.email import CONSOLE, Email, check_sender, parse_email_url
+from tenants.key_ring import KeyRing, new_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOCAL_SENDER = "mailroom@localhost"
 LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
 # A scheme, a host, which may begin with a wildcard, and a port.
 ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
@@ -149,14 +153,58 @@ def _secret_key() -> str:
         raise EnvironmentInvalid(
             "SECRET_KEY", "must be set when ALLOWED_HOSTS names more than loopback addresses"
         )
-    return key or _generated_key(_var_dir() / "secret_key")
+    return key or _generated_key(_var_dir() / "secret_key", lambda: secrets.token_urlsafe(50))
 
 
-def _generated_key(path: Path) -> str:
+def _field_encryption_keys() -> tuple[str, ...]:
+    """Return FIELD_ENCRYPTION_KEYS, or a generated key kept under var/ while only loopback is served.
+
+    A service that answers to more, and connects no mailbox to Google, needs none.
+    """
+    keys = tuple(key.strip() for key in _text("FIELD_ENCRYPTION_KEYS").split(",") if key.strip())
+    if not keys and set(_allowed_hosts()) <= set(LOOPBACK_HOSTS):
+        keys = (_generated_key(_var_dir() / "field_encryption_key", new_key),)
+    if not keys and _gmail_backend() == "google":
+        raise EnvironmentInvalid(
+            "FIELD_ENCRYPTION_KEYS",
+            "must be set when ALLOWED_HOSTS names more than loopback addresses and GMAIL_BACKEND "
+            "is google; manage.py rotate_keys --new-key makes a key",
+        )
+    _read("FIELD_ENCRYPTION_KEYS", lambda _: KeyRing(keys))
+    return keys
+
+
+def _gmail_backend() -> str:
+    default = "google" if _text("GOOGLE_CLIENT_ID") else "simulator"
+    return _choice("GMAIL_BACKEND", ("simulator", "google"), default)
+
+
+def _google_client() -> tuple[str, str]:
+    """Return the OAuth client's id and secret; both empty where Google is not used."""
+    client = (_text("GOOGLE_CLIENT_ID"), _text("GOOGLE_CLIENT_SECRET"))
+    if _gmail_backend() == "google":
+        for name, value in zip(("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"), client, strict=True):
+            if not value:
+                raise EnvironmentInvalid(name, "must be set when GMAIL_BACKEND is google")
+    return client
+
+
+def _web_address(name: str) -> str:
+    """Return an address without its last slash; tokens go over plain http on this machine alone."""
+    address = _text(name).rstrip("/")
+    parts = urlsplit(address)
+    if address and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise EnvironmentInvalid(name, "must start with https:// and name a host")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK_NAMES:
+        raise EnvironmentInvalid(name, "must start with https://, save for an address of loopback")
+    return address
+
+
+def _generated_key(path: Path, make_key: Callable[[], str]) -> str:
     if not path.exists():
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         draft.touch(mode=0o600)
-        draft.write_text(secrets.token_urlsafe(50), encoding="ascii")
+        draft.write_text(make_key(), encoding="ascii")
         with contextlib.suppress(FileExistsError):
             # A hard link fails where the file exists: of processes starting together one wins.
             path.hardlink_to(draft)
@@ -198,7 +246,12 @@ class Env:
     job_purge_interval_hours: int = _by(_count, "JOB_PURGE_INTERVAL_HOURS", 24)
     job_unknown_type_grace_seconds: int = _by(_count, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600)
     worker_concurrency: int = _by(_count, "WORKER_CONCURRENCY", 3)
-    gmail_backend: str = _by(_choice, "GMAIL_BACKEND", ("simulator",), "simulator")
+    field_encryption_keys: tuple[str, ...] = field(default_factory=_field_encryption_keys)
+    gmail_backend: str = field(default_factory=_gmail_backend)
+    google_client: tuple[str, str] = field(default_factory=_google_client)
+    google_redirect_uri: str = _by(_web_address, "GOOGLE_REDIRECT_URI")
+    gmail_api_base: str = _by(_web_address, "GMAIL_API_BASE")
+    google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)
     sync_full_interval_hours: int = _by(_count, "SYNC_FULL_INTERVAL_HOURS", 1)
     sync_fallback_interval_minutes: int = _by(_count, "SYNC_FALLBACK_INTERVAL_MINUTES", 15)
@@ -212,4 +265,8 @@ def read_env() -> Env:
             service that answers to more than loopback addresses.
     """
     environ.Env.read_env(str(BASE_DIR / ".env"))
-    return Env()
+    env = Env()
+    if f"{env.gmail_api_base} {env.google_oauth_base}".count("http://"):
+        # The library takes plain http, here of a loopback address, only when told so in this way.
+        os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
+    return env

@@ -136,6 +136,8 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
         "loggers": {
             # googleapiclient logs each request's address at INFO and warns of a missing file cache.
             "googleapiclient": {"level": "ERROR"},
+            # It logs tokens at DEBUG.
+            "requests_oauthlib": {"level": "WARNING"},
         },
     }
 

@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from django.conf import settings
+
+from mail.gmail.oauth import OAuthClient
+
+# The paths below GOOGLE_OAUTH_BASE, as the Gmail simulator serves them.
+_AUTH_PATH, _TOKEN_PATH, _REVOKE_PATH = "/o/oauth2/v2/auth", "/token", "/revoke"
+
+
+def uses_google() -> bool:
+    """Say whether mailboxes are reached over HTTP with their owners' permission."""
+    return bool(settings.GMAIL_BACKEND == "google")
+
+
+def gmail_api_base() -> str:
+    """Return where Gmail's API is served; empty for Google itself."""
+    return str(settings.GMAIL_API_BASE)
+
+
+def oauth_client() -> OAuthClient:
+    """Return this service as Google knows it.
+
+    The consent, token and revocation addresses are Google's, or below GOOGLE_OAUTH_BASE, which
+    GMAIL_API_BASE stands in for.
+    """
+    client = OAuthClient(settings.GOOGLE_CLIENT_ID, settings.GOOGLE_CLIENT_SECRET)
+    base = settings.GOOGLE_OAUTH_BASE or settings.GMAIL_API_BASE
+    if not base:
+        return client
+    return replace(
+        client,
+        auth_uri=f"{base}{_AUTH_PATH}",
+        token_uri=f"{base}{_TOKEN_PATH}",
+        revoke_uri=f"{base}{_REVOKE_PATH}",
+    )
 
 
 def gmail_simulator_store() -> Path:

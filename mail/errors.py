@@ -4,6 +4,8 @@ MailError
   AppendOnly         a kept event was to be changed or removed
   MailboxGone        no such mailbox in this firm
   MailboxInactive    the mailbox is switched off
+  MailboxDisconnected  nobody permits Mailroom to use the mailbox any more
+  MailboxWaits       the mailbox must be connected again, or Gmail asked for fewer requests
   RowGone            a message, thread or action a job names is no longer there
   ActionInvalid      the action's parameters cannot be used
 
@@ -38,6 +40,22 @@ class MailboxInactive(MailError):
     """The mailbox is switched off; activate it and retry the job."""
 
     code = "mailbox_inactive"
+
+
+class MailboxDisconnected(MailError):
+    """Nobody permits Mailroom to use the mailbox any more; connect it, then retry the job."""
+
+    code = "mailbox_disconnected"
+
+
+class MailboxWaits(MailError):
+    """No job of the mailbox may call Gmail for now; `seconds` says for how long at least."""
+
+    code = "mailbox_waits"
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class RowGone(MailError):

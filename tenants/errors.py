@@ -5,6 +5,9 @@ TenantError
   TenantMismatch   a row or payload of another firm than the one in scope
   UnknownFirm      no firm has this slug or id
   AppendOnly       the audit log takes new entries and nothing else
+  EncryptionError
+    NoEncryptionKey    FIELD_ENCRYPTION_KEYS lacks the key
+    DecryptionFailed   a stored secret was altered or moved
 """
 
 from __future__ import annotations
@@ -44,3 +47,21 @@ class AppendOnly(TenantError):
 
     def __init__(self) -> None:
         super().__init__(self.__doc__)
+
+
+class EncryptionError(TenantError):
+    """A stored secret cannot be encrypted or decrypted."""
+
+    code = "encryption_error"
+
+
+class NoEncryptionKey(EncryptionError):
+    """FIELD_ENCRYPTION_KEYS lacks the key."""
+
+    code = "no_encryption_key"
+
+
+class DecryptionFailed(EncryptionError):
+    """A stored secret was altered or moved."""
+
+    code = "decryption_failed"

@@ -116,3 +116,11 @@ class Label(TypedDict):
     type: NotRequired[Literal["system", "user"]]
     messageListVisibility: NotRequired[str]
     labelListVisibility: NotRequired[str]
+
+
+class SendAs(TypedDict):
+    """An address to write from; the primary one has no verification status."""
+
+    sendAsEmail: str
+    isPrimary: NotRequired[bool]
+    verificationStatus: NotRequired[Literal["accepted", "pending"]]

@@ -16,6 +16,7 @@ from mail.gmail.answers import (
     MessagePage,
     MessageReference,
     Profile,
+    SendAs,
     Thread,
 )
 from mail.gmail.errors import TRANSLATED, GmailHistoryExpired, GmailNotFound, translate
@@ -82,6 +83,11 @@ class GmailClient:
             return cast("HistoryPage", self._execute(request))
         except GmailNotFound as error:
             raise GmailHistoryExpired(status=error.status, reason=error.reason) from error
+
+    def list_send_as(self) -> list[SendAs]:
+        """Return the addresses the mailbox's owner can write from."""
+        answer = self._execute(self._resources.send_as.list(userId=_ME))
+        return cast("list[SendAs]", answer.get("sendAs", []))
 
     def list_labels(self) -> list[Label]:
         """Return the system's labels and the person's own."""

@@ -1,19 +1,23 @@
-"""Ways to a GmailClient: over the local simulator, or to Google with a person's credentials."""
+"""Ways to a GmailClient: over the local simulator in this process, or over HTTP."""
 
 from __future__ import annotations
 
 import functools
+import threading
 from pathlib import Path
 
-from google.auth.credentials import Credentials
 from google_auth_httplib2 import AuthorizedHttp
 
 from mail.gmail.client import GmailClient
 from mail.gmail.send_once import SendOnceHttp
+from mail.gmail.service import gmail_resources
+from mail.gmail.shared_token import SharedCredentials, TokenSource
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.transport import SimulatorHttp
 
 _TIMEOUT_SECONDS = 60
+
+_connections = threading.local()
 
 
 def simulator_client(address: str, store_path: Path | str) -> GmailClient:
@@ -28,8 +32,20 @@ def local_gmail(store_path: Path) -> GmailSimulator:
     return GmailSimulator(store_path)
 
 
-def google_client(credentials: Credentials) -> GmailClient:
-    """Return a client of the mailbox these credentials open at Google."""
+def google_client(tokens: TokenSource, *, endpoint: str = "") -> GmailClient:
+    """Return a client of the mailbox that these tokens open, at Google or at `endpoint`.
+
+    Each thread keeps its connection to Gmail from one client to the next.
+    """
+    credentials = SharedCredentials(tokens)
     return GmailClient(
-        lambda: AuthorizedHttp(credentials, http=SendOnceHttp(timeout=_TIMEOUT_SECONDS))
+        lambda: AuthorizedHttp(credentials, http=_connection_of_thread()),
+        resources=gmail_resources(endpoint or None),
     )
+
+
+def _connection_of_thread() -> SendOnceHttp:
+    if not hasattr(_connections, "http"):
+        _connections.http = SendOnceHttp(timeout=_TIMEOUT_SECONDS)
+    http: SendOnceHttp = _connections.http
+    return http

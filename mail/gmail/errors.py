@@ -2,7 +2,9 @@
 
     GmailError
       GmailBadRequest       400: the request itself is wrong; repeating it is useless
-      GmailAuthExpired      401, or the refresh token is no longer good
+      GmailAuthExpired      401 in spite of a new access token
+        GmailNeedsReauth    the refresh token is no longer good: a person must connect again
+      GmailMisconfigured    Google refuses this service's OAuth client, whatever the account
       GmailForbidden        403: policy or missing permission
       GmailNotFound         404, 410
       GmailHistoryExpired   404 on history.list: synchronise from the start
@@ -32,6 +34,10 @@ from googleapiclient.errors import HttpError
 
 _USAGE_REASONS = frozenset(
     {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
+)
+INVALID_GRANT = "invalid_grant"
+_CLIENT_REASONS = frozenset(
+    {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
 )
 _REASON = re.compile(r"[A-Za-z_]{1,60}")
 _RETRY_AFTER_TEXT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z")
@@ -73,6 +79,18 @@ class GmailAuthExpired(GmailError):
     """Gmail no longer accepts the account's credentials; connect the account again."""
 
     code = "gmail_auth_expired"
+
+
+class GmailNeedsReauth(GmailAuthExpired):
+    """Google has withdrawn the account's permission; connect the account again."""
+
+    code = "gmail_needs_reauth"
+
+
+class GmailMisconfigured(GmailError):
+    """Google refuses this service itself; check GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET."""
+
+    code = "gmail_misconfigured"
 
 
 class GmailForbidden(GmailError):
@@ -140,10 +158,16 @@ def translate(error: Exception, *, now: datetime | None = None) -> GmailError:
     if isinstance(error, HttpError):
         return _from_answer(error, now or datetime.now(UTC))
     if isinstance(error, RefreshError) and not error.retryable:
-        return GmailAuthExpired(reason=_refresh_reason(error))
+        return refused_grant(_refresh_reason(error))
     if isinstance(error, GoogleAuthError) and not isinstance(error, RefreshError | TransportError):
         return GmailAuthExpired(reason=type(error).__name__)
     return GmailUnavailable(reason=type(error).__name__)
+
+
+def refused_grant(reason: str) -> GmailError:
+    """Return the error for the token endpoint's refusal, by its OAuth error code."""
+    kind = GmailMisconfigured if reason in _CLIENT_REASONS else GmailAuthExpired
+    return (GmailNeedsReauth if reason == INVALID_GRANT else kind)(reason=reason)
 
 
 def _from_answer(error: HttpError, now: datetime) -> GmailError:
@@ -201,4 +225,4 @@ def _refresh_reason(error: RefreshError) -> str:
         code = argument.get("error", "") if isinstance(argument, dict) else ""
         if _REASON.fullmatch(str(code)):
             return str(code)
-    return "invalid_grant" if "invalid_grant" in str(error) else type(error).__name__
+    return INVALID_GRANT if INVALID_GRANT in str(error) else type(error).__name__

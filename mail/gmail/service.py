@@ -28,6 +28,7 @@ class Resources:
     threads: Resource
     labels: Resource
     history: Resource
+    send_as: Resource
 
 
 @functools.cache
@@ -50,4 +51,5 @@ def gmail_resources(endpoint: str | None = None) -> Resources:
         threads=users.threads(),
         labels=users.labels(),
         history=users.history(),
+        send_as=users.settings().sendAs(),
     )

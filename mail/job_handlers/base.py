@@ -7,27 +7,33 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from jobs.breaker import Breaker
-from jobs.errors import Cancel, Fatal, HandlerError, Retryable, Snooze
+from jobs.errors import Cancel, Fatal, Retryable, Snooze
 from jobs.registry import JobPayload
 from jobs.retry import RetryPolicy
-from mail.errors import MailboxInactive, MailError
+from mail.errors import MailboxDisconnected, MailboxInactive, MailboxWaits, MailError
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import (
+    GmailAuthExpired,
     GmailBadRequest,
     GmailError,
     GmailForbidden,
+    GmailMisconfigured,
+    GmailNeedsReauth,
     GmailNotFound,
     GmailRateLimited,
 )
 from mail.models import MailAccount
 from mail.services.accounts import usable_account
+from mail.services.connection import REAUTH_CHECK_SECONDS, hold_account, note_error
 from mail.services.gmail_connection import gmail_of
+from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
 # Refused credentials or an outage of Gmail fail every job of a mailbox alike: better wait than try.
 GMAIL_BREAKER = Breaker(min_attempts=10, window_seconds=300)
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
+_ABOUT_THE_ACCOUNT = (GmailAuthExpired, GmailForbidden)
 
 
 class AccountPayload(JobPayload):
@@ -48,24 +54,34 @@ def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]
     Raises:
         Fatal: trying again cannot help, or the mailbox is gone.
         Retryable: Gmail, or its credentials, may work later.
-        Snooze: Gmail said when to come back.
-        Cancel: the mailbox is switched off.
+        Snooze: no job of the mailbox may call Gmail now.
+        Cancel: the mailbox is switched off or disconnected.
     """
     try:
         account = usable_account(payload.tenant_id, payload.account_id)
-        yield account, gmail_of(account)
-    except GmailError as error:
-        raise verdict_on(error) from error
-    except MailboxInactive as error:
+        with _kept_errors(account):
+            yield account, gmail_of(account)
+    except MailboxWaits as error:
+        raise Snooze(str(error), seconds=error.seconds) from error
+    except (MailboxInactive, MailboxDisconnected) as error:
         raise Cancel(str(error)) from error
     except MailError as error:
         raise Fatal(str(error)) from error
 
 
-def verdict_on(error: GmailError) -> HandlerError:
-    """Return what an error of Gmail's means for the job that met it."""
-    if isinstance(error, GmailRateLimited) and error.retry_after is not None:
-        return Snooze(str(error), seconds=error.retry_after)
-    if isinstance(error, _FINAL):
-        return Fatal(str(error))
-    return Retryable(str(error), retry_after=error.retry_after)
+@contextmanager
+def _kept_errors(account: MailAccount) -> Iterator[None]:
+    """Let the whole mailbox know of an error of Gmail's that concerns more than one job."""
+    try:
+        yield
+    except (GmailRateLimited, GmailMisconfigured) as error:
+        raise Snooze(str(error), seconds=hold_account(account, error)) from error
+    except GmailNeedsReauth as error:
+        raise Snooze(str(error), seconds=REAUTH_CHECK_SECONDS) from error
+    except GmailError as error:
+        if isinstance(error, _ABOUT_THE_ACCOUNT):
+            with firm_scope(account.firm_id):
+                note_error(account, error)
+        if isinstance(error, _FINAL):
+            raise Fatal(str(error)) from error
+        raise Retryable(str(error), retry_after=error.retry_after) from error

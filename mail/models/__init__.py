@@ -1,7 +1,15 @@
 """Mailboxes and their mail; what was decided about it, done to it, and when."""
 
-from mail.models.account import MAX_ADDRESS_LENGTH, MailAccount, Provider, SyncStatus
+from mail.models.account import (
+    MAX_ADDRESS_LENGTH,
+    MAX_ERROR_LENGTH,
+    Connection,
+    MailAccount,
+    Provider,
+    SyncStatus,
+)
 from mail.models.action import UNFINISHED, Action, ActionStatus, ActionType
+from mail.models.credential import MailCredential
 from mail.models.decision import Decision, DecisionSource
 from mail.models.event import EventType, MailEvent
 from mail.models.label import MAX_LABEL_LENGTH, MailLabel
@@ -23,6 +31,7 @@ __all__ = [
     "CATEGORY_CHOICES",
     "MAX_ADDRESS_LENGTH",
     "MAX_CALENDAR_METHOD_LENGTH",
+    "MAX_ERROR_LENGTH",
     "MAX_GMAIL_ID_LENGTH",
     "MAX_LABEL_LENGTH",
     "MAX_MIME_TYPE_LENGTH",
@@ -32,10 +41,12 @@ __all__ = [
     "ActionStatus",
     "ActionType",
     "Attachment",
+    "Connection",
     "Decision",
     "DecisionSource",
     "EventType",
     "MailAccount",
+    "MailCredential",
     "MailEvent",
     "MailLabel",
     "MailThread",

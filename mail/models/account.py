@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from tenants.models import TenantModel
 
 MAX_ADDRESS_LENGTH = 320
+MAX_ERROR_LENGTH = 500
 
 
 class Provider(models.TextChoices):
@@ -22,6 +23,14 @@ class SyncStatus(models.TextChoices):
     NORMAL = "normal", "Normal"
     NEEDS_BACKFILL = "needs_backfill", "Needs backfill"
     BACKFILLING = "backfilling", "Backfilling"
+
+
+class Connection(models.TextChoices):
+    """Whether Gmail lets Mailroom in."""
+
+    CONNECTED = "connected", "Connected"
+    NEEDS_REAUTH = "needs_reauth", "Needs to be connected again"
+    DISCONNECTED = "disconnected", "Disconnected"
 
 
 class MailAccount(TenantModel):
@@ -47,6 +56,22 @@ class MailAccount(TenantModel):
     active = models.BooleanField(
         default=True, help_text="The jobs of an inactive mailbox end canceled."
     )
+    connection = models.CharField(
+        max_length=20,
+        choices=Connection,
+        default=Connection.CONNECTED,
+        db_default=Connection.CONNECTED,
+        help_text="Only a connected mailbox is synced; the jobs of the others wait.",
+    )
+    held_until = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Gmail asked for fewer requests: no job of the mailbox calls it before this.",
+    )
+    last_error = models.CharField(
+        max_length=MAX_ERROR_LENGTH, blank=True, default="", db_default=""
+    )
+    last_error_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -56,6 +81,10 @@ class MailAccount(TenantModel):
             models.CheckConstraint(
                 condition=models.Q(sync_status__in=SyncStatus.values),
                 name="account_sync_status_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(connection__in=Connection.values),
+                name="account_connection_known",
             ),
         ]
 

@@ -18,6 +18,7 @@ from tenants.models import TenantModel
 class EventType(models.TextChoices):
     """What can happen."""
 
+    NEEDS_REAUTH = "needs_reauth", "Needs to be connected again"
     HISTORY_EXPIRED = "history_expired", "History expired"
     INGESTED = "ingested", "Ingested"
     CLASSIFIED = "classified", "Classified"

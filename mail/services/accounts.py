@@ -6,6 +6,7 @@ from uuid import UUID
 
 from mail.errors import MailboxGone, MailboxInactive
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount
+from mail.services.connection import check_connection
 from tenants.models import Firm
 from tenants.scope import firm_scope
 
@@ -16,6 +17,8 @@ def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
     Raises:
         MailboxGone: the firm has no such mailbox.
         MailboxInactive: it is switched off.
+        MailboxDisconnected: nobody permits its use any more.
+        MailboxWaits: its jobs must wait.
     """
     with firm_scope(firm_id):
         account: MailAccount | None = MailAccount.objects.filter(pk=account_id).first()
@@ -23,6 +26,7 @@ def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
         raise MailboxGone(f"mailbox {account_id} is gone, or belongs to another firm")
     if not account.active:
         raise MailboxInactive(f"mailbox {account_id} is switched off; activate it, then retry")
+    check_connection(account)
     return account
 
 

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from mail.errors import RowGone
 from mail.models import (
+    MAX_ERROR_LENGTH,
     UNFINISHED,
     Action,
     ActionStatus,
@@ -28,8 +29,6 @@ from mail.services.events import record_event
 from mail.services.label_changes import label_parameter, undo_hint
 from mail.services.queueing import enqueue_action
 from tenants.scope import firm_scope
-
-MAX_ERROR_LENGTH = 500
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from jobs.schedules.groups import GroupRequest, Member, schedule_group
-from mail.models import MailAccount
+from mail.models import Connection, MailAccount
 from mail.services.queueing import SYNC_TYPES, sync_key
 
 MAILBOXES = "mailbox"
@@ -15,8 +15,9 @@ PAGE = 500
 
 @schedule_group(MAILBOXES, fields=("account_id",))
 def mailboxes(reach: GroupRequest) -> Iterator[Member]:
-    """Return every active mailbox; its scheduled syncs coalesce with those others ask for."""
-    accounts = MailAccount.objects.filter(active=True).order_by("pk")
+    """Return every connected mailbox; its scheduled syncs coalesce with those others ask for."""
+    usable = MailAccount.objects.filter(active=True, connection=Connection.CONNECTED)
+    accounts = usable.order_by("pk")
     if reach.firm_id is not None:
         accounts = accounts.filter(firm_id=reach.firm_id)
     last = UUID(int=0)

@@ -11,6 +11,7 @@ import pytest
 
 import config.env
 from config.env import Env, EnvironmentInvalid, read_env
+from tenants.key_ring import new_key
 
 
 @pytest.fixture
@@ -169,6 +170,11 @@ WRONG = [
     ("WORKER_CONCURRENCY", "0"),
     ("WORKER_CONCURRENCY", "2.5"),
     ("GMAIL_BACKEND", "yahoo"),
+    ("FIELD_ENCRYPTION_KEYS", "hunter2"),
+    ("GMAIL_API_BASE", "gmail.example.org"),
+    ("GMAIL_API_BASE", "http://gmail.example.org"),
+    ("GOOGLE_OAUTH_BASE", "ftp://gmail.example.org"),
+    ("GOOGLE_REDIRECT_URI", "http://mail.example.org/oauth/"),
     ("SYNC_FULL_DAYS", "x"),
 ]
 
@@ -197,9 +203,41 @@ def test_a_local_service_makes_a_key_once_that_only_its_owner_can_read(environme
         keys = {env.secret_key for env in threads.map(lambda _: read_env(), range(8))}
     assert len(keys) == 1
     assert len(keys.pop()) >= 50
-    (kept,) = (tmp_path / "var").iterdir()
-    assert kept.name == "secret_key"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    kept = sorted((tmp_path / "var").iterdir())
+    assert [path.name for path in kept] == ["field_encryption_key", "secret_key"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+
+
+@pytest.mark.req("M-01")
+def test_the_google_backend_wants_its_client_and_keys(environment):
+    environment.setenv("GOOGLE_CLIENT_ID", "id.apps.example")
+    with pytest.raises(EnvironmentInvalid, match="GOOGLE_CLIENT_SECRET: must be set"):
+        read_env()
+    environment.setenv("GOOGLE_CLIENT_SECRET", "hunter2")
+    env = read_env()
+    assert env.gmail_backend == "google"
+    assert env.google_client == ("id.apps.example", "hunter2")
+    assert len(env.field_encryption_keys) == 1
+    assert "hunter2" not in repr(env)
+
+    environment.setenv("ALLOWED_HOSTS", "mail.example.org")
+    environment.setenv("SECRET_KEY", "x" * 60)
+    with pytest.raises(EnvironmentInvalid, match="FIELD_ENCRYPTION_KEYS: must be set"):
+        read_env()
+    keys = (new_key(), new_key())
+    environment.setenv("FIELD_ENCRYPTION_KEYS", ", ".join(keys))
+    assert read_env().field_encryption_keys == keys
+    environment.setenv("GMAIL_BACKEND", "simulator")
+    environment.delenv("FIELD_ENCRYPTION_KEYS")
+    assert read_env().field_encryption_keys == ()
+
+
+@pytest.mark.req("M-02")
+def test_gmail_may_be_on_this_machine_without_tls(environment):
+    environment.setenv("GMAIL_API_BASE", "http://127.0.0.1:8085/")
+    environment.delenv("OAUTHLIB_INSECURE_TRANSPORT", raising=False)
+    assert read_env().gmail_api_base == "http://127.0.0.1:8085"
+    assert os.environ["OAUTHLIB_INSECURE_TRANSPORT"] == "1"
 
 
 @pytest.mark.req("E-01")

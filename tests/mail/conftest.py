@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_django import Settings
 
+from mail.gmail.simulator.server import SimulatorServer
+from tests.mail.google_kit import granted, serving
 from tests.mail.mail_kit import OWNER, Mailbox
 
 if TYPE_CHECKING:
@@ -23,3 +26,40 @@ def mailbox(firm: Firm, settings: Settings, tmp_path: Path) -> Mailbox:
     store = tmp_path / "gmail.sqlite3"
     settings.GMAIL_SIMULATOR_STORE = store
     return Mailbox(firm, open_account(firm, OWNER), local_gmail(store))
+
+
+@pytest.fixture
+def google(
+    mailbox: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SimulatorServer]:
+    """Serve the mailbox over HTTP, and let the product take it for Google; nothing is connected."""
+    monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
+    with serving(mailbox.simulator) as server:
+        settings.GMAIL_BACKEND = "google"
+        settings.GMAIL_API_BASE = server.url
+        settings.GOOGLE_CLIENT_ID = "mailroom.apps.example"
+        settings.GOOGLE_CLIENT_SECRET = "client-secret-canary"
+        yield server
+
+
+@pytest.fixture
+def connected(mailbox: Mailbox, google: SimulatorServer) -> Mailbox:
+    """Return the mailbox, connected over HTTP with a stored grant."""
+    from mail.services.credentials import store_grant
+    from tenants.scope import firm_scope
+
+    grant = granted(mailbox.account.address)
+    with firm_scope(mailbox.firm):
+        store_grant(mailbox.account, grant)
+    return mailbox
+
+
+@pytest.fixture
+def firm_admin(firm: Firm) -> str:
+    """Return the address of the firm's admin."""
+    from tenants.models import Role
+    from tests.factories.tenants import UserFactory
+
+    address = "ada@acme.example"
+    UserFactory(username=address, email=address, member_of=firm, member_of__role=Role.ADMIN)
+    return address

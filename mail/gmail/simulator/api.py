@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mail.gmail.simulator import drafts, faults, history, incoming, labels, messages, threads
+from mail.gmail.simulator import (
+    drafts,
+    faults,
+    history,
+    incoming,
+    labels,
+    messages,
+    oauth,
+    send_as,
+    threads,
+)
+from mail.gmail.simulator.answer import Answer, Request
 from mail.gmail.simulator.api_error import ApiError, invalid_argument
 from mail.gmail.simulator.call import Call, Handler, Json
 from mail.gmail.simulator.discovery import Method, check_body, find_method, read_query
@@ -23,32 +33,11 @@ from mail.gmail.simulator.store import Store
 
 _RESOURCES = (messages, incoming, threads, labels, drafts, history)
 _READERS: dict[str, Handler] = {
-    name: handler for module in _RESOURCES for name, handler in module.READERS.items()
+    name: handler for module in (*_RESOURCES, send_as) for name, handler in module.READERS.items()
 }
 _WRITERS: dict[str, Handler] = {
     name: handler for module in _RESOURCES for name, handler in module.WRITERS.items()
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """An HTTP request as either door hands it in."""
-
-    verb: str
-    uri: str
-    """Absolute or from the path on, with the query."""
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Names in lower case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer: JSON, or nothing with 204."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class GmailSimulator:
@@ -59,14 +48,18 @@ class GmailSimulator:
 
     # Serving
 
-    def answer(self, request: Request, *, address: str) -> Answer:
-        """Return the answer to a request made by the owner of a mailbox.
+    def answer(
+        self, request: Request, *, address: str, scopes: Collection[str] | None = None
+    ) -> Answer:
+        """Return the answer to a request made for the owner of a mailbox.
+
+        `scopes` are what the owner has granted; None: everything.
 
         Raises:
             AnswerLost: an ordered fault; the request took effect all the same.
         """
         try:
-            result = self._perform(request, address.lower())
+            result = self._perform(request, address.lower(), scopes)
         except ApiError as error:
             return Answer(error.status, error.body(), error.headers)
         except sqlite3.OperationalError as error:
@@ -78,9 +71,13 @@ class GmailSimulator:
             return Answer(HTTPStatus.NO_CONTENT, b"")
         return Answer(HTTPStatus.OK, json.dumps(result).encode())
 
-    def _perform(self, request: Request, address: str) -> Json | None:
+    def _perform(
+        self, request: Request, address: str, scopes: Collection[str] | None
+    ) -> Json | None:
         verb, path, query_text = _request_line(request)
         method, path_parameters = find_method(verb, path)
+        if scopes is not None and not method.scopes & frozenset(scopes):
+            raise ApiError(403, "insufficientPermissions", "Insufficient Permission")
         fault = faults.take(self._store, address, method.name)
         if fault and not fault.loses_answer:
             raise fault.error()
@@ -150,13 +147,42 @@ class GmailSimulator:
             ).fetchone()
         return str(row["access_token"])
 
-    def address_of(self, access_token: str) -> str | None:
-        """Return whose mailbox a bearer token opens."""
+    def answer_with_token(self, request: Request, access_token: str) -> Answer:
+        """Return the answer to a request that carries a bearer token.
+
+        Raises:
+            ApiError: 401, the token opens no mailbox.
+            AnswerLost: an ordered fault; the request took effect all the same.
+        """
         with self._store.read() as connection:
             row = connection.execute(
                 "SELECT address FROM mailbox WHERE access_token = ?", (access_token,)
             ).fetchone()
-        return None if row is None else str(row["address"])
+        if row is not None:
+            return self.answer(request, address=row["address"])
+        grant = oauth.grant_of(self._store, access_token)
+        if grant is None:
+            raise ApiError(401, "authError", "Invalid Credentials")
+        address, scopes = grant
+        return self.answer(request, address=address, scopes=scopes)
+
+    def answer_oauth(self, request: Request) -> Answer | None:
+        """Return the answer of an OAuth endpoint; None where the path is none."""
+        return oauth.answer_oauth(self._store, request)
+
+    def revoke_grants(self, address: str) -> None:
+        """Withdraw what the owner of a mailbox has granted: refresh answers invalid_grant."""
+        oauth.revoke_all(self._store, address)
+
+    def expire_access_tokens(self, address: str) -> None:
+        """Let every OAuth access token to a mailbox end now."""
+        oauth.expire_access(self._store, address)
+
+    def add_alias(self, address: str, alias: str, *, verified: bool = True) -> None:
+        """Give the owner of a mailbox another address to write from."""
+        with self._store.write() as connection:
+            mailbox = Mailbox.ensure(connection, address)
+            send_as.add_alias(mailbox, alias, verified=verified)
 
     def addresses(self) -> list[str]:
         """Return the addresses of all mailboxes, in order."""

@@ -38,6 +38,8 @@ class Method:
     parameters: Mapping[str, Mapping[str, Any]]
     request_schema: str | None
     response_schema: str | None
+    scopes: frozenset[str]
+    """Any one of these permits it."""
 
 
 @functools.cache
@@ -65,6 +67,7 @@ def methods() -> tuple[Method, ...]:
             parameters=spec["parameters"],
             request_schema=spec.get("request", {}).get("$ref"),
             response_schema=spec.get("response", {}).get("$ref"),
+            scopes=frozenset(spec["scopes"]),
         )
         for spec in _walk(_document())
     ]

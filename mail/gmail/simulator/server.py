@@ -6,7 +6,8 @@ import logging
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from mail.gmail.simulator.api import Answer, GmailSimulator, Request
+from mail.gmail.simulator.answer import Answer, Request
+from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.api_error import ApiError
 from mail.gmail.simulator.faults import AnswerLost
 
@@ -17,7 +18,7 @@ _SECONDS_PER_IDLE_CONNECTION = 120
 
 
 class SimulatorServer(ThreadingHTTPServer):
-    """Serves one simulator; a bearer token of its says whose mailbox is meant."""
+    """Serves one simulator's Gmail, by bearer token, and its OAuth endpoints."""
 
     daemon_threads = True
 
@@ -54,20 +55,21 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             self.send_header(name, value)
         if answer.status != HTTPStatus.NO_CONTENT:
-            self.send_header("content-type", "application/json; charset=UTF-8")
+            if "content-type" not in answer.headers:
+                self.send_header("content-type", "application/json; charset=UTF-8")
             self.send_header("content-length", str(len(answer.body)))
         self.end_headers()
         self.wfile.write(answer.body)
 
     def _answer(self) -> Answer:
         body = self._read_body()
-        scheme, _, token = self.headers.get("authorization", "").partition(" ")
-        address = self.server.simulator.address_of(token) if scheme.lower() == "bearer" else None
-        if address is None:
-            raise ApiError(401, "authError", "Invalid Credentials")
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.command, self.path, body, headers)
-        return self.server.simulator.answer(request, address=address)
+        simulator = self.server.simulator
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        return simulator.answer_oauth(request) or simulator.answer_with_token(
+            request, token if scheme.lower() == "bearer" else ""
+        )
 
     def _read_body(self) -> bytes:
         length = self.headers.get("content-length", "0")

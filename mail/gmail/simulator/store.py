@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _BUSY_SECONDS = 20.0
-_SCHEMA_VERSION = 1
 
 _SCHEMA = """
 CREATE TABLE mailbox (
@@ -98,6 +97,35 @@ CREATE TABLE fault (
 ) STRICT;
 """
 
+# What version 2 adds.
+_SCHEMA_2 = """
+CREATE TABLE oauth_grant (
+    pk INTEGER PRIMARY KEY AUTOINCREMENT,
+    mailbox INTEGER NOT NULL REFERENCES mailbox (pk),
+    client_id TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    code TEXT UNIQUE,
+    code_expires REAL NOT NULL,
+    redirect_uri TEXT NOT NULL,
+    challenge TEXT NOT NULL,
+    refresh_token TEXT UNIQUE,
+    revoked INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE oauth_access (
+    token TEXT PRIMARY KEY,
+    grant_pk INTEGER NOT NULL REFERENCES oauth_grant (pk),
+    expires REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE send_as (
+    mailbox INTEGER NOT NULL REFERENCES mailbox (pk),
+    address TEXT NOT NULL,
+    verification TEXT NOT NULL,
+    PRIMARY KEY (mailbox, address)
+) STRICT, WITHOUT ROWID;
+"""
+_SCHEMAS = (_SCHEMA, _SCHEMA_2)
+_SCHEMA_VERSION = len(_SCHEMAS)
+
 
 class Store:
     """Connections to one simulator file; safe to share between threads and across fork."""
@@ -158,10 +186,10 @@ class Store:
         if _version(connection) == _SCHEMA_VERSION:
             return
         with self.write():
-            if _version(connection) == 0:
-                for statement in _SCHEMA.split(";\n"):
+            for schema in _SCHEMAS[_version(connection) :]:
+                for statement in schema.split(";\n"):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

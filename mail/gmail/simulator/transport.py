@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import httplib2
 
-from mail.gmail.simulator.api import GmailSimulator, Request
+from mail.gmail.simulator.answer import Request
+from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.faults import AnswerLost
 
 

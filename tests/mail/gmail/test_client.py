@@ -9,6 +9,7 @@ import pytest
 from mail.gmail import errors
 from mail.gmail.client import GmailClient
 from mail.gmail.connect import google_client, local_gmail, simulator_client
+from mail.gmail.oauth import AccessToken
 from mail.gmail.simulator.transport import SimulatorHttp
 from tests.mail.gmail.mailbox_kit import ADDRESS, letter
 
@@ -115,13 +116,23 @@ def test_the_local_mailbox_is_made_on_first_use(tmp_path):
     assert local_gmail(store).addresses() == ["new@harbour.example"]
 
 
-def test_google_is_reached_with_the_persons_credentials():
-    from google.auth.exceptions import RefreshError
-    from google.oauth2.credentials import Credentials
+class NoToken:
+    """A source of tokens whose account must be connected again."""
 
-    # An expired token without a refresh token fails before any connection is made.
-    gmail = google_client(Credentials(token=None))
+    def fresh(self, refused: str | None) -> AccessToken:
+        raise errors.GmailNeedsReauth(reason="invalid_grant")
 
-    with pytest.raises(errors.GmailAuthExpired) as raised:
-        gmail.profile()
-    assert isinstance(raised.value.__cause__, RefreshError)
+
+def test_without_a_token_google_is_not_asked_at_all():
+    with pytest.raises(errors.GmailNeedsReauth):
+        google_client(NoToken()).profile()
+
+
+def test_a_thread_keeps_its_connection_from_one_client_to_the_next():
+    first, second = (google_client(NoToken())._http().http for _ in range(2))
+    assert first is second
+    other = []
+    thread = threading.Thread(target=lambda: other.append(google_client(NoToken())._http().http))
+    thread.start()
+    thread.join()
+    assert other != [first]

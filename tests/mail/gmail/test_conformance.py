@@ -77,6 +77,9 @@ def test_every_answer_fits_its_schema(users, http):
     users.history().list(startHistoryId="1000", **ME).execute()
     users.watch(body={"topicName": "projects/p/topics/t"}, **ME).execute()
     users.stop(**ME).execute()
+    send_as = users.settings().sendAs()
+    primary = send_as.list(**ME).execute()["sendAs"][0]["sendAsEmail"]
+    send_as.get(sendAsEmail=primary, **ME).execute()
 
     assert http.methods == set(_READERS) | set(_WRITERS)
 

@@ -101,10 +101,14 @@ def test_a_daily_limit_lasts_until_pacific_midnight():
         (RefreshError("x", retryable=True), errors.GmailUnavailable, "RefreshError"),
         (
             RefreshError("invalid_grant: Token has been expired", {"error": "invalid_grant"}),
-            errors.GmailAuthExpired,
+            errors.GmailNeedsReauth,
             "invalid_grant",
         ),
-        (RefreshError("x", {"error": "invalid_client"}), errors.GmailAuthExpired, "invalid_client"),
+        (
+            RefreshError("x", {"error": "invalid_client"}),
+            errors.GmailMisconfigured,
+            "invalid_client",
+        ),
         (RefreshError("no refresh token"), errors.GmailAuthExpired, "RefreshError"),
         (DefaultCredentialsError("x"), errors.GmailAuthExpired, "DefaultCredentialsError"),
     ],

@@ -1,0 +1,161 @@
+"""Google's OAuth: the consent page, tokens for its code, new access tokens, revocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+import google_auth_httplib2
+import httplib2
+from google.oauth2.credentials import Credentials
+from google_auth_oauthlib.flow import Flow
+from oauthlib.oauth2 import OAuth2Error
+
+from mail.gmail.errors import TRANSLATED, GmailUnavailable, refused_grant, translate
+
+TIMEOUT_SECONDS = 20
+
+
+@dataclass(frozen=True, repr=False)
+class OAuthClient:
+    """This service as Google knows it, and where Google is asked."""
+
+    client_id: str
+    client_secret: str
+    auth_uri: str = "https://accounts.google.com/o/oauth2/v2/auth"
+    token_uri: str = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
+    revoke_uri: str = "https://oauth2.googleapis.com/revoke"
+
+
+@dataclass(frozen=True, repr=False)
+class AccessToken:
+    """What opens the mailbox for about an hour."""
+
+    value: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, repr=False)
+class Grant:
+    """A person's consent."""
+
+    refresh_token: str
+    """Empty when Google gave none: it does so only at the first consent."""
+    access: AccessToken
+    scopes: frozenset[str]
+    """What the person granted, which may be less than was asked for."""
+
+
+@dataclass(frozen=True, repr=False)
+class ConsentRequest:
+    """Where to send the person, and the two secrets that must come back."""
+
+    url: str
+    state: str
+    code_verifier: str
+
+
+def request_consent(
+    client: OAuthClient, redirect_uri: str, scopes: list[str], *, address: str = ""
+) -> ConsentRequest:
+    """Return the consent page's address; `address` preselects an account there."""
+    flow = _flow(client, redirect_uri, scopes)
+    hint = {"login_hint": address} if address else {}
+    # Without prompt=consent Google gives no refresh token to somebody who consented before.
+    url, state = flow.authorization_url(access_type="offline", prompt="consent", **hint)
+    return ConsentRequest(url, state, flow.code_verifier)
+
+
+def exchange_code(client: OAuthClient, redirect_uri: str, code: str, code_verifier: str) -> Grant:
+    """Return the grant behind the code that the consent page has given.
+
+    Raises:
+        GmailError: Google refused the code, or did not answer.
+    """
+    # Without scopes: the library would take fewer granted ones for an attack.
+    flow = _flow(client, redirect_uri, None, code_verifier=code_verifier)
+    with _translated():
+        token = flow.fetch_token(code=code, include_client_id=True, timeout=TIMEOUT_SECONDS)
+    scopes = token.get("scope", "")
+    return Grant(
+        refresh_token=token.get("refresh_token", ""),
+        access=AccessToken(token["access_token"], _moment(token.get("expires_at"))),
+        scopes=frozenset(scopes.split() if isinstance(scopes, str) else scopes),
+    )
+
+
+def refresh(client: OAuthClient, refresh_token: str) -> tuple[AccessToken, str]:
+    """Return a new access token, and the refresh token to keep from now on.
+
+    Raises:
+        GmailNeedsReauth: the refresh token is no longer good.
+        GmailMisconfigured: the client's id or secret is wrong.
+        GmailUnavailable: Google did not answer properly.
+    """
+    credentials = Credentials(  # type: ignore[no-untyped-call]  # google.auth has few types
+        None,
+        refresh_token=refresh_token,
+        token_uri=client.token_uri,
+        client_id=client.client_id,
+        client_secret=client.client_secret,
+    )
+    with _translated():
+        request = google_auth_httplib2.Request(httplib2.Http(timeout=TIMEOUT_SECONDS))
+        credentials.refresh(request)  # type: ignore[no-untyped-call]  # as above
+    expiry = credentials.expiry
+    expires_at = None if expiry is None else expiry.replace(tzinfo=UTC)
+    access = AccessToken(str(credentials.token), expires_at)
+    return access, credentials.refresh_token or refresh_token
+
+
+def revoke(client: OAuthClient, token: str) -> None:
+    """Withdraw the grant behind a token at Google; one it does not know is withdrawn already.
+
+    Raises:
+        GmailUnavailable: Google did not answer properly: the grant may still hold.
+    """
+    with _translated():
+        response, _ = httplib2.Http(timeout=TIMEOUT_SECONDS).request(
+            client.revoke_uri,
+            "POST",
+            body=urlencode({"token": token}),
+            headers={"content-type": "application/x-www-form-urlencoded"},
+        )
+    if response.status >= 500:
+        raise GmailUnavailable(status=response.status)
+
+
+def _flow(
+    client: OAuthClient, redirect_uri: str, scopes: list[str] | None, *, code_verifier: str = ""
+) -> Flow:
+    config = {
+        "client_id": client.client_id,
+        "client_secret": client.client_secret,
+        "auth_uri": client.auth_uri,
+        "token_uri": client.token_uri,
+    }
+    return Flow.from_client_config(
+        {"web": config},
+        scopes=scopes,
+        redirect_uri=redirect_uri,
+        code_verifier=code_verifier or None,
+    )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise a GmailError, which holds no token, in place of what the libraries raise."""
+    try:
+        yield
+    except TRANSLATED as error:
+        # RequestException is an OSError, so it is among them.
+        raise translate(error) from None
+    except OAuth2Error as error:
+        raise refused_grant(error.error or type(error).__name__) from None
+
+
+def _moment(timestamp: float | None) -> datetime | None:
+    return None if timestamp is None else datetime.fromtimestamp(timestamp, UTC)

@@ -1,0 +1,41 @@
+"""E-mails to people about their mailboxes."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.core.mail import EmailMessage
+
+from jobs.operations.escalation import escalation_recipients
+from mail.models import Connection, MailAccount
+from tenants.models import Firm
+from tenants.scope import firm_scope
+
+# Below the web process's address. Asking the URLs for it would load every page into the worker.
+PAGE = "/admin/mail/mailaccount/{}/change/"
+
+
+def send_reauth_notice(firm: Firm, account_id: UUID) -> int:
+    """Ask the firm's admins to connect the mailbox again; return how many were asked."""
+    with firm_scope(firm):
+        account = MailAccount.objects.filter(
+            pk=account_id, connection=Connection.NEEDS_REAUTH
+        ).first()
+        if account is None:
+            return 0
+        recipients = escalation_recipients(firm.pk, None)
+    if recipients:
+        EmailMessage(
+            subject="[Mailroom] Connect a mailbox again",
+            body=_reauth_body(firm, account),
+            to=recipients,
+        ).send()
+    return len(recipients)
+
+
+def _reauth_body(firm: Firm, account: MailAccount) -> str:
+    return (
+        f"Google no longer lets Mailroom into {account.address}, a mailbox of {firm.name}.\n\n"
+        "Nothing is lost: its jobs wait, and continue when somebody connects it again.\n\n"
+        f"Its page:   {PAGE.format(account.pk)}\n"
+    )

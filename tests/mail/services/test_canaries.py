@@ -1,0 +1,65 @@
+"""A token or the client's secret is readable nowhere: not stored, logged, raised, shown or answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from mail.models import MailCredential
+from mail.services.queueing import request_sync
+from tenants.encryption import decrypt_field
+from tenants.scope import all_firms, firm_scope
+from tests.mail.google_kit import granted
+from tests.mail.mail_kit import Mailbox, drain, stored
+from tests.queue_kit import work_off
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "J-13")]
+
+
+def secrets_of(mailbox: Mailbox) -> list[str]:
+    (credential,) = stored(MailCredential)
+    names = ("access_token", "refresh_token")
+    return [*(decrypt_field(credential, name) for name in names), "client-secret-canary"]
+
+
+def database_text() -> str:
+    """Return every value of every table."""
+    found: list[str] = []
+    with all_firms("test"), connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT * FROM "{table}"')
+            found += [str(value) for row in cursor.fetchall() for value in row]
+    return "\n".join(found)
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Record every line, at DEBUG where the configuration lets it."""
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+
+
+def test_tokens_are_in_no_table_and_no_log_line(
+    connected: Mailbox, log: pytest.LogCaptureFixture
+) -> None:
+    connected.receive()
+    granted(connected.account.address)
+    with firm_scope(connected.firm):
+        request_sync(connected.account)
+    connected.simulator.expire_access_tokens(connected.account.address)
+    drain()
+    connected.simulator.expire_access_tokens(connected.account.address)
+    connected.simulator.revoke_grants(connected.account.address)
+    with firm_scope(connected.firm):
+        request_sync(connected.account)
+    work_off()
+
+    assert "needs_reauth" in database_text()
+    for secret in secrets_of(connected):
+        assert secret not in database_text()
+        assert secret not in log.text
+    assert "ya29." not in log.text
+    assert "1//" not in log.text
