@@ -35,7 +35,8 @@ def credential_of(account: MailAccount, text: str = CANARY) -> MailCredential:
 
 def test_a_value_reads_back_and_is_nowhere_in_the_table() -> None:
     row = credential_of(MailAccountFactory())
-    row.refresh_from_db()
+    with firm_scope(row.firm_id):
+        row.refresh_from_db()
     assert decrypt_field(row, "refresh_token") == CANARY
     with all_firms("test"), connection.cursor() as cursor:
         cursor.execute("SELECT * FROM mail_mailcredential")
