@@ -24,7 +24,12 @@ from mail.gmail.errors import (
 )
 from mail.models import MailAccount
 from mail.services.accounts import usable_account
-from mail.services.connection import REAUTH_CHECK_SECONDS, hold_account, note_error
+from mail.services.connection import (
+    REAUTH_CHECK_SECONDS,
+    hold_account,
+    mailbox_limit_key,
+    note_error,
+)
 from mail.services.gmail_connection import gmail_of
 from tenants.scope import firm_scope
 
@@ -44,7 +49,7 @@ class AccountPayload(JobPayload):
 
 def mailbox_key(payload: AccountPayload) -> str:
     """Return the limit key of a job about one mailbox."""
-    return f"mailbox:{payload.account_id}"
+    return mailbox_limit_key(payload.account_id)
 
 
 @contextmanager

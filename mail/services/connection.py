@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
 
+from jobs.errors import WrongState
+from jobs.models import Pause
+from jobs.operations import limits
 from jobs.queue import enqueue
 from mail.errors import MailboxDisconnected, MailboxWaits
 from mail.gmail.errors import GmailError, GmailNeedsReauth
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, MailCredential
 from mail.services.events import record_event
+from tenants.audit import SERVICE
 from tenants.scope import firm_scope
 
-# How long jobs of a mailbox that must be connected again wait from one check to the next.
+# When a job is tried again that was claimed before its mailbox was paused.
 REAUTH_CHECK_SECONDS = 300
+REAUTH_REASON = "The mailbox must be connected again"
+HOLD_REASON = "Gmail asked for fewer requests"
 # What Gmail means when it asks for fewer requests and does not say for how long.
 HOLD_SECONDS = 60
 
 
+def mailbox_limit_key(account_id: UUID) -> str:
+    """Name the mailbox to the queue's pauses, breakers and rate limits."""
+    return f"mailbox:{account_id}"
+
+
 def check_connection(account: MailAccount) -> None:
-    """Let a job of the mailbox call Gmail.
+    """Let a job of the mailbox call Gmail; only jobs claimed before a pause find an obstacle here.
 
     Raises:
         MailboxDisconnected: nobody permits it any more.
@@ -43,7 +56,7 @@ def check_connection(account: MailAccount) -> None:
 def require_reauth(
     account: MailAccount, credential: MailCredential, error: GmailNeedsReauth
 ) -> None:
-    """Note that this credential is no longer good; the first to notice notifies a person."""
+    """Note that this credential is no longer good: pause the mailbox, and notify a person once."""
     with firm_scope(account.firm_id):
         same = MailCredential.objects.filter(
             pk=credential.pk, refresh_token=credential.refresh_token
@@ -54,6 +67,8 @@ def require_reauth(
         if noticed:
             note_error(account, error)
             record_event(EventType.NEEDS_REAUTH, account, detail={"reason": error.reason})
+            resume_mailbox(account)
+            _pause_mailbox(account, REAUTH_REASON)
             enqueue("reauth.notify", {"account_id": account.pk})
 
 
@@ -65,7 +80,32 @@ def hold_account(account: MailAccount, error: GmailError) -> float:
         shorter = Q(held_until__isnull=True) | Q(held_until__lt=until)
         MailAccount.objects.filter(shorter, pk=account.pk).update(held_until=until)
         note_error(account, error)
+        _pause_mailbox(account, HOLD_REASON, until=until)
     return seconds
+
+
+def resume_mailbox(account: MailAccount) -> None:
+    """Lift the pause that the service itself has set. Must run in the firm's scope."""
+    own = Pause.objects.filter(
+        firm_id=account.firm_id,
+        limit_key=mailbox_limit_key(account.pk),
+        category="",
+        job_type="",
+        paused_by=SERVICE.name,
+    ).first()
+    if own is not None:
+        limits.resume(own)
+
+
+def _pause_mailbox(account: MailAccount, reason: str, *, until: datetime | None = None) -> None:
+    # Where it is paused already, that pause holds: a job that comes after it will set the next.
+    with suppress(WrongState):
+        limits.pause(
+            firm=account.firm_id,
+            limit_key=mailbox_limit_key(account.pk),
+            reason=reason,
+            until=until,
+        )
 
 
 def note_error(account: MailAccount, error: GmailError) -> None:

@@ -37,7 +37,7 @@ def test_refused_credentials_of_one_mailbox_do_not_stop_another(mailbox: Mailbox
 
     def connect(account: MailAccount) -> GmailClient:
         if account.pk == refused.pk:
-            raise GmailAuthExpired("invalid_grant")
+            raise GmailAuthExpired(status=401)
         return gmail_of(account)
 
     def ingest(account: MailAccount, message: str) -> Any:

@@ -11,9 +11,13 @@ from django.db import connection
 from django.utils import timezone
 
 from jobs.engine.outcomes import Completed, Snoozed
+from jobs.models import Pause
+from mail.errors import MailboxWaits
 from mail.gmail.errors import GmailMisconfigured, GmailUnavailable
 from mail.gmail.simulator.faults import Fault
 from mail.models import Connection, MailCredential, MailEvent
+from mail.services.accounts import usable_account
+from mail.services.connection import resume_mailbox
 from mail.services.credentials import StoredToken, store_grant
 from mail.services.queueing import request_sync
 from tenants.encryption import decrypt_field
@@ -96,6 +100,8 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
     assert isinstance(work_off(), Snoozed)
     (job,) = jobs("sync")
     assert (job.attempts, job.status) == (0, "pending")
+    (pause,) = stored(Pause)
+    assert (pause.limit_key, pause.until) == (f"mailbox:{connected.account.pk}", None)
     assert connected.reload().connection == Connection.NEEDS_REAUTH
     assert "invalid_grant" in connected.account.last_error
     assert only(stored(MailEvent), event_type="needs_reauth").detail == {"reason": "invalid_grant"}
@@ -110,6 +116,7 @@ def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
     with firm_scope(connected.firm):
         store_grant(connected.account, granted(connected.account.address))
         type(connected.account).objects.update(connection=Connection.CONNECTED)
+        resume_mailbox(connected.account)
     with later(seconds=800):
         drain()
     assert {job.status for job in jobs(live=False)} == {"completed"}
@@ -156,9 +163,19 @@ def test_a_rate_limit_holds_the_whole_mailbox_without_attempts(
     work_off()
     connected.simulator.order_fault(fault, method="messages.get")
 
-    outcomes = drain()
+    (outcome,) = drain()
 
-    assert [type(outcome) for outcome in outcomes] == [Snoozed] * 3
-    assert all(seconds - 5 < outcome.delay_seconds <= seconds for outcome in outcomes)
+    assert isinstance(outcome, Snoozed)
+    assert seconds - 5 < outcome.delay_seconds <= seconds
     assert [job.attempts for job in jobs("ingest.gmail")] == [0, 0, 0]
-    assert connected.reload().held_until is not None
+    (pause,) = stored(Pause)
+    assert pause.limit_key == f"mailbox:{connected.account.pk}"
+    assert pause.until == connected.reload().held_until
+
+    with firm_scope(connected.firm), pytest.raises(MailboxWaits):
+        usable_account(connected.firm.pk, connected.account.pk)
+    with firm_scope(connected.firm):
+        type(connected.account).objects.update(held_until=None)
+    with later(seconds=seconds + 5):
+        drain()
+    assert {job.status for job in jobs("ingest.gmail", live=False)} == {"completed"}
