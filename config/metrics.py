@@ -33,7 +33,14 @@ class QueueCollector(Collector):
         """Yield one family per figure."""
         jobs = GaugeMetricFamily("mailroom_jobs", "Jobs", labels=["category", "status"])
         oldest = GaugeMetricFamily(
-            "mailroom_oldest_wait_seconds", "Wait of the oldest due job", labels=["category"]
+            "mailroom_oldest_wait_seconds",
+            "Wait of the oldest due job that nobody holds back on purpose",
+            labels=["category"],
+        )
+        held_back = GaugeMetricFamily(
+            "mailroom_held_back_jobs",
+            "Due jobs that a limit or a lock holds back",
+            labels=["category", "reason"],
         )
         rate = GaugeMetricFamily(
             "mailroom_completed_per_minute", "Over the last hour", labels=["category"]
@@ -42,6 +49,8 @@ class QueueCollector(Collector):
             for status in EXACT:
                 jobs.add_metric([category.group, status.value], category.statuses[status])
             oldest.add_metric([category.group], category.oldest_wait_seconds or 0.0)
+            for code, held in category.held_back.items():
+                held_back.add_metric([category.group, code.value], held)
             rate.add_metric([category.group], category.completed_per_minute)
         breakers = GaugeMetricFamily(
             "mailroom_breakers",
@@ -50,7 +59,7 @@ class QueueCollector(Collector):
         )
         for job_type, state, firms in self.breakers:
             breakers.add_metric([job_type, state], firms)
-        yield from (jobs, oldest, rate, breakers)
+        yield from (jobs, oldest, held_back, rate, breakers)
         for name, text, value in (
             ("workers", "Live worker processes", self.stats.workers),
             (

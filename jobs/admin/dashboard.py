@@ -12,15 +12,18 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from jobs.admin.charts import HOURS, charts
+from jobs.admin.limits import subject_of
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
-from jobs.engine.clock import database_now
-from jobs.queries.durations import in_words
-from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
+from jobs.models import CircuitBreaker, Pause
+from jobs.queries.durations import in_words, since_in_words
+from jobs.queries.held_back import ANYTHING, LimitsInForce
+from jobs.queries.stats import JobCounts, LiveJobs, QueueStats, count_jobs, live_jobs, queue_stats
 from jobs.states import Status
 from tenants.admin.base import sees_all_firms, sees_several_firms
 from tenants.models import Firm
 
 FIRMS_SHOWN = 20
+BLOCKS_SHOWN = 10
 STATUS_HEADINGS: dict[Status, str] = {
     status: "Dead" if status == Status.DLQ else status.value.capitalize() for status in Status
 }
@@ -49,9 +52,23 @@ class Line:
     failure_rate: str
 
 
+@dataclass(frozen=True)
+class Block:
+    """A pause in force, or a circuit breaker that is not closed."""
+
+    kind: str
+    href: str
+    what: str
+    firm: str
+    why: str
+    until: str
+
+
 def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the queue's figures to the index page (Unfold's DASHBOARD_CALLBACK)."""
-    stats, now = queue_stats(), database_now()
+    live = live_jobs()
+    stats, now = queue_stats(live), live.counted_at
+    blocks = _blocks(live.limits)
     return {
         **context,
         "title": "Queue",
@@ -60,7 +77,9 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "window_minutes": stats.window_minutes,
         "charts": charts(now),
         "chart_hours": HOURS,
-        "firms": _firm_lines(now) if sees_several_firms() else [],
+        "firms": _firm_lines(live) if sees_several_firms() else [],
+        "blocks": blocks[:BLOCKS_SHOWN],
+        "more_blocks": len(blocks[BLOCKS_SHOWN:]),
         "pinned": _pinned() if sees_all_firms() else "",
     }
 
@@ -80,8 +99,15 @@ def _tiles(stats: QueueStats) -> list[Figure]:
         Figure(
             "Runnable now",
             f"{totals.runnable:,}",
-            f"{totals.scheduled:,} scheduled, {totals.waiting_lock:,} locked",
+            f"{totals.scheduled:,} scheduled for later",
             _list_url("jobqueue", status=Status.PENDING),
+        ),
+        Figure(
+            "Held back",
+            f"{totals.all_held_back:,}",
+            ", ".join(f"{jobs:,} {code.words}" for code, jobs in totals.held_back.items() if jobs)
+            or "due, and stopped by a limit or a lock",
+            _list_url("jobqueue", held_back=ANYTHING),
         ),
         Figure(
             "Running",
@@ -91,7 +117,9 @@ def _tiles(stats: QueueStats) -> list[Figure]:
             alarming=workers == 0 and totals.runnable > 0,
         ),
         Figure(
-            "Oldest wait", "none" if wait is None else in_words(wait), "due and not yet started"
+            "Oldest wait",
+            "none" if wait is None else in_words(wait),
+            "due, not held back on purpose",
         ),
         Figure(
             "Throughput",
@@ -109,18 +137,53 @@ def _tiles(stats: QueueStats) -> list[Figure]:
     ]
 
 
+def _blocks(limits: LimitsInForce) -> list[Block]:
+    """Return the pauses and the breakers, those of every firm first."""
+    pauses = [_pause_block(pause, limits.now) for pause in limits.pauses]
+    return pauses + [_breaker_block(breaker, limits.now) for breaker in limits.breakers]
+
+
+def _pause_block(pause: Pause, now: datetime) -> Block:
+    # The row of a pause everywhere is the system firm's, which only platform staff may open.
+    hidden = pause.everywhere and not sees_all_firms()
+    return Block(
+        kind="Pause",
+        href="" if hidden else reverse("admin:jobs_pause_change", args=[pause.pk]),
+        what=subject_of(pause),
+        firm="every firm" if pause.everywhere else pause.firm.name,
+        why=pause.reason,
+        until="somebody resumes it" if pause.until is None else since_in_words(pause.until, now),
+    )
+
+
+def _breaker_block(breaker: CircuitBreaker, now: datetime) -> Block:
+    due = "a try succeeds" if breaker.probe_at is None else since_in_words(breaker.probe_at, now)
+    return Block(
+        kind="Breaker",
+        href=reverse("admin:jobs_circuitbreaker_change", args=[breaker.pk]),
+        what=str(breaker),
+        firm=breaker.firm.name,
+        why=f"kept failing alike ({breaker.fingerprint})"
+        if breaker.fingerprint
+        else "opened by hand",
+        until=f"{breaker.get_state_display()}, next try {due}",
+    )
+
+
 def _category_line(counts: JobCounts) -> Line:
     name = counts.group
     cells = [
         _cell(heading, counts.statuses[status], _list_url("jobqueue", category=name, status=status))
         for status, heading in STATUS_HEADINGS.items()
     ]
+    held_url = _list_url("jobqueue", category=name, held_back=ANYTHING)
+    cells.insert(1, _cell("Held back", counts.all_held_back, held_url))
     return _line(name, "", cells, counts)
 
 
-def _firm_lines(now: datetime) -> list[Line]:
+def _firm_lines(live: LiveJobs) -> list[Line]:
     """Return the firms in scope that have something in the queue, the most urgent first."""
-    counts = sorted(count_jobs("firm_id", now).values(), key=_urgency, reverse=True)[:FIRMS_SHOWN]
+    counts = sorted(count_jobs("firm_id", live).values(), key=_urgency, reverse=True)[:FIRMS_SHOWN]
     firms = Firm.objects.in_bulk([firm.group for firm in counts])
     return [_firm_line(firms[firm.group], firm) for firm in counts if firm.group in firms]
 
@@ -138,6 +201,11 @@ def _firm_line(firm: Firm, counts: JobCounts) -> Line:
             _list_url("deadletterqueue", firm=firm.slug, decision="open"),
         ),
         _cell("Pending", counts.statuses[Status.PENDING]),
+        _cell(
+            "Held back",
+            counts.all_held_back,
+            _list_url("jobqueue", firm=firm.slug, held_back=ANYTHING),
+        ),
         _cell("Running", counts.in_flight),
     ]
     return _line(firm.name, _list_url("jobqueue", firm=firm.slug), cells, counts)

@@ -11,6 +11,7 @@ from interfaces.admin.filters import SPANS, Options, SpanFilter, field_filter
 from jobs.admin.base import type_choices
 from jobs.engine.clock import database_now
 from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
+from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 
 
@@ -31,6 +32,12 @@ ResolutionFilter = field_filter(
     "decision",
     ((OPEN, OPEN), *_words(Resolution)),
     narrow=lambda rows, value: filter_dead_letters(rows, resolution=value),
+)
+HeldBackFilter = field_filter(
+    "held_back",
+    ((ANYTHING, ANYTHING), *((code.value, code.words) for code in HELD_BACK)),
+    title="held back by",
+    narrow=lambda rows, value: filter_jobs(rows, held_back=value),
 )
 BreakerStateFilter = field_filter("state", _words(BreakerState))
 

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -24,7 +25,13 @@ from jobs.admin.base import (
     short_id,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
-from jobs.admin.filters import CategoryFilter, CreatedFilter, JobTypeFilter, StatusFilter
+from jobs.admin.filters import (
+    CategoryFilter,
+    CreatedFilter,
+    HeldBackFilter,
+    JobTypeFilter,
+    StatusFilter,
+)
 from jobs.admin.operations import QueueOperation
 from jobs.admin.timeline import headline, timeline
 from jobs.engine.clock import database_now
@@ -32,6 +39,7 @@ from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.filters import search_jobs
+from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import LARGE_COLUMNS
 from jobs.states import IN_FLIGHT, RETRYABLE, Priority, Status
@@ -110,8 +118,15 @@ class JobAdmin(BulkOperationsAdmin):
     operations = (RETRY, CANCEL)
     bulk_operations = (RETRY,)
     change_form_template = "admin/jobs/jobqueue/page.html"
-    list_display = ("job", "state", "firm", "created", "waited", "tries", "error")
-    list_filter = (StatusFilter, CategoryFilter, JobTypeFilter, FirmFilter, CreatedFilter)
+    list_display = ("job", "state", "firm", "created", "waited", "reason", "tries", "error")
+    list_filter = (
+        StatusFilter,
+        HeldBackFilter,
+        CategoryFilter,
+        JobTypeFilter,
+        FirmFilter,
+        CreatedFilter,
+    )
     search_fields = ("job_id",)
     search = staticmethod(search_jobs)
     search_help_text = (
@@ -127,6 +142,7 @@ class JobAdmin(BulkOperationsAdmin):
     state = column("Status", lambda job: job.status, label=LABELS)
     created = age_column("Created", "created_at")
     waited = column("Waited", _waited)
+    reason = column("Reason to wait", lambda job: job.wait_code.words if job.wait_code else "-")
     tries = column("Tries", lambda job: f"{job.attempts}/{job.max_attempts}")
     error = column("Last error", lambda job: error_line(job.last_error))
 
@@ -137,6 +153,16 @@ class JobAdmin(BulkOperationsAdmin):
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
             return rows.defer(*LARGE_COLUMNS)
         return rows.select_related("firm", "user")
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Return the list's rows, each pending one with the first reason why it waits."""
+        found = super().get_changelist_instance(request)
+        found.result_list = list(found.result_list)
+        waits = any(job.status == Status.PENDING for job in found.result_list)
+        limits = limits_in_force(database_now()) if waits else None
+        for job in found.result_list:
+            job.wait_code = limits.reason_of(job) if limits else None
+        return found
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the job's state, timeline, payload and results."""

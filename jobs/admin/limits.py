@@ -108,11 +108,12 @@ class LimitAdmin(TenantOperationsAdmin):
         )
 
 
-def _held_back(pause: Pause) -> str:
-    """Return what the pause holds back: "everything", "export", "mail_sync of sync"."""
-    if pause.category and pause.job_type:
-        return f"{pause.job_type} of {pause.category}"
-    return str(pause)
+def subject_of(pause: Pause) -> str:
+    """Return what is paused: "everything", "category export", "type sync in category sync"."""
+    parts = {"type": pause.job_type, "category": pause.category}
+    named = [f"{what} {value}" for what, value in parts.items() if value]
+    key = f" with limit key {pause.limit_key}" if pause.limit_key else ""
+    return (" in ".join(named) or "everything") + key
 
 
 def _pause_state(pause: Pause) -> str:
@@ -134,7 +135,7 @@ class PauseAdmin(LimitAdmin):
             # A new pause reuses the row of one that is over.
             seen=lambda pause: str(pause.created_at),
             perform=limits.resume,
-            report=lambda pause: f"Resumed {_held_back(pause)}.",
+            report=lambda pause: f"Resumed {subject_of(pause)}.",
         ),
     )
     list_operations = (
@@ -148,7 +149,7 @@ class PauseAdmin(LimitAdmin):
             "end, and nothing is lost: jobs wait and use no attempts.",
             perform=limits.pause,
             report=lambda pause: (
-                f"Paused {_held_back(pause)} "
+                f"Paused {subject_of(pause)} "
                 f"{'everywhere' if pause.everywhere else f'of {pause.firm.name}'}."
             ),
         ),
@@ -157,7 +158,7 @@ class PauseAdmin(LimitAdmin):
     list_filter = (CategoryFilter, JobTypeFilter, FirmFilter)
     ordering = ("-id",)
     fields = ("held", "where", "state", "reason", "paused_by", "created_at", "until")
-    held = column("Paused", _held_back)
+    held = column("Paused", subject_of)
     state = column("State", _pause_state, label=LABELS)
     since = age_column("Since", "created_at")
     ends = column("Ends", lambda pause: age(pause.until) if pause.until else "by hand")
@@ -165,7 +166,7 @@ class PauseAdmin(LimitAdmin):
 
     def subject(self, row: Pause) -> str:
         """Say what the pause holds back, and where."""
-        return f"{_held_back(row)}: {_where(row)}"
+        return f"{subject_of(row)}: {_where(row)}"
 
 
 def _rate(limit: RateLimit) -> str:

@@ -20,6 +20,7 @@ from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.engine.new_job import MAX_KEY_LENGTH
 from jobs.operations.limits import LEAST_SECONDS, MOST
 from jobs.queries.filters import OPEN
+from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.states import (
     Category,
     DeadReason,
@@ -95,6 +96,10 @@ class JobQuery(FirmPageQuery):
     created_after = MomentField(required=False, help_text="Created then or later.")
     created_before = MomentField(required=False, help_text="Created before then.")
     error = _text("Text in the job's last error, in any case.", 200)
+    held_back = _choice(
+        [*HELD_BACK, ANYTHING],
+        "What holds the job back although it is due; `anything` for any of it.",
+    )
     search = _text(
         "A job id or its beginning, a correlation id, or the beginning of an idempotency key.",
         MAX_KEY_LENGTH,

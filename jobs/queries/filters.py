@@ -14,6 +14,7 @@ from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.ids import id_at
 from jobs.models.limits import JOB_HOLDER
+from jobs.queries.held_back import limits_in_force
 from jobs.states import LIVE, OPEN_RESOLUTIONS, LockKind, Status, WorkerState
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
@@ -34,6 +35,7 @@ def filter_jobs(
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     error: str | None = None,
+    held_back: str | None = None,
     search: str | None = None,
 ) -> QuerySet[JobQueue]:
     """Narrow `jobs` to those that meet every filter; None filters nothing."""
@@ -48,6 +50,8 @@ def filter_jobs(
         jobs = jobs.filter(job_id__lt=end, created_at__lt=created_before)
     if error is not None:
         jobs = jobs.filter(last_error__icontains=error)
+    if held_back is not None:
+        jobs = jobs.filter(limits_in_force(database_now()).held_back(held_back))
     return jobs if search is None else search_jobs(jobs, search)
 
 

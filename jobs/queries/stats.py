@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from django.db.models import Count, Min, Q, Sum
+from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, Sum
 
 from jobs.engine.clock import database_now
 from jobs.models import (
@@ -24,6 +24,15 @@ from jobs.models import (
     Worker,
 )
 from jobs.models.history import OPERATED
+from jobs.queries.held_back import (
+    HELD_BACK,
+    INTENDED,
+    WAITS_FOR_LOCK,
+    JobFacts,
+    LimitsInForce,
+    limits_in_force,
+)
+from jobs.queries.why_waiting import WaitCode
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
 
 WINDOW_MINUTES = 60
@@ -32,12 +41,26 @@ LATE_SECONDS = 60.0
 
 Group = Literal["category", "firm_id"]
 
-# Jobs of a firm are grouped in the order of the claim index: by firm alone, SQLite would read the
-# index of all jobs, history included.
-_LIVE_COLUMNS: dict[Group, tuple[str, ...]] = {
-    "category": ("category", "status"),
-    "firm_id": ("priority", "firm_id", "status"),
-}
+
+class LiveGroup(NamedTuple):
+    """Live jobs of one status that the limits treat alike; `due` counts those that are due."""
+
+    category: str
+    firm_id: int
+    status: str
+    jobs: int
+    due: int
+    due_since: datetime | None
+    held_back: WaitCode | None
+
+
+@dataclass(frozen=True)
+class LiveJobs:
+    """The pending, claimed and processing jobs in scope, and the limits in force."""
+
+    counted_at: datetime
+    limits: LimitsInForce
+    groups: list[LiveGroup]
 
 
 @dataclass
@@ -49,7 +72,7 @@ class JobCounts:
     statuses: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Status, 0))
     runnable: int = 0
     scheduled: int = 0
-    waiting_lock: int = 0
+    held_back: dict[WaitCode, int] = field(default_factory=lambda: dict.fromkeys(HELD_BACK, 0))
     due_since: datetime | None = None
     window_completed: int = 0
     window_failed: int = 0
@@ -60,8 +83,13 @@ class JobCounts:
         return self.statuses[Status.CLAIMED] + self.statuses[Status.PROCESSING]
 
     @property
+    def all_held_back(self) -> int:
+        """The due jobs that something holds back."""
+        return sum(self.held_back.values())
+
+    @property
     def oldest_wait_seconds(self) -> float | None:
-        """How long the oldest due job has waited, None where none is due."""
+        """How long the oldest due job has waited that nobody holds back on purpose."""
         if self.due_since is None:
             return None
         return round((self.counted_at - self.due_since).total_seconds(), 3)
@@ -83,19 +111,24 @@ class JobCounts:
             self.statuses[status] += jobs
         self.runnable += other.runnable
         self.scheduled += other.scheduled
-        self.waiting_lock += other.waiting_lock
+        for code, jobs in other.held_back.items():
+            self.held_back[code] += jobs
         self.add_due(other.due_since)
         self.window_completed += other.window_completed
         self.window_failed += other.window_failed
 
-    def add_live(self, row: dict[str, Any]) -> None:
-        """Add a row of `_live`."""
-        self.statuses[row["status"]] += row["jobs"]
-        if row["status"] == Status.PENDING:
-            self.scheduled += row["jobs"] - row["due"]
-            self.add_due(row["due_since"])
-            self.runnable += row["due"] if row["ready"] else 0
-            self.waiting_lock += 0 if row["ready"] else row["due_locked"]
+    def add_live(self, group: LiveGroup) -> None:
+        """Add a group of live jobs."""
+        self.statuses[Status(group.status)] += group.jobs
+        if group.status != Status.PENDING:
+            return
+        self.scheduled += group.jobs - group.due
+        if group.held_back is None:
+            self.runnable += group.due
+        else:
+            self.held_back[group.held_back] += group.due
+        if group.held_back not in INTENDED:
+            self.add_due(group.due_since)
 
     def add_due(self, since: datetime | None) -> None:
         """Keep the time at which the oldest due job became due."""
@@ -114,10 +147,11 @@ class QueueStats:
     window_minutes: int = WINDOW_MINUTES
 
 
-def queue_stats() -> QueueStats:
+def queue_stats(live: LiveJobs | None = None) -> QueueStats:
     """Return the figures of the firms in scope, with every category."""
-    now = database_now()
-    counts = count_jobs("category", now)
+    live = live or live_jobs()
+    now = live.counted_at
+    counts = count_jobs("category", live)
     categories = [counts.get(word) or JobCounts(word, now) for word in map(str, Category)]
     totals = JobCounts(None, now)
     for category in categories:
@@ -125,21 +159,29 @@ def queue_stats() -> QueueStats:
     return QueueStats(now, categories, totals, live_workers(now))
 
 
-def count_jobs(by: Group, now: datetime) -> dict[Any, JobCounts]:
+def live_jobs() -> LiveJobs:
+    """Count the live jobs in scope: one read of their rows, and one of the limits."""
+    now = database_now()
+    limits = limits_in_force(now)
+    return LiveJobs(now, limits, list(_live(limits)))
+
+
+def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
     """Return the jobs in scope by category or firm, for each that has any.
 
     A firm's completed, failed and canceled jobs are those of the window; a category's are those of
     all counters that are kept.
     """
     counts: dict[Any, JobCounts] = {}
+    now = live.counted_at
 
     def of(group: Any) -> JobCounts:
         return counts.setdefault(group, JobCounts(group, now))
 
-    for row in _live(by, now):
-        of(row[by]).add_live(row)
-    for group, jobs in _open_dead_letters(by):
-        of(group).statuses[Status.DLQ] = jobs
+    for group in live.groups:
+        of(getattr(group, by)).add_live(group)
+    for key, jobs in _open_dead_letters(by):
+        of(key).statuses[Status.DLQ] = jobs
     for row in _settled(by, now - timedelta(minutes=WINDOW_MINUTES)):
         settled = of(row[by])
         settled.statuses[Status.COMPLETED] += row["all_completed"]
@@ -175,18 +217,25 @@ def schedules_late(now: datetime) -> int:
     return due.filter(firm__active=True).count()
 
 
-def _live(by: Group, now: datetime) -> Iterator[dict[str, Any]]:
-    """Yield counts of pending, claimed and processing jobs; each is either ready or waiting."""
-    due = Q(status=Status.PENDING, scheduled_at__lte=now)
+def _live(limits: LimitsInForce) -> Iterator[LiveGroup]:
+    """Yield the groups of live jobs; each job is either ready or waiting."""
+    due = Q(status=Status.PENDING, scheduled_at__lte=limits.now)
+    keyed = ExpressionWrapper(WAITS_FOR_LOCK, output_field=BooleanField())
     for flag in ("ready", "waiting"):
-        rows = JobQueue.objects.filter(**{flag: True}).values(*_LIVE_COLUMNS[by])
-        for row in rows.annotate(
-            jobs=Count("pk"),
-            due=Count("pk", filter=due),
-            due_locked=Count("pk", filter=due & Q(lock_key__isnull=False)),
-            due_since=Min("scheduled_at", filter=due),
-        ).order_by():
-            yield {**row, "ready": flag == "ready"}
+        rows = JobQueue.objects.filter(**{flag: True}).annotate(waits_for_lock=keyed)
+        for *facts, status, jobs, due_jobs, due_since in (
+            rows.values_list(*JobFacts._fields, "status")
+            .annotate(
+                jobs=Count("pk"),
+                due=Count("pk", filter=due),
+                due_since=Min("scheduled_at", filter=due),
+            )
+            .order_by()
+        ):
+            job = JobFacts(*facts)
+            job = job._replace(limit_key=job.limit_key or "")
+            why = limits.reason(job) if due_jobs else None
+            yield LiveGroup(job.category, job.firm_id, status, jobs, due_jobs, due_since, why)
 
 
 def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:

@@ -41,6 +41,11 @@ class WaitCode(StrEnum):
     NO_WORKER_FOR_CATEGORY = "no_worker_for_category"
     UNKNOWN_TYPE = "unknown_type"
 
+    @property
+    def words(self) -> str:
+        """The code as a person would write it."""
+        return self.value.replace("_", " ")
+
 
 @dataclass(frozen=True)
 class WaitReason:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,9 @@ from prometheus_client import REGISTRY
 
 from config.metrics import QueueCollector
 from jobs.execution import telemetry
+from jobs.queries.held_back import HELD_BACK, INTENDED
 from jobs.queries.stats import JobCounts, QueueStats
+from jobs.queries.why_waiting import WaitCode
 from tests.architecture.tree import ROOT
 
 pytestmark = pytest.mark.req("W-07", "O-05")
@@ -99,7 +102,24 @@ def test_alerts_group_by_labels_that_the_metric_has() -> None:
         assert wanted | set(filtered) <= known, rule["alert"]
 
 
+def test_held_back_jobs_are_exported_by_their_reason() -> None:
+    category = JobCounts("sync", NOW)
+    category.held_back[WaitCode.PAUSED] = 7
+    collector = replace(COLLECTOR, stats=replace(COLLECTOR.stats, categories=[category]))
+    (family,) = (one for one in collector.collect() if one.name == "mailroom_held_back_jobs")
+    values = {sample.labels["reason"]: sample.value for sample in family.samples}
+    assert values == dict.fromkeys(map(str, HELD_BACK), 0) | {"paused": 7}
+
+
+@pytest.mark.parametrize("alert", ["MailroomOldestWait", "MailroomBacklogGrows"])
+def test_no_page_for_what_is_held_back_on_purpose(alert: str) -> None:
+    (rule,) = (rule for rule in alerts() if rule["alert"] == alert)
+    if "mailroom_oldest_wait_seconds" not in rule["expr"]:
+        for code in INTENDED:
+            assert code in rule["expr"]
+
+
 @pytest.mark.req("T-03")
 def test_no_label_names_a_firm() -> None:
     labels = set().union(*documented().values())
-    assert labels == {"category", "status", "job_type", "state", "outcome"}
+    assert labels == {"category", "status", "job_type", "state", "outcome", "reason"}

@@ -12,8 +12,9 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from jobs.admin.dashboard import dashboard
-from jobs.models import DeadLetterQueue, JobQueue
+from jobs.models import DeadLetterQueue, JobQueue, Pause, RateLimit
 from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
+from jobs.queries.held_back import ANYTHING
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import dead_letters, get_page, job_rows
 from jobs.queries.stats import queue_stats
@@ -73,13 +74,18 @@ def copy_rows(
 
 @pytest.fixture
 def firms(db: None) -> list[Firm]:
-    """Fill the tables; return the firms."""
+    """Fill the tables, and hold back what can be; return the firms."""
     firms = seed(finished=FINISHED, waiting=WAITING, dead=DEAD, minutes=2)
     with all_firms("test"):
         copy_rows("jobs_jobqueue", COPIES - 1, ("job_id",))
         decided = {"job_series": "1 + n", "resolution": f"'{Resolution.DISCARDED}'"}
         copy_rows("jobs_deadletterqueue", DECIDED_PER_LETTER, ("id",), digits_before=4, **decided)
         copy_rows("jobs_deadletterqueue", COPIES - 1, ("id", "original_job_id"))
+        Pause.objects.create(firm=firms[0], reason="x", paused_by="y")
+        Pause.objects.create(firm=firms[1], everywhere=True, category="sync", reason="x")
+        RateLimit.objects.create(
+            firm=firms[1], everywhere=True, job_type="noop", amount=1, per_seconds=60, burst=1
+        )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return firms
@@ -110,6 +116,10 @@ def cases() -> dict[str, tuple[Case, int]]:
         "jobs, deep": (lambda: get_page(job_rows(), limit=PAGE, cursor=middle), a_page),
         "pending jobs": (
             lambda: get_page(filter_jobs(job_rows(), status=Status.PENDING), limit=PAGE),
+            live_and_dead,
+        ),
+        "jobs held back": (
+            lambda: get_page(filter_jobs(job_rows(), held_back=ANYTHING), limit=PAGE),
             live_and_dead,
         ),
         "dead jobs": (

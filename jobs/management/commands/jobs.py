@@ -20,6 +20,7 @@ from jobs.models import Attempt, JobQueue
 from jobs.operations import jobs
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.filters import filter_jobs
+from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.lists import job_rows
 from jobs.queries.serializers.fields import iso
@@ -36,6 +37,7 @@ from jobs.states import Priority, Status
 
 # Always shown; the other columns only where a category has a value for them.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
+_FILTERS = ("status", "category", "job_type", "correlation_id", "held_back")
 JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
 _ID = row_id("job")
 
@@ -44,7 +46,7 @@ def _rows(options: Options) -> QuerySet[JobQueue]:
     return filter_jobs(
         job_rows(),
         created_after=options["since"],
-        **{name: options[name] for name in ("status", "category", "job_type", "correlation_id")},
+        **{name: options[name] for name in _FILTERS},
     )
 
 
@@ -54,6 +56,11 @@ _list = JOBS.list(
     arguments.CATEGORY,
     arguments.TYPE,
     argument("--correlation-id", metavar="ID"),
+    argument(
+        "--held-back",
+        choices=[*(code.value for code in HELD_BACK), ANYTHING],
+        help="due, and held back by this",
+    ),
     argument(
         "--since",
         type=arguments.since,
@@ -154,6 +161,9 @@ def _print_stats(command: JsonCommand, stats: QueueStats) -> None:
             for name in names
         ]
         command.table("", columns, [[line[name] for name in names] for line in lines])
+    if totals.all_held_back:
+        parts = [f"{n} {code.words}" for code, n in totals.held_back.items() if n]
+        command.stdout.write(f"Held back: {', '.join(parts)}.")
     command.stdout.write(
         f"{counts[Status.PENDING]} pending, {totals.in_flight} running, "
         f"{counts[Status.COMPLETED]} completed, {counts[Status.DLQ]} dead letters open, "
@@ -169,7 +179,7 @@ def _line(category: JobCounts) -> dict[str, object]:
         "Ready": category.runnable,
         "Running": category.in_flight,
         "Later": category.scheduled,
-        "Locked": category.waiting_lock,
+        "Held": category.all_held_back,
         "Done": counts[Status.COMPLETED],
         "Failed": counts[Status.FAILED],
         "Dead": counts[Status.DLQ],

@@ -23,17 +23,31 @@ class StatusCountsSerializer(serializers.Serializer[Any]):
     canceled = serializers.IntegerField(source="statuses.canceled")
 
 
+class HeldBackSerializer(serializers.Serializer[Any]):
+    """Due jobs by what holds them back; each is counted once."""
+
+    paused = serializers.IntegerField(help_text="By a pause.")
+    firm_inactive = serializers.IntegerField(help_text="Their firm is switched off.")
+    breaker = serializers.IntegerField(help_text="By a circuit breaker that is not closed.")
+    capped = serializers.IntegerField(help_text="Their firm runs as many as it may.")
+    rate_limited = serializers.IntegerField(help_text="By a rate limit.")
+    locked = serializers.IntegerField(help_text="They wait for a lock.")
+
+
 class CategoryStatsSerializer(StatusCountsSerializer):
     """One category's figures."""
 
     category = EnumField(Category, source="group")
-    runnable = serializers.IntegerField(
-        help_text="Due and ready: no lock or limit holds them back."
-    )
+    runnable = serializers.IntegerField(help_text="Due, and nothing holds them back.")
     scheduled = serializers.IntegerField(help_text="Not due yet.")
-    waiting_lock = serializers.IntegerField(help_text="Due, and waiting for a lock.")
+    waiting_lock = serializers.IntegerField(
+        source="held_back.locked", help_text="Due, and waiting for a lock."
+    )
+    held_back = HeldBackSerializer()
     oldest_wait_seconds = serializers.FloatField(
-        allow_null=True, help_text="How long the oldest due job has waited."
+        allow_null=True,
+        help_text="How long the oldest due job has waited, without those that a pause, a cap, a "
+        "rate limit or an inactive firm holds back.",
     )
     completed_per_minute = serializers.FloatField(help_text="Over the window.")
     failure_rate = serializers.FloatField(
@@ -49,6 +63,7 @@ class QueueStatsSerializer(serializers.Serializer[Any]):
         help_text=f"The minutes that the rates cover: always {WINDOW_MINUTES}."
     )
     totals = StatusCountsSerializer()
+    held_back = HeldBackSerializer(source="totals.held_back")
     categories = CategoryStatsSerializer(many=True)
     workers = serializers.IntegerField(help_text="Live workers; they serve every firm.")
     dead_letters_open = serializers.IntegerField(source="totals.statuses.dlq")

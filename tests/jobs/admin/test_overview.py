@@ -12,7 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
-from jobs.models import Worker
+from jobs.models import Pause, Worker
+from tenants.models import Firm
+from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
 
@@ -36,6 +38,40 @@ def test_the_overview_shows_live_figures(
     assert shown["Running"] == "1"
     assert shown["Oldest wait"] == "3 h"
     assert shown["Open dead letters"] == "1"
+
+
+@pytest.mark.req("J-25")
+def test_the_overview_says_what_is_held_back_and_by_what(member: Client, acme: FirmRows) -> None:
+    JobQueueFactory(firm=acme.firm, category="export")
+    JobQueueFactory(firm=acme.firm, job_type="sync", category="sync")
+    page = member.get(reverse("admin:index"))
+    held = next(tile for tile in page.context["tiles"] if tile.label == "Held back")
+    assert (held.value, held.note) == ("2", "1 paused, 1 breaker")
+    text = " ".join(page.content.decode().split())
+    assert "category export</a> for Acme" in text
+    assert "sync</a> for Acme" in text
+    listed = member.get(held.href)
+    assert {job.wait_code for job in listed.context["cl"].result_list} == {"paused", "breaker"}
+    paused = member.get(reverse("admin:jobs_jobqueue_changelist"), {"held_back": "paused"})
+    (job,) = paused.context["cl"].result_list
+    assert job.category == "export"
+    refused = member.get(reverse("admin:jobs_jobqueue_changelist"), {"held_back": "magic"})
+    assert refused.status_code == 400
+
+
+@pytest.mark.req("T-03")
+def test_a_pause_of_every_firm_is_shown_without_a_way_to_it(
+    member: Client, acme: FirmRows, globex: FirmRows, system_firm: Firm
+) -> None:
+    with all_firms("test"):
+        pause = Pause.objects.create(
+            firm=system_firm, everywhere=True, reason="a deploy", paused_by="staff@example.org"
+        )
+    text = member.get(reverse("admin:index")).content.decode()
+    assert "everything for every firm" in " ".join(text.split())
+    assert "a deploy" in text
+    assert str(pause.pk) not in text
+    assert "secret of globex" not in text
 
 
 def test_counts_lead_to_the_jobs_behind_them(member: Client, acme: FirmRows) -> None:

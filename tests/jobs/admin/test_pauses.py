@@ -62,7 +62,7 @@ def test_an_operator_pauses_work_of_the_firm_and_resumes_it(
     answers = {"job_type": "noop", "reason": "stop", "until": f"{until:%Y-%m-%dT%H:%M}"}
     done = operator.post(PAUSE, answers)
     assert done["Location"] == PAUSES
-    assert messages_of(done) == "Paused noop of Acme."
+    assert messages_of(done) == "Paused type noop of Acme."
     assert pauses() == [("acme", False, "", "noop")]
     (pause,) = [pause for pause in rows(Pause) if pause.reason == "stop"]
     assert pause.until == until.replace(second=0, microsecond=0)

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, Worker
+from jobs.models import ConcurrencyLock, DeadLetterQueue, Pause, Worker
 from jobs.queries.serializers.fields import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -146,3 +146,17 @@ def test_filters_of_workers(
     query: dict[str, str], found: set[str], viewer: Api, workers: None
 ) -> None:
     assert {row["host"] for row in viewer.results("workers/", query)} == found
+
+
+@pytest.mark.req("J-25")
+def test_jobs_by_what_holds_them_back(viewer: Api, acme: FirmRows, globex: FirmRows) -> None:
+    with all_firms("test"):
+        for firm in (acme.firm, globex.firm):
+            Pause.objects.create(firm=firm, category="documents", reason="x", paused_by="y")
+    paused, _ = (
+        JobQueueFactory(firm=firm, category="documents") for firm in (acme.firm, globex.firm)
+    )
+    found = viewer.results("jobs/", {"held_back": "paused"})
+    assert [row["job_id"] for row in found] == [str(paused.pk)]
+    assert viewer.get("queues/").json()["held_back"]["paused"] == 1
+    assert viewer.get("jobs/", {"held_back": "bad luck"}).status_code == 400

@@ -88,14 +88,17 @@ def test_a_dead_letter(viewer: Api, acme: FirmRows) -> None:
 def test_the_figures(viewer: Api, acme: FirmRows, worker: Worker) -> None:
     figures = viewer.get("queues/").json()
     assert list(figures) == [
-        "generated_at", "window_minutes", "totals", "categories", "workers", "dead_letters_open",
+        "generated_at", "window_minutes", "totals", "held_back", "categories", "workers",
+        "dead_letters_open",
     ]  # fmt: skip
+    reasons = ["paused", "firm_inactive", "breaker", "capped", "rate_limited", "locked"]
+    assert list(figures["held_back"]) == list(figures["categories"][0]["held_back"]) == reasons
     assert figures["window_minutes"] == 60
     assert list(figures["totals"]) == STATUSES
     assert figures["workers"] == 1
     assert list(figures["categories"][0]) == [
         *STATUSES,
-        "category", "runnable", "scheduled", "waiting_lock", "oldest_wait_seconds",
+        "category", "runnable", "scheduled", "waiting_lock", "held_back", "oldest_wait_seconds",
         "completed_per_minute", "failure_rate",
     ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs.models import Attempt, JobMinute, JobQueue, JobStep, Worker
+from jobs.models import Attempt, JobMinute, JobQueue, JobStep, Pause, Worker
 from jobs.states import Category, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -26,7 +26,7 @@ DETAIL = ROW | {
     "payload", "result", "attempts_log", "steps", "children", "dead_letter_id", "why_waiting",
 }  # fmt: skip
 CATEGORY = {
-    "category", *Status, "runnable", "scheduled", "waiting_lock", "oldest_wait_seconds",
+    "category", *Status, "runnable", "scheduled", "waiting_lock", "held_back", "oldest_wait_seconds",
     "completed_per_minute", "failure_rate",
 }  # fmt: skip
 
@@ -201,7 +201,8 @@ def test_stats_have_the_documented_shape_and_count(
             )
     stats = run("jobs", "stats", "--firm", "acme", "--json").json
     assert stats.keys() == {
-        "generated_at", "window_minutes", "totals", "categories", "workers", "dead_letters_open",
+        "generated_at", "window_minutes", "totals", "held_back", "categories", "workers",
+        "dead_letters_open",
     }  # fmt: skip
     assert stats["totals"] == {
         "pending": 3, "claimed": 0, "processing": 1, "completed": 1090, "failed": 8, "dlq": 1,
@@ -213,12 +214,27 @@ def test_stats_have_the_documented_shape_and_count(
     busy, idle = by_name["maintenance"], by_name["sync"]
     assert busy.keys() == idle.keys() == CATEGORY
     assert (busy["runnable"], busy["scheduled"], busy["waiting_lock"]) == (1, 1, 1)
+    assert busy["held_back"] == stats["held_back"]
+    assert {code for code, jobs in busy["held_back"].items() if jobs} == {"locked"}
     assert 90 <= busy["oldest_wait_seconds"] < 600
     assert busy["completed_per_minute"] == 1.5
     assert busy["failure_rate"] == 0.1
     assert (idle["pending"], idle["oldest_wait_seconds"], idle["failure_rate"]) == (0, None, None)
     everyone = run("jobs", "stats", "--json").json
     assert everyone["totals"]["pending"] == 4
+
+
+@pytest.mark.req("J-25")
+def test_stats_and_the_list_say_what_is_held_back(run: Runner, firm: Firm) -> None:
+    held = JobQueueFactory(firm=firm, category="documents")
+    JobQueueFactory(firm=firm)
+    with all_firms("test"):
+        Pause.objects.create(firm=firm, category="documents", reason="x", paused_by="y")
+    printed = run("jobs", "stats").out
+    assert "Held back: 1 paused." in printed
+    assert run("jobs", "stats", "--json").json["held_back"]["paused"] == 1
+    assert ids(run("jobs", "list", "--held-back", "paused", "--json").json) == [str(held.pk)]
+    assert ids(run("jobs", "list", "--held-back", "locked", "--json").json) == []
 
 
 @pytest.mark.req("J-25")

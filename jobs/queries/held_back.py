@@ -1,0 +1,256 @@
+"""What holds due jobs back: for a job, for a group of jobs, and as a filter.
+
+The limits in force are read once, past the reader's scope: a limit for every firm is the reader's
+too. Their number does not depend on the number of jobs. They become rules about columns of a job,
+which are asked in Python or put into a query; the first rule that covers a job names its reason.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Q
+
+from jobs.engine import dialects
+from jobs.engine.limit_sql import COUNTED, LIMITED_FIRM
+from jobs.engine.transactions import fetch, reading
+from jobs.models import CircuitBreaker, JobQueue, Pause
+from jobs.queries.why_waiting import WaitCode
+from jobs.states import BreakerState, Status
+from tenants.scope import require_scope
+
+# By what a due job can be held back, in the order in which an operator would ask.
+HELD_BACK = (
+    WaitCode.PAUSED,
+    WaitCode.FIRM_INACTIVE,
+    WaitCode.BREAKER,
+    WaitCode.CAPPED,
+    WaitCode.RATE_LIMITED,
+    WaitCode.LOCKED,
+)
+# Somebody set these; who waits for them is no alarm.
+INTENDED = frozenset(
+    {WaitCode.PAUSED, WaitCode.FIRM_INACTIVE, WaitCode.CAPPED, WaitCode.RATE_LIMITED}
+)
+# The filter for jobs held back by whatever it is.
+ANYTHING = "anything"
+WAITS_FOR_LOCK = Q(waiting=True, lock_key__isnull=False)
+
+Pairs = Iterable[tuple[int, str]]
+
+
+class JobFacts(NamedTuple):
+    """The columns of a job that limits are about; jobs with equal facts are held back alike."""
+
+    category: str
+    job_type: str
+    firm_id: int
+    # Empty where the job has none.
+    limit_key: str
+    admitted: bool
+    waits_for_lock: bool
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Holds back the jobs that have, in each of these columns, one of its values."""
+
+    code: WaitCode
+    columns: Mapping[str, Collection[Any]]
+    # A breaker's probes run all the same.
+    besides: Collection[Any] = ()
+
+    def covers(self, facts: JobFacts) -> bool:
+        """Say whether it holds such jobs back."""
+        return all(getattr(facts, column) in values for column, values in self.columns.items())
+
+    @property
+    def condition(self) -> Q:
+        """The condition of a query for the jobs that it covers."""
+        # Not an empty Q, which would vanish from a disjunction.
+        condition = ~Q(pk__in=self.besides)
+        for column, values in self.columns.items():
+            condition &= _condition(column, values)
+        return condition
+
+
+def _condition(column: str, values: Collection[Any]) -> Q:
+    if column == "waits_for_lock":
+        return WAITS_FOR_LOCK
+    found = Q(**{f"{column}__in": values})
+    return found | Q(limit_key__isnull=True) if column == "limit_key" and "" in values else found
+
+
+@dataclass(frozen=True)
+class LimitsInForce:
+    """The pauses and the breakers that are not closed, and the rules of all limits in force."""
+
+    now: datetime
+    pauses: list[Pause]
+    breakers: list[CircuitBreaker]
+    rules: list[Rule]
+    _of_type: dict[str, list[Rule]] = field(default_factory=dict, init=False, repr=False)
+
+    def reason(self, facts: JobFacts, job_id: Any = None) -> WaitCode | None:
+        """Return what holds back due jobs with these facts, or the due job with this id."""
+        found = (
+            rule.code
+            for rule in self._rules_of(facts.job_type)
+            if rule.covers(facts) and job_id not in rule.besides
+        )
+        return next(found, None)
+
+    def _rules_of(self, job_type: str) -> list[Rule]:
+        if job_type not in self._of_type:
+            self._of_type[job_type] = [
+                rule for rule in self.rules if job_type in rule.columns.get("job_type", (job_type,))
+            ]
+        return self._of_type[job_type]
+
+    def reason_of(self, job: JobQueue) -> WaitCode | None:
+        """Return why a pending job waits, "scheduled" too; None if nothing is in its way."""
+        if job.status != Status.PENDING:
+            return None
+        if job.scheduled_at > self.now:
+            return WaitCode.SCHEDULED
+        waits_for_lock = job.waiting and job.lock_key is not None
+        facts = JobFacts(
+            *(job.category, job.job_type, job.firm_id, job.limit_key or ""),
+            *(job.admitted, waits_for_lock),
+        )
+        return self.reason(facts, job.pk)
+
+    def held_back(self, code: str) -> Q:
+        """Return the condition for the due jobs held back by this code, or by `ANYTHING`."""
+        wanted, covered = Q(pk__in=[]), Q(pk__in=[])
+        for rule in self.rules:
+            if code in (rule.code, ANYTHING):
+                wanted |= rule.condition & ~covered
+            covered |= rule.condition
+        due = Q(status=Status.PENDING, scheduled_at__lte=self.now)
+        return (Q(ready=True) | Q(waiting=True)) & due & wanted
+
+
+def limits_in_force(now: datetime) -> LimitsInForce:
+    """Return the limits that hold back jobs of the firms in scope."""
+    firm_ids = require_scope().firm_ids
+    return reading(lambda: _read(now, firm_ids))
+
+
+def _read(now: datetime, firm_ids: frozenset[int] | None) -> LimitsInForce:
+    why = "limits that hold back the caller's jobs"
+    own = Q(firm_id__isnull=False) if firm_ids is None else Q(firm_id__in=firm_ids)
+    pauses = Pause.objects.unscoped(why).filter(Q(until__isnull=True) | Q(until__gt=now))
+    pauses = pauses.filter(own | Q(everywhere=True)).select_related("firm")
+    breakers = CircuitBreaker.objects.unscoped(why).filter(
+        own, state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN]
+    )
+    found = LimitsInForce(
+        now,
+        list(pauses.order_by("-everywhere", "category", "job_type", "pk")),
+        list(breakers.select_related("firm").order_by("job_type", "pk")),
+        [],
+    )
+    inactive, full = _limited_firms(firm_ids)
+    found.rules.extend(
+        [
+            *_pause_rules(found.pauses),
+            *_rules(WaitCode.FIRM_INACTIVE, {"firm_id": inactive}),
+            *_breaker_rules(found.breakers),
+            *_rules(WaitCode.CAPPED, {"firm_id": full, "admitted": (False,)}),
+            *_type_rules(_empty_buckets(firm_ids)),
+            Rule(WaitCode.LOCKED, {"waits_for_lock": (True,)}),
+        ]
+    )
+    return found
+
+
+def _rules(code: WaitCode, columns: Mapping[str, Collection[Any]]) -> Iterator[Rule]:
+    """Yield the rule, unless it covers nothing."""
+    if all(columns.values()):
+        yield Rule(code, columns)
+
+
+def _pause_rules(pauses: Iterable[Pause]) -> Iterator[Rule]:
+    """Yield a rule for each kind of work that is paused, for whichever firms."""
+    firms: dict[tuple[str, str, str], set[int] | None] = {}
+    for pause in pauses:
+        kind = pause.category, pause.job_type, pause.limit_key
+        known = firms.setdefault(kind, set())
+        if pause.everywhere or known is None:
+            firms[kind] = None
+        else:
+            known.add(pause.firm_id)
+    for kind, firm_ids in firms.items():
+        named = zip(("category", "job_type", "limit_key"), kind, strict=True)
+        columns: dict[str, Collection[Any]] = {name: (value,) for name, value in named if value}
+        if firm_ids is not None:
+            columns["firm_id"] = firm_ids
+        yield Rule(WaitCode.PAUSED, columns)
+
+
+def _breaker_rules(breakers: Iterable[CircuitBreaker]) -> Iterator[Rule]:
+    """Yield a rule for each type and set of limit keys whose breakers are open in the same firms."""
+    of_firm: dict[tuple[str, int], list[CircuitBreaker]] = defaultdict(list)
+    for breaker in breakers:
+        of_firm[breaker.job_type, breaker.firm_id].append(breaker)
+    alike: dict[tuple[str, frozenset[str]], list[CircuitBreaker]] = defaultdict(list)
+    for (job_type, _), rows in of_firm.items():
+        alike[job_type, frozenset(row.limit_key for row in rows)].extend(rows)
+    for (job_type, keys), rows in alike.items():
+        firm_ids = {row.firm_id for row in rows}
+        columns = {"job_type": (job_type,), "firm_id": firm_ids, "limit_key": keys}
+        probes = {row.probe_job_id for row in rows if row.probe_job_id is not None}
+        yield Rule(WaitCode.BREAKER, columns, probes)
+
+
+def _type_rules(pairs: Pairs) -> Iterator[Rule]:
+    """Yield a rule of rate limits for each type of these firms."""
+    firms: dict[str, set[int]] = defaultdict(set)
+    for firm_id, job_type in pairs:
+        firms[job_type].add(firm_id)
+    for job_type, firm_ids in firms.items():
+        columns = {"job_type": (job_type,), "firm_id": firm_ids, "admitted": (False,)}
+        yield Rule(WaitCode.RATE_LIMITED, columns)
+
+
+def _limited_firms(firm_ids: frozenset[int] | None) -> tuple[Collection[int], Collection[int]]:
+    """Return the inactive firms, and those that run as many jobs as their cap allows."""
+    rows = fetch(
+        f"""
+        SELECT f.id, f.active, f.running_cap <= (
+            SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = f.id
+        ) FROM tenants_firm f WHERE {LIMITED_FIRM}
+        """,
+        [],
+    )
+    own = [row for row in rows if firm_ids is None or row[0] in firm_ids]
+    inactive = frozenset(pk for pk, active, _ in own if not active)
+    return inactive, frozenset(pk for pk, _, is_full in own if is_full)
+
+
+def _empty_buckets(firm_ids: frozenset[int] | None) -> Pairs:
+    """Return the firms and types of which none may start now."""
+    dialect = dialects.current()
+    elapsed = dialect.seconds_between_sql("b.refilled_at", dialect.now_sql())
+    rows = fetch(
+        f"""
+        SELECT b.firm_id, b.job_type, l.burst - b.granted < 1
+            OR b.tokens + {elapsed} * l.amount / l.per_seconds < 1
+        FROM jobs_ratebucket b
+        JOIN jobs_ratelimit l ON l.job_type = b.job_type AND (l.everywhere OR l.firm_id = b.firm_id)
+        ORDER BY l.everywhere DESC
+        """,
+        [],
+    )
+    # A firm's own limit comes last and takes precedence.
+    is_empty = {(pk, job_type): bool(empty) for pk, job_type, empty in rows}
+    return [
+        (pk, job_type)
+        for (pk, job_type), empty in is_empty.items()
+        if empty and (firm_ids is None or pk in firm_ids)
+    ]
