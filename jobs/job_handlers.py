@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import Counter
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -18,8 +21,9 @@ from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, run_task
 from tenants.models import Firm
 
-# Workers of `bench_queue` run this type only, and leave other jobs of the database alone.
+# Workers of `bench_queue` run these types only, and leave other jobs of the database alone.
 BENCH_JOB_TYPE = "bench_noop"
+BENCH_WRITE_JOB_TYPE = "bench_write"
 
 
 class EscalationNoticePayload(JobPayload):
@@ -32,6 +36,18 @@ class EscalationNoticePayload(JobPayload):
 @job("noop", category=Category.MAINTENANCE, payload=JobPayload)
 def noop(payload: JobPayload, ctx: JobContext) -> None:
     """Do nothing: for benchmarks, and to check that the queue runs."""
+
+
+@job(BENCH_WRITE_JOB_TYPE, category=Category.MAINTENANCE, payload=JobPayload)
+def bench_write(payload: JobPayload, ctx: JobContext) -> None:
+    """Append 24 bytes to a file: like most handlers it waits for the system, and so lets others run."""
+    os.write(_bench_file(), bytes(24))
+
+
+@cache
+def _bench_file() -> int:
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 @job(

@@ -1,4 +1,4 @@
-"""`bench_queue drain`: no-op jobs of many firms, run by real workers and by a loop of bare SQL."""
+"""`bench_queue drain`: jobs of many firms that write 24 bytes, run by real workers and by a loop of bare SQL."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from django.db import connection
 
 from jobs.benchmarks import raw, rows
 from jobs.benchmarks.firms import clear, make_firms
+from jobs.benchmarks.processor import PROC, context_switches, processor_seconds, server_pids
 from jobs.benchmarks.scenario import Figures, Plan
 from jobs.benchmarks.workers import serving
 from jobs.engine.dialects.base import CLAIM_COLUMNS
 from jobs.engine.wakeup import main_conninfo, wake
 from jobs.errors import BenchmarkFailed
-from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.job_handlers import BENCH_WRITE_JOB_TYPE
 from jobs.states import Category
+
+KIND = rows.Kind(job_type=BENCH_WRITE_JOB_TYPE)
 
 
 def measure_drain(plan: Plan) -> Figures:
@@ -26,12 +29,14 @@ def measure_drain(plan: Plan) -> Figures:
     points = []
     for number in range(1, plan.rounds + 1):
         with serving(plan) as workers:
-            rows.fill(jobs)
+            rows.fill(jobs, KIND)
+            before = _spent(workers.pids)
             wake({Category.MAINTENANCE})
             workers.wait_until_settled(plan.jobs)
+            after = _spent(workers.pids)
         seconds, rate = rows.speed(plan.jobs)
         clear()
-        rows.fill(jobs)
+        rows.fill(jobs, KIND)
         _run_bare_loop(firms, plan.processes)
         raw_seconds, raw_rate = rows.speed(plan.jobs)
         clear()
@@ -43,6 +48,7 @@ def measure_drain(plan: Plan) -> Figures:
                 "raw_seconds": raw_seconds,
                 "raw_jobs_per_second": raw_rate,
                 "ratio": rate / raw_rate,
+                **{name: (after[name] - before[name]) / plan.jobs for name in after},
             }
         )
     medians = {
@@ -51,6 +57,21 @@ def measure_drain(plan: Plan) -> Figures:
     }
     ratio = medians["jobs_per_second"] / medians["raw_jobs_per_second"]
     return {**medians, "ratio": ratio, "points": points}
+
+
+def _spent(workers: Sequence[int]) -> dict[str, float]:
+    """Return what workers and server have used so far, by the names of the figures per job.
+
+    What cannot be told here is left out: another system, a server on another machine.
+    """
+    server = server_pids()
+    spent: dict[str, float] = {}
+    if PROC.exists():
+        spent["worker_us"] = processor_seconds(workers) * 1e6
+        spent["switches"] = context_switches(workers)
+    if server:
+        spent["server_us"] = processor_seconds(server) * 1e6
+    return spent
 
 
 def _run_bare_loop(firms: Sequence[int], processes: int) -> None:
@@ -90,4 +111,4 @@ def _loop(first: int, start: int) -> raw.Loop:
             "j.payload::text" if name == "payload" else f"j.{name}" for name in CLAIM_COLUMNS
         )
         address = main_conninfo(), ""
-    return raw.Loop(connection.vendor, *address, BENCH_JOB_TYPE, columns, first, start)
+    return raw.Loop(connection.vendor, *address, BENCH_WRITE_JOB_TYPE, columns, first, start)

@@ -16,7 +16,9 @@ _ALL = (
         measures=(
             "Workers are idle when all jobs appear at once; timed from the first claim to the last"
             " settled job, by the database's clock. Raw is a loop of bare SQL that claims 500 jobs"
-            " of the same table and completes them, in as many processes, with no handler."
+            " of the same table and completes them, in as many processes, with no handler. Each job"
+            " appends 24 bytes to a file; the table has the processor time and the context switches"
+            " of the workers per job, and where it runs here the server's."
         ),
         run=measure_drain,
         has_workers=True,

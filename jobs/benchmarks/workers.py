@@ -16,7 +16,7 @@ from jobs.benchmarks import rows
 from jobs.benchmarks.scenario import Plan
 from jobs.engine.lease import deregister
 from jobs.errors import BenchmarkFailed
-from jobs.job_handlers import BENCH_JOB_TYPE
+from jobs.job_handlers import BENCH_JOB_TYPE, BENCH_WRITE_JOB_TYPE
 from jobs.models import Worker
 
 COMMAND = "bench_queue"
@@ -55,6 +55,7 @@ class Workers:
         command = [
             *(sys.executable, *program, "runworker"),
             *("--concurrency", str(plan.concurrency), "--job-type", BENCH_JOB_TYPE),
+            *("--job-type", BENCH_WRITE_JOB_TYPE),
             # As `runworker` starts its children: they end with this process.
             *("--no-scheduler", "--child"),
         ]

@@ -113,6 +113,11 @@ def test_a_drain_compares_workers_with_bare_sql() -> None:
     rates = found["jobs_per_second"], found["raw_jobs_per_second"]
     assert found["ratio"] == pytest.approx(rates[0] / rates[1], abs=0.001)
     assert len(found["points"]) == 1
+    [point] = found["points"]
+    # Workers take at least a microsecond for a job, and less than a second.
+    assert 1 < point["worker_us"] < 1e6
+    assert point["switches"] > 0
+    assert ("server_us" in point) == (connection.vendor == "postgresql")
 
 
 @pytest.mark.usefixtures("nothing_stays")

@@ -39,12 +39,13 @@ def starts_by_process(queue: Scenario, jobs: list[UUID]) -> Counter[int]:
 def test_jobs_that_turn_out_slow_are_shared_among_workers(queue: Scenario, fleet: Fleet) -> None:
     warm(queue, fleet, workers=2, concurrency=3)
 
-    slow = queue.add(60, seconds=0.2)
+    # Enough that one poll missed on a busy machine does not decide.
+    slow = queue.add(120, seconds=0.2)
     queue.wait_until_settled(slow)
 
     shares = starts_by_process(queue, slow)
     assert len(shares) == 2
-    assert min(shares.values()) >= 15, shares
+    assert min(shares.values()) >= 30, shares
     queue.check()
 
 
