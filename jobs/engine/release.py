@@ -10,7 +10,7 @@ from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.outcomes import Failure
-from jobs.engine.transactions import fetch, in_transaction
+from jobs.engine.transactions import fetch, in_transaction, reading
 from jobs.engine.transition import Transition
 from jobs.states import AttemptEnd, Status
 
@@ -28,16 +28,19 @@ def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
     return in_transaction(lambda: _release(claims, reason))
 
 
-def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> list[InFlightJob]:
+def release_lost(
+    worker_id: UUID, known_tokens: Collection[int]
+) -> tuple[list[InFlightJob], bool]:
     """Put back the claims of this worker whose answer it never got; return their jobs.
 
+    And whether there are more, which another transaction has locked: call again later.
     `known_tokens` are the tokens of all claims it knows. Call it from the thread that claims. The
     caller admits the capacity afterwards (`ReleasedCapacity.of_jobs`).
     """
     lost: list[InFlightJob] = []
     while batch := in_transaction(lambda: _release_batch(worker_id, known_tokens)):
         lost += batch
-    return lost
+    return lost, reading(lambda: _holds_others(worker_id, known_tokens))
 
 
 def _release_batch(worker_id: UUID, known_tokens: Collection[int]) -> list[InFlightJob]:
@@ -57,9 +60,7 @@ def _release(jobs: Sequence[Claim | InFlightJob], reason: str) -> list[UUID]:
 def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> list[InFlightJob]:
     """Return, and lock, a batch of the worker's jobs in flight, without those of these tokens."""
     dialect = dialects.current()
-    tokens, params = dialect.rows_sql(
-        "r", {"token": Column.BIGINT}, [(token,) for token in except_tokens]
-    )
+    where, params = _in_flight_sql(worker_id, except_tokens)
     rows = fetch(
         f"""
         SELECT job_id, admitted, cancel_requested_at IS NOT NULL,
@@ -67,12 +68,10 @@ def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> l
             {dialect.seconds_between_sql("started_at", dialect.now_sql())},
             firm_id, category, job_type, correlation_id, attempts, max_attempts, series, deaths,
             lease_token, lock_key, limit_key
-        FROM jobs_jobqueue
-        WHERE ready AND worker_id = %s AND status IN ('claimed', 'processing')
-          AND lease_token NOT IN (SELECT r.token FROM {tokens})
+        FROM jobs_jobqueue WHERE {where}
         ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
         """,
-        [dialect.value(Column.UUID, worker_id), *params],
+        params,
     )
     return [
         InFlightJob(
@@ -86,3 +85,21 @@ def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> l
         )
         for job_id, admitted, cancel_requested, waited, ran, *as_stored in rows
     ]
+
+
+def _holds_others(worker_id: UUID, except_tokens: Collection[int]) -> bool:
+    where, params = _in_flight_sql(worker_id, except_tokens)
+    return bool(fetch(f"SELECT 1 FROM jobs_jobqueue WHERE {where} LIMIT 1", params))
+
+
+def _in_flight_sql(worker_id: UUID, except_tokens: Collection[int]) -> tuple[str, list[object]]:
+    """Return the condition of the worker's jobs in flight without those of these tokens."""
+    dialect = dialects.current()
+    tokens, params = dialect.rows_sql(
+        "r", {"token": Column.BIGINT}, [(token,) for token in except_tokens]
+    )
+    return (
+        "ready AND worker_id = %s AND status IN ('claimed', 'processing')"
+        f" AND lease_token NOT IN (SELECT r.token FROM {tokens})",
+        [dialect.value(Column.UUID, worker_id), *params],
+    )

@@ -153,11 +153,7 @@ class WorkerLoop:
 
     def _claim(self, wanted: int) -> bool:
         """Claim jobs and hand them to the pool; False when there were none."""
-        if self._claim_in_doubt:
-            known = self._pool.known_tokens() | self._completer.known_tokens()
-            lost = release_lost(self.state.worker_id, known)
-            emit_released(lost)
-            admit(ReleasedCapacity.of_jobs(lost))
+        in_doubt = self._claim_in_doubt and self._release_lost()
         self._claim_in_doubt = True
         with CLAIM_SECONDS.time():
             claims = claim(
@@ -168,19 +164,27 @@ class WorkerLoop:
                 job_types=self.options.job_types,
                 starts=self._pool.starts_at_once,
             )
-        self._claim_in_doubt = False
+        self._claim_in_doubt = in_doubt
         self._claimed += len(claims)
         self._pool.add(claims)
         if claims:
             self._reads_first = False
         return bool(claims)
 
+    def _release_lost(self) -> bool:
+        """Release the claims of which the answer was lost; True while a caller has some locked."""
+        known = self._pool.known_tokens() | self._completer.known_tokens()
+        lost, left = release_lost(self.state.worker_id, known)
+        emit_released(lost)
+        admit(ReleasedCapacity.of_jobs(lost))
+        return left
+
     def _wait(self) -> bool:
         """Wait for a hint or the next poll; False when a burst is done."""
         if not self.options.burst:
             seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
-            if self._pool.buffered:
-                # What waits for too long has to go back.
+            if self._pool.buffered or self._claim_in_doubt:
+                # What waits for too long, or was locked, has to go back.
                 seconds = min(seconds, BUSY_CHECK_SECONDS)
             self._reads_first = not self._listener.wait(seconds)
             return True
@@ -220,6 +224,7 @@ class WorkerLoop:
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
+        self._release_lost_at_end()
         self.state.halt.set()
         self._listener.stop()
         if drained:
@@ -254,8 +259,18 @@ class WorkerLoop:
             if released:
                 wake({one.category for one in claims})
         except DatabaseError as error:
-            # The next claim releases them; after the last one, the end of the lease does.
+            # The next claim releases them, or the end of the worker.
             self._claim_in_doubt = True
+            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+
+    def _release_lost_at_end(self) -> None:
+        """Try once; what is locked is left to the others, who rescue what has no worker."""
+        if not self._claim_in_doubt:
+            return
+        try:
+            refresh_connection()
+            self._release_lost()
+        except DatabaseError as error:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
     def _deregister(self) -> None:

@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+from uuid import UUID
 
+import pytest
+from django.db import OperationalError
+
+from jobs.engine.claim import Claim
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Completed
 from jobs.engine.release import release_lost
+from jobs.models import JobQueue, Worker
+from jobs.queue import EnqueueSpec
 from jobs.states import AttemptEnd, Status
-from tests.queue_kit import finish, new_worker, take
+from jobs.worker import worker
+from tests.faults.test_open_transactions import open_transaction
+from tests.queue_kit import finish, new_worker, row, take
+from tests.support.databases import postgresql_only
 from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
+
+Lose = Callable[[Callable[[], object]], list[UUID]]
+
+
+@pytest.fixture
+def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> Lose:
+    """Lose the answer to the first claim of any jobs; these are returned once it is lost.
+
+    What is given is called between the commit and the loss.
+    """
+
+    def lose(then: Callable[[], object]) -> list[UUID]:
+        original = worker.claim
+        lost: list[UUID] = []
+
+        def claim(*given: Any, **named: Any) -> list[Claim]:
+            claims = original(*given, **named)
+            if claims and not lost:
+                then()
+                lost.extend(claim.job_id for claim in claims)
+                raise OperationalError("the connection was lost")
+            return claims
+
+        monkeypatch.setattr(worker, "claim", claim)
+        return lost
+
+    return lose
+
+
+def locked(queue: Scenario, job_id: UUID) -> AbstractContextManager[None]:
+    return open_transaction(
+        queue.firm, lambda: JobQueue.objects.select_for_update().get(pk=job_id)
+    )
 
 
 @pytest.mark.req("J-08", "J-11", "J-13")
@@ -22,8 +69,9 @@ def test_a_worker_releases_claims_of_which_the_answer_was_lost(queue: Scenario) 
     of_another = queue.add()[0]
     take(worker_id=new_worker())
 
-    given_back = release_lost(worker_id, {known.lease_token})
+    given_back, left = release_lost(worker_id, {known.lease_token})
 
+    assert not left
     assert {held.job_id for held in given_back} == {claim.job_id for claim in lost}
     assert ReleasedCapacity.of_jobs(given_back).keys == {(queue.firm.pk, "key")}
     assert queue.row(known.job_id).lease_token == known.lease_token
@@ -46,3 +94,56 @@ def test_an_outcome_written_twice_counts_once(queue: Scenario) -> None:
     assert not repeated.stale, "the worker's own write, not somebody else's"
     assert queue.row(claim.job_id).result == {"first": True}
     queue.check()
+
+
+@postgresql_only
+@pytest.mark.req("J-08", "J-13", "W-02")
+def test_a_lost_claim_that_a_caller_has_locked_is_released_later(
+    queue: Scenario, lose_an_answer: Lose
+) -> None:
+    (job_id,) = queue.enqueue([EnqueueSpec("noop")])
+
+    with ExitStack() as caller:
+        lost = lose_an_answer(lambda: caller.enter_context(locked(queue, job_id)))
+        with working(worker_loop(burst=False, poll_seconds=60)):
+            wait_until(lambda: lost, "the claim")
+            queue.wait_until_settled(queue.enqueue([EnqueueSpec("noop")] * 20))
+            assert row(job_id).status == Status.CLAIMED
+            caller.close()
+            # Sooner than at the next poll.
+            queue.wait_until_settled(timeout=15)
+    assert [one.end for one in queue.attempts(job_id)] == [AttemptEnd.RELEASED]
+    queue.check()
+
+
+@postgresql_only
+@pytest.mark.req("W-04")
+@pytest.mark.parametrize("burst", [True, False])
+def test_no_worker_waits_at_its_end_for_a_lost_claim_that_is_locked(
+    queue: Scenario, lose_an_answer: Lose, burst: bool
+) -> None:
+    (job_id,) = queue.enqueue([EnqueueSpec("noop")])
+
+    with ExitStack() as caller:
+        lost = lose_an_answer(lambda: caller.enter_context(locked(queue, job_id)))
+        loop = worker_loop(burst=burst)
+        with working(loop):
+            wait_until(lambda: lost, "the claim")
+            if burst:
+                wait_until(lambda: loop.state.halt.is_set(), "the end of the burst")
+        assert row(job_id).status == Status.CLAIMED
+    # Others take back what a worker without a row has.
+    assert not Worker.objects.exists()
+
+
+@pytest.mark.req("J-08", "W-04")
+def test_a_lost_claim_is_released_at_the_end_of_the_worker(
+    queue: Scenario, lose_an_answer: Lose
+) -> None:
+    (job_id,) = queue.enqueue([EnqueueSpec("noop")])
+    loop = worker_loop(burst=False)
+    lose_an_answer(loop.stop)
+    loop.run()
+    job = row(job_id)
+    assert (job.status, job.attempts, job.worker_id) == (Status.PENDING, 0, None)
+    assert [one.end for one in queue.attempts(job_id)] == [AttemptEnd.RELEASED]

@@ -162,7 +162,7 @@ MUTANTS: dict[str, Fault] = {
     "report with what had ended": Returns(RunningSlots, "end", None),
     "killed by a repeated SIGTERM": stop_twice,
     "outcome without an answer dropped": drop_what_got_no_answer,
-    "claim without an answer forgotten": Returns(worker, "release_lost", []),
+    "claim without an answer forgotten": Returns(worker, "release_lost", ([], False)),
     "lock slot kept on settle": WithoutInEnd(settle, "free_job_locks"),
     "lock slot kept on rescue": WithoutInEnd(rescue, "free_job_locks"),
     "one slot too many": Rewrite(candidates, "c.lock_limit", "1 + c.lock_limit"),

@@ -170,7 +170,7 @@ def test_claims_whose_answer_was_lost(queue: Scenario, lines: Lines) -> None:
     queue.add(2)
     worker_id = new_worker()
     known, lost = take(worker_id=worker_id)
-    emit_released(release_lost(worker_id, {known.lease_token}))
+    emit_released(release_lost(worker_id, {known.lease_token})[0])
     (line,) = lines
     assert (line["job_id"], line["outcome"], line.keys()) == (str(lost.job_id), "released", FIELDS)
 
