@@ -131,8 +131,9 @@ def _free_slots(requests: Sequence[SlotRequest]) -> dict[tuple[int, str], Iterat
         ):
             held[firm_id, lock_key].add(slot)
     return {
-        key: (slot for slot in range(limit) if slot not in taken)
-        for (key, limit), taken in zip(limits.items(), held.values(), strict=True)
+        # A list: a generator would read the `key` of the last step.
+        key: iter([slot for slot in range(limit) if slot not in held[key]])
+        for key, limit in limits.items()
     }
 
 

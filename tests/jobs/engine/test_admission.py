@@ -273,6 +273,26 @@ def test_several_slots_of_a_key_are_given_out_together(firm: Firm) -> None:
     }
 
 
+@pytest.mark.parametrize("other", ["ahead", "last"])
+def test_what_is_taken_of_one_key_is_not_missing_from_another(firm: Firm, other: str) -> None:
+    """Both are admitted together: one has two slots, of which one is taken."""
+    first, second, third = (
+        NewJob(uuid7(), firm.pk, "sync", "test.work", "1.0", "{}", "c", 2, 3)._replace(
+            lock_key=key, lock_limit=2
+        )
+        for key in ("between", "between", other)
+    )
+    insert([first])
+    assert sweep() == 1
+    insert([second, third])
+    assert sweep() == 2
+    assert {(lock.lock_key, lock.slot) for lock in locks()} == {
+        ("between", 0),
+        ("between", 1),
+        (other, 0),
+    }
+
+
 @postgresql_only
 def test_slots_are_freed_by_the_key_of_the_jobs_table(firm: Firm) -> None:
     """However few jobs the planner believes there are: it may not read all of them for each lock."""

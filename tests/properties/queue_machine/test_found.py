@@ -97,3 +97,18 @@ def test_an_old_claim_is_stale_beside_a_repeat_of_the_last(machine_firms: list[F
     twin.settle([(old[0], Does.FAILS), (last[0], Does.COMPLETES)])
     twin.assert_agreement()
     assert [job.status for job in twin.state.jobs.values()] == ["completed"]
+
+
+@pytest.mark.req("J-20")
+@pytest.mark.parametrize("other", ["a", "c"])
+def test_each_key_has_its_own_slots_when_several_are_admitted_together(
+    machine_firms: list[Firm], other: str
+) -> None:
+    twin, firm = Twin(), machine_firms[0]
+    twin.enqueue([new_job(1, firm, "model.pair", lock_key="b")])
+    twin.admit([(firm.pk, "b")])
+    twin.enqueue([new_job(2, firm, "model.pair", lock_key="b")])
+    twin.enqueue([new_job(3, firm, "model.pair", lock_key=other)])
+    twin.admit([(firm.pk, "b"), (firm.pk, other)])
+    twin.assert_agreement()
+    assert all(job.ready for job in twin.state.jobs.values())
