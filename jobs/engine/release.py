@@ -28,9 +28,7 @@ def release(claims: Sequence[Claim], reason: str) -> list[UUID]:
     return in_transaction(lambda: _release(claims, reason))
 
 
-def release_lost(
-    worker_id: UUID, known_tokens: Collection[int]
-) -> tuple[list[InFlightJob], bool]:
+def release_lost(worker_id: UUID, known_tokens: Collection[int]) -> tuple[list[InFlightJob], bool]:
     """Put back the claims of this worker whose answer it never got; return their jobs.
 
     And whether there are more, which another transaction has locked: call again later.

@@ -54,9 +54,7 @@ def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> Lose:
 
 
 def locked(queue: Scenario, job_id: UUID) -> AbstractContextManager[None]:
-    return open_transaction(
-        queue.firm, lambda: JobQueue.objects.select_for_update().get(pk=job_id)
-    )
+    return open_transaction(queue.firm, lambda: JobQueue.objects.select_for_update().get(pk=job_id))
 
 
 @pytest.mark.req("J-08", "J-11", "J-13")
