@@ -96,8 +96,8 @@ def _in_flight_sql(worker_id: UUID, except_tokens: Collection[int]) -> tuple[str
     tokens, params = dialect.rows_sql(
         "r", {"token": Column.BIGINT}, [(token,) for token in except_tokens]
     )
-    return (
+    sql = (
         "ready AND worker_id = %s AND status IN ('claimed', 'processing')"
-        f" AND lease_token NOT IN (SELECT r.token FROM {tokens})",
-        [dialect.value(Column.UUID, worker_id), *params],
+        f" AND lease_token NOT IN (SELECT r.token FROM {tokens})"
     )
+    return sql, [dialect.value(Column.UUID, worker_id), *params]

@@ -128,7 +128,7 @@ def test_no_worker_waits_at_its_end_for_a_lost_claim_that_is_locked(
         with working(loop):
             wait_until(lambda: lost, "the claim")
             if burst:
-                wait_until(lambda: loop.state.halt.is_set(), "the end of the burst")
+                wait_until(loop.state.halt.is_set, "the end of the burst")
         assert row(job_id).status == Status.CLAIMED
     # Others take back what a worker without a row has.
     assert not Worker.objects.exists()
