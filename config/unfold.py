@@ -77,6 +77,10 @@ def _queue_styles(_: HttpRequest) -> str:
     return static("jobs/admin.css")
 
 
+def _queue_scripts(_: HttpRequest) -> str:
+    return static("jobs/admin.js")
+
+
 UNFOLD_SETTINGS: dict[str, Any] = {
     "SITE_TITLE": "Mailroom",
     "SITE_HEADER": "Mailroom",
@@ -86,5 +90,6 @@ UNFOLD_SETTINGS: dict[str, Any] = {
     "SHOW_HISTORY": False,
     "DASHBOARD_CALLBACK": "jobs.admin.dashboard.dashboard",
     "STYLES": [_queue_styles],
+    "SCRIPTS": [_queue_scripts],
     "SIDEBAR": {"show_search": False, "navigation": navigation},
 }

@@ -36,8 +36,6 @@ LABELS: dict[str, str] = {
     **dict.fromkeys(("open", "dead", "fails"), "danger"),
 }
 ERROR_LENGTH = 200
-# The end of a UUIDv7 is random; its beginning is the time, which neighbours share.
-SHORT_ID_LENGTH = 8
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,12 @@ class Fact:
     is_code: bool = False
 
 
-def short_id(value: object) -> str:
-    """Return the end of an id, which is enough to tell rows apart."""
-    return f"…{str(value)[-SHORT_ID_LENGTH:]}"
+def copyable(value: object) -> SafeString:
+    """Return a text that a click copies, such as an id, whole, as the search takes it."""
+    return format_html(
+        '<button type="button" class="queue-copy queue-code" data-copy="{0}" title="Copy">{0}</button>',
+        value,
+    )
 
 
 def age(moment: datetime | None) -> SafeString | str:

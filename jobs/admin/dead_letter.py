@@ -16,12 +16,12 @@ from jobs.admin.base import (
     LABELS,
     Fact,
     age_column,
+    copyable,
     error_line,
     exact,
     job_url,
     payload_mask,
     pretty_json,
-    short_id,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
 from jobs.admin.filters import (
@@ -169,7 +169,7 @@ class DeadLetterAdmin(BulkOperationsAdmin):
     operations = (REPROCESS, ESCALATE, DISCARD)
     bulk_operations = (REPROCESS, DISCARD)
     change_form_template = "admin/jobs/deadletterqueue/page.html"
-    list_display = ("dead_letter", "cause", "decision", "firm", "moved", "failure")
+    list_display = ("dead_letter", "number", "cause", "decision", "firm", "moved", "failure")
     list_select_related = ("firm", "original_job")
     list_filter = (
         ResolutionFilter,
@@ -185,9 +185,10 @@ class DeadLetterAdmin(BulkOperationsAdmin):
     ordering = ("-id",)
     dead_letter = column(
         "Dead letter",
-        lambda row: [row.original_job.job_type, f"{row.original_job.category} {short_id(row.pk)}"],
+        lambda row: [row.original_job.job_type, row.original_job.category],
         header=True,
     )
+    number = column("Id", lambda row: copyable(row.pk))
     cause = column("Reason", lambda row: (row.reason, _reason(row)), label=LABELS)
     decision = column("Decision", _resolution, label=LABELS)
     moved = age_column("Moved", "moved_at")
@@ -216,9 +217,9 @@ class DeadLetterAdmin(BulkOperationsAdmin):
         }
 
     def subject(self, row: DeadLetterQueue) -> str:
-        """Return type, short id and error."""
+        """Return type, id and error."""
         error = _error(row)
-        return f"{row.original_job.job_type} {short_id(row.pk)}{': ' if error else ''}{error}"
+        return f"{row.original_job.job_type} {row.pk}{': ' if error else ''}{error}"
 
 
 def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:

@@ -17,12 +17,12 @@ from jobs.admin.base import (
     LABELS,
     Fact,
     age_column,
+    copyable,
     error_line,
     exact,
     job_url,
     payload_mask,
     pretty_json,
-    short_id,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
 from jobs.admin.filters import (
@@ -118,7 +118,17 @@ class JobAdmin(BulkOperationsAdmin):
     operations = (RETRY, CANCEL)
     bulk_operations = (RETRY,)
     change_form_template = "admin/jobs/jobqueue/page.html"
-    list_display = ("job", "state", "firm", "created", "waited", "reason", "tries", "error")
+    list_display = (
+        "job",
+        "number",
+        "state",
+        "firm",
+        "created",
+        "waited",
+        "reason",
+        "tries",
+        "error",
+    )
     list_filter = (
         StatusFilter,
         HeldBackFilter,
@@ -134,11 +144,8 @@ class JobAdmin(BulkOperationsAdmin):
     )
     ordering = ("-job_id",)
     list_select_related = ("firm",)
-    job = column(
-        "Job",
-        lambda job: [job.job_type, f"{job.category} {short_id(job.job_id)}"],
-        header=True,
-    )
+    job = column("Job", lambda job: [job.job_type, job.category], header=True)
+    number = column("Id", lambda job: copyable(job.job_id))
     state = column("Status", lambda job: job.status, label=LABELS)
     created = age_column("Created", "created_at")
     waited = column("Waited", _waited)
@@ -183,8 +190,8 @@ class JobAdmin(BulkOperationsAdmin):
         }
 
     def subject(self, row: JobQueue) -> str:
-        """Return type, short id and status."""
-        return f"{row.job_type} {short_id(row.job_id)} ({row.status})"
+        """Return type, id and status."""
+        return f"{row.job_type} {row.job_id} ({row.status})"
 
 
 def _facts(job: JobQueue) -> list[Fact]:

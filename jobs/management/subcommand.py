@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from rest_framework.serializers import BaseSerializer
 from rich.table import Column
 
-from interfaces.commands import JsonCommand, NotFound, Refused
+from interfaces.commands import JsonCommand, NotFound, Refused, printable
 from jobs.engine.clock import database_now
 from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
 from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
@@ -21,6 +21,10 @@ from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
 from tenants.cli import command_scope, operator
 from tenants.errors import TenantError
+
+# An ambiguous id names so many rows, each with these of its fields.
+CANDIDATES_SHOWN = 5
+DESCRIBING = ("firm", "name", "job_type", "status", "reason", "state")
 
 # The arguments by name; `firm` is the firm that `--firm` names, or None.
 Options = Mapping[str, Any]
@@ -99,18 +103,33 @@ class Resource:
 
         Raises:
             NotFound: there is none.
-            Refused: there are several.
+            Refused: there are several; it lists the first of them.
         """
         text = options["id"]
         span = id_range(text)
-        rows = list(self.rows().filter(pk__range=span).order_by("pk")[:2]) if span else []
+        most = CANDIDATES_SHOWN + 1
+        rows = list(self.rows().filter(pk__range=span).order_by("pk")[:most]) if span else []
         if not rows:
             raise NotFound(f"no {self.noun} has the id {text!r}")
         if len(rows) > 1:
-            raise Refused(
-                f"several {self.noun}s have ids that begin with {text!r}: give more of it"
-            )
+            raise self._ambiguous(text, rows)
         return rows[0]
+
+    def _ambiguous(self, text: str, rows: Sequence[Any]) -> Refused:
+        shown = [self._described(row) for row in rows[:CANDIDATES_SHOWN]]
+        more = ["  and others"] if len(rows) > CANDIDATES_SHOWN else []
+        head = f"several {self.noun}s have ids that begin with {text!r}: give more of it"
+        return Refused(
+            "\n".join([head, *(f"  {line}" for line in shown), *more]),
+            code="ambiguous_id",
+            errors=[{"field": "id", "code": "candidate", "message": line} for line in shown],
+        )
+
+    def _described(self, row: Any) -> str:
+        """Return the row's id and what tells it apart."""
+        data = self.serializer(row).data
+        words = [str(data[name]) for name in DESCRIBING if data.get(name)]
+        return printable(" ".join([str(row.pk), *words]))
 
     def result(self, row: Any, text: Callable[[Any], str], warning: str = "") -> Result:
         """Return the row as it is now, or as it was where it is deleted."""

@@ -120,3 +120,18 @@ def test_every_page_fits_a_phone(
         assert overflow <= 0, address
         dark = page.evaluate("document.documentElement.classList.contains('dark')")
         assert dark is (scheme == "dark"), address
+
+
+def test_a_click_copies_an_id_that_the_search_finds(
+    open_admin: Open, operator: str, dead_jobs: list[JobQueue]
+) -> None:
+    page = open_admin(operator)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("/admin/jobs/jobqueue/")
+    page.locator("#result_list .queue-copy").nth(1).click()
+    page.locator("[data-said=Copied]").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == str(sorted(job.pk for job in dead_jobs)[0])
+    for term in (copied, copied[:-1]):
+        page.goto(f"/admin/jobs/jobqueue/?q={term}")
+        assert copied in page.locator("#result_list").inner_text()

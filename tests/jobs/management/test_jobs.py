@@ -122,10 +122,24 @@ def test_the_beginning_of_an_id_is_enough_when_it_names_one_job(run: Runner, fir
     job = JobQueueFactory(firm=firm)
     shown = run("jobs", "show", str(job.pk)[:30], "--json")
     assert shown.json["job_id"] == str(job.pk)
-    JobQueueFactory(firm=firm)
+    other = JobQueueFactory(firm=firm, job_type="classify")
     ambiguous = run("jobs", "show", str(job.pk)[:4])
     assert ambiguous.code == 1
     assert "give more of it" in ambiguous.err
+    assert f"\n  {job.pk} acme noop pending" in ambiguous.err
+    assert f"\n  {other.pk} acme classify pending" in ambiguous.err
+    answer = run("jobs", "show", str(job.pk)[:4], "--json").json
+    assert answer["code"] == "ambiguous_id"
+    assert [fault["message"].split()[0] for fault in answer["errors"]] == [
+        str(job.pk), str(other.pk),
+    ]  # fmt: skip
+
+
+def test_many_candidates_of_an_id_are_cut(run: Runner, firm: Firm) -> None:
+    jobs = [JobQueueFactory(firm=firm) for _ in range(7)]
+    refused = run("jobs", "cancel", str(jobs[0].pk)[:4]).err
+    assert sum(str(job.pk) in refused for job in jobs) == 5
+    assert "  and others" in refused
 
 
 @pytest.mark.parametrize("subcommand", ["show", "why"])
