@@ -68,7 +68,7 @@ class PgBouncer:
         Raises:
             AssertionError: it refused, or did not do it in time: a pause waits for every transaction.
         """
-        with closing(psycopg.connect(self._console, autocommit=True)) as console:
+        with closing(self._connect()) as console:
             # Waiting inside libpq would outlast the test's timeout: a signal does not end it.
             console.pgconn.send_query(text.encode())
             wait_until(lambda: _has_answered(console), f"PgBouncer did {text}")
@@ -76,9 +76,13 @@ class PgBouncer:
             assert answer is not None
             assert answer.status == psycopg.pq.ExecStatus.COMMAND_OK, answer.error_message
 
+    def _connect(self) -> psycopg.Connection:
+        # One that is stopped takes connections, and says nothing.
+        return psycopg.connect(self._console, autocommit=True, connect_timeout=2)
+
     def _answers(self) -> bool:
         try:
-            with psycopg.connect(self._console, autocommit=True, connect_timeout=2):
+            with self._connect():
                 return True
         except psycopg.OperationalError:
             return False

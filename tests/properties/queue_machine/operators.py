@@ -85,7 +85,9 @@ def _restart(state: State, job: Job, priority: int | None = None) -> None:
         raise KeyHeld(holder)
     state.move(job, Status.PENDING)
     job.series += 1
-    job.attempts = job.deaths = job.token = 0
+    job.attempts = job.token = 0
+    # Who has killed a worker starts alone again.
+    job.deaths = min(job.deaths, 1)
     job.worker = None
     job.cancel_requested = False
     job.scheduled = state.now
