@@ -207,7 +207,8 @@ class Pool:
                     self._threads.take().run(self._run_quarantined)
                 taken = []
                 while self._may_take_batch():
-                    taken.append(self._take_thread(self._buffer.take_batch(self._policy)))
+                    claims = self._buffer.take_batch(self._policy, self._threads.free)
+                    taken.append(self._take_thread(claims))
             if taken:
                 self._start_batches(taken)
         self._threads.end()

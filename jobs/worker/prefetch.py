@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
+from math import ceil, inf
 
 from jobs.engine.claim import Claim
 from jobs.engine.transition import is_quarantined
@@ -17,7 +17,7 @@ from jobs.states import Priority
 
 LARGEST_BATCH = 200
 # A batch should take about this long; slower jobs, and those of types not seen yet, come one by one.
-BATCH_SECONDS = 0.01
+BATCH_SECONDS = 0.03
 # Each thread gets jobs of at most this length ahead; slower ones are claimed when it is free.
 AHEAD_SECONDS = 0.1
 SLOW_SECONDS = 0.05
@@ -150,18 +150,19 @@ class PrefetchBuffer:
         if claims and claims[-1].priority > before:
             self._sort()
 
-    def take_batch(self, policy: PrefetchPolicy) -> list[Claim]:
+    def take_batch(self, policy: PrefetchPolicy, free: int) -> list[Claim]:
         """Remove and return the first ordinary claim, and those behind it that are short enough.
 
-        A job on its last attempt comes alone: if the worker dies, it must not be counted for its
-        neighbor's start.
+        They are at most the share of one of the `free` threads. A job on its last attempt comes
+        alone: if the worker dies, it must not be counted for its neighbor's start.
         """
+        share = ceil(len(self._ordinary) / min(free, policy.most_threads(self._ordinary[0])))
         batch = [self._ordinary.popleft()]
         seconds = policy.seconds_of(batch[0])
         if seconds is None or is_last_attempt(batch[0]):
             return batch
         left = BATCH_SECONDS - seconds
-        while self._ordinary and len(batch) < LARGEST_BATCH:
+        while self._ordinary and len(batch) < min(share, LARGEST_BATCH):
             following = self._ordinary[0]
             seconds = policy.seconds_of(following)
             if seconds is None or seconds > left or is_last_attempt(following):

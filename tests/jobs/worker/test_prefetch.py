@@ -47,28 +47,35 @@ def test_short_jobs_make_one_batch_and_what_is_put_back_comes_first(
     claims: list[Claim], policy: PrefetchPolicy
 ):
     buffer = filled(*claims)
-    taken = buffer.take_batch(policy)
+    taken = buffer.take_batch(policy, 1)
     assert taken == claims
     buffer.put_back(taken[2:])
-    assert buffer.take_batch(policy) == claims[2:]
+    assert buffer.take_batch(policy, 1) == claims[2:]
 
 
 def test_jobs_of_a_type_not_seen_yet_come_one_by_one(claims: list[Claim], policy: PrefetchPolicy):
     stranger = claims[2]._replace(job_type="stranger")
     buffer = filled(*claims[:2], stranger, *claims[3:])
-    assert [len(buffer.take_batch(policy)) for _ in range(3)] == [2, 1, 3]
+    assert [len(buffer.take_batch(policy, 1)) for _ in range(3)] == [2, 1, 3]
 
 
 def test_a_batch_of_longer_jobs_is_smaller(claims: list[Claim], policy: PrefetchPolicy):
     for _ in range(50):
+        policy.observe("noop", 0.012)
+    assert [len(filled(*claims).take_batch(policy, 1))] == [2]
+
+
+def test_longer_jobs_are_shared_among_idle_threads(claims: list[Claim], policy: PrefetchPolicy):
+    for _ in range(50):
         policy.observe("noop", 0.004)
-    assert [len(filled(*claims).take_batch(policy))] == [2]
+    buffer = filled(*claims)
+    assert [len(buffer.take_batch(policy, free)) for free in (4, 3, 2, 1)] == [2, 2, 1, 1]
 
 
 def test_a_job_on_its_last_attempt_comes_alone(claims: list[Claim], policy: PrefetchPolicy):
     last = claims[2]._replace(attempts=3, max_attempts=3)
     buffer = filled(*claims[:2], last, *claims[3:])
-    assert [len(buffer.take_batch(policy)) for _ in range(3)] == [2, 1, 3]
+    assert [len(buffer.take_batch(policy, 1)) for _ in range(3)] == [2, 1, 3]
 
 
 def test_a_more_urgent_job_overtakes_what_waits(claims: list[Claim], policy: PrefetchPolicy):
@@ -84,7 +91,7 @@ def test_a_quarantined_job_waits_apart(claims: list[Claim], policy: PrefetchPoli
     deadly = claims[0]._replace(deaths=1)
     buffer = filled(deadly, *claims[1:])
     assert (buffer.ordinary, buffer.quarantined, len(buffer)) == (5, 1, 6)
-    assert buffer.take_batch(policy) == claims[1:]
+    assert buffer.take_batch(policy, 1) == claims[1:]
     assert buffer.take_quarantined() == deadly
     assert buffer.take_quarantined() is None
 
