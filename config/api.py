@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobs.states import BulkState, Status
+
 REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         # First: its WWW-Authenticate is the one a 401 carries.
@@ -44,10 +46,15 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         {"name": "queues", "description": "Counts, waits, throughput and failure rates."},
         {"name": "jobs", "description": "Units of work, past, present and planned."},
         {"name": "dead letters", "description": "Jobs that wait for a person's decision."},
+        {"name": "bulk runs", "description": "One operation on many dead letters or jobs."},
         {"name": "workers", "description": "The processes that run jobs."},
         {"name": "locks", "description": "Exclusive rights of jobs and of user code to a key."},
         {"name": "schedules", "description": "Jobs that are enqueued by a timetable."},
     ],
+    "ENUM_NAME_OVERRIDES": {
+        "BulkStateEnum": [word.value for word in BulkState],
+        "StatusEnum": [word.value for word in Status],
+    },
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1",

@@ -106,6 +106,10 @@ class LimitInvalid(ArgumentsInvalid, code="limit_invalid"):
     """The pause or rate limit fails its checks."""
 
 
+class BulkInvalid(ArgumentsInvalid, code="bulk_invalid"):
+    """The bulk run fails its checks."""
+
+
 class LockInvalid(ArgumentsInvalid, code="lock_invalid"):
     """The key, the time or the holder of a user's lock fails its checks."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -11,7 +12,9 @@ from uuid import UUID
 
 from jobs import conf
 from jobs.engine.prune import prune
+from jobs.errors import Snooze
 from jobs.execution.context import JobContext
+from jobs.operations.bulk_step import do_step
 from jobs.operations.escalation import send_escalation_notice
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
@@ -24,6 +27,11 @@ from tenants.models import Firm
 # Workers of `bench_queue` run these types only, and leave other jobs of the database alone.
 BENCH_JOB_TYPE = "bench_noop"
 BENCH_WRITE_JOB_TYPE = "bench_write"
+# A bulk run gives its thread back after this time, and between two chunks it pauses for this part
+# of the time that the chunk took.
+BULK_SECONDS = 20.0
+BULK_PAUSE, LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.25, 0.01, 0.25
+LEAST_SNOOZE_SECONDS = 0.1
 
 
 class EscalationNoticePayload(JobPayload):
@@ -69,6 +77,31 @@ def purge_jobs(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
 default_schedule(
     "Purge old jobs", "purge_jobs", every_seconds=lambda: conf.purge_interval_hours() * 3600
 )
+
+
+class BulkPayload(JobPayload):
+    """The bulk run to do."""
+
+    run_id: UUID
+
+
+@job("dlq_bulk", category=Category.MAINTENANCE, payload=BulkPayload)
+@job("job_bulk", category=Category.MAINTENANCE, payload=BulkPayload)
+def bulk(payload: BulkPayload, ctx: JobContext) -> dict[str, Any]:
+    """Do a bulk run, for a while at a time: other jobs get the thread in between."""
+    until = time.monotonic() + BULK_SECONDS
+    while True:
+        ctx.heartbeat()
+        begun = time.monotonic()
+        step = do_step(payload.run_id, ctx.firm, ctx.job_id, ctx.fence)
+        if step.is_over:
+            run = step.run
+            return {"state": run.state, "done": run.done, "refused": run.refused} if run else {}
+        now = time.monotonic()
+        if step.wait_seconds or now > until:
+            raise Snooze(seconds=max(step.wait_seconds, LEAST_SNOOZE_SECONDS))
+        # Others write meanwhile: on SQLite nobody else can during a chunk.
+        time.sleep(min(max((now - begun) * BULK_PAUSE, LEAST_PAUSE_SECONDS), MOST_PAUSE_SECONDS))
 
 
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)

@@ -117,3 +117,35 @@ class MissedRuns(StrEnum):
 
     SKIP = "skip"
     RUN_ONCE = "run_once"
+
+
+class BulkOperation(StrEnum):
+    """What a bulk run does to each of its members: the first two to dead letters, the others to jobs."""
+
+    REPROCESS = "reprocess"
+    DISCARD = "discard"
+    RETRY = "retry"
+    CANCEL = "cancel"
+    SET_PRIORITY = "set_priority"
+
+
+# Those after which jobs run, and may fail, again.
+RESTARTS = frozenset({BulkOperation.REPROCESS, BulkOperation.RETRY})
+OF_DEAD_LETTERS = frozenset({BulkOperation.REPROCESS, BulkOperation.DISCARD})
+
+
+class BulkState(StrEnum):
+    """Where a bulk run is; every state but the first is its end."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    CANARY_FAILED = "canary_failed"
+
+
+class MemberState(StrEnum):
+    """What became of one member of a bulk run."""
+
+    PENDING = "pending"
+    DONE = "done"
+    REFUSED = "refused"

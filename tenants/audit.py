@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,17 +67,39 @@ def record_operation(
     `before` and `after` hold the changed values, without secrets; what no page could show is cut
     off.
     """
+    change = Change(firm_id, target, before or {}, after or {})
     with firm_scope(firm_id):
-        AuditEntry.objects.create(
-            firm_id=firm_id,
-            actor_id=actor.user_id,
-            actor_name=actor.name,
-            door=actor.door,
-            act=operation,
-            target_type=target[0],
-            target_id=str(target[1]),
-            reason=reason,
-            before=presentable(before or {}),
-            after=presentable(after or {}),
-            correlation_id=current_correlation_id() or "",
-        )
+        _entry(actor, operation, change, reason).save(force_insert=True)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one operation changed; otherwise as the arguments of `record_operation`."""
+
+    firm_id: int
+    target: tuple[str, object]
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+def record_operations(
+    actor: Actor, operation: str, changes: Iterable[Change], *, reason: str = ""
+) -> None:
+    """Append an entry for each change, in one statement; their firms must be in scope."""
+    AuditEntry.objects.bulk_create(_entry(actor, operation, one, reason) for one in changes)
+
+
+def _entry(actor: Actor, operation: str, change: Change, reason: str) -> AuditEntry:
+    return AuditEntry(
+        firm_id=change.firm_id,
+        actor_id=actor.user_id,
+        actor_name=actor.name,
+        door=actor.door,
+        act=operation,
+        target_type=change.target[0],
+        target_id=str(change.target[1]),
+        reason=reason,
+        before=presentable(change.before),
+        after=presentable(change.after),
+        correlation_id=current_correlation_id() or "",
+    )

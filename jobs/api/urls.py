@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from jobs.api.bulk import BulkRuns, Groups
 from jobs.api.dead_letters import DeadLetters
 from jobs.api.jobs import Jobs, Queues, Workers
 from jobs.api.limits import Breakers, Locks, Pauses, RateLimits
@@ -12,14 +13,20 @@ from jobs.api.schedules import Schedules
 urlpatterns = [
     path("queues/", Queues.as_view({"get": "show"})),
     path("jobs/", Jobs.as_view({"get": "list"})),
+    path("jobs/bulk/", BulkRuns.as_view({"post": "of_jobs"})),
     path("jobs/<uuid:job_id>/", Jobs.as_view({"get": "show"})),
     path("jobs/<uuid:job_id>/retry/", Jobs.as_view({"post": "retry"})),
     path("jobs/<uuid:job_id>/cancel/", Jobs.as_view({"post": "cancel"})),
     path("dlq/", DeadLetters.as_view({"get": "list"})),
+    path("dlq/groups/", Groups.as_view({"get": "show"})),
+    path("dlq/bulk/", BulkRuns.as_view({"post": "of_dead_letters"})),
     path("dlq/<uuid:pk>/", DeadLetters.as_view({"get": "show"})),
     path("dlq/<uuid:pk>/reprocess/", DeadLetters.as_view({"post": "reprocess"})),
     path("dlq/<uuid:pk>/discard/", DeadLetters.as_view({"post": "discard"})),
     path("dlq/<uuid:pk>/escalate/", DeadLetters.as_view({"post": "escalate"})),
+    path("bulk-runs/", BulkRuns.as_view({"get": "list"})),
+    path("bulk-runs/<uuid:pk>/", BulkRuns.as_view({"get": "show"})),
+    path("bulk-runs/<uuid:pk>/stop/", BulkRuns.as_view({"post": "stop"})),
     path("workers/", Workers.as_view({"get": "list"})),
     path("locks/", Locks.as_view({"get": "list"})),
     path("locks/<uuid:pk>/release/", Locks.as_view({"post": "release"})),

@@ -22,8 +22,8 @@ from interfaces.api.serializers import QuerySerializer, StrictSerializer
 from jobs.api.requests import FirmPageQuery, OptionalReason
 from jobs.engine.redaction import redact_secrets, redact_values
 from jobs.errors import (
+    ArgumentsInvalid,
     JobError,
-    LimitInvalid,
     PayloadInvalid,
     ReasonMissing,
     UnknownJob,
@@ -35,7 +35,7 @@ from tenants.audit import Actor
 from tenants.models import Firm, FirmOwned, Role
 
 _STATUS: dict[type[JobError], HTTPStatus] = {
-    LimitInvalid: HTTPStatus.BAD_REQUEST,
+    ArgumentsInvalid: HTTPStatus.BAD_REQUEST,
     PayloadInvalid: HTTPStatus.BAD_REQUEST,
     ReasonMissing: HTTPStatus.BAD_REQUEST,
     UnknownJob: HTTPStatus.NOT_FOUND,
@@ -214,7 +214,7 @@ def _refusal_of(error: JobError) -> Refusal | None:
 
 
 def _faults(error: JobError) -> list[Fault]:
-    if isinstance(error, LimitInvalid | PayloadInvalid):
+    if isinstance(error, ArgumentsInvalid | PayloadInvalid):
         return [Fault(fault.field, fault.code, fault.message) for fault in error.faults]
     if isinstance(error, ReasonMissing):
         return [Fault("reason", error.code, str(error))]

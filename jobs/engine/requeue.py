@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -60,40 +61,51 @@ def restart(job_id: UUID, change: Restart) -> Restarted:
         WrongState: the job has another status.
         KeyHeld: a live job holds the same idempotency key.
     """
+    try:
+        restarted = restart_many([job_id], change)
+    except IntegrityError as error:
+        raise KeyHeld(_key_holder(job_id)) from error
+    if not restarted:
+        raise WrongState(f"job {job_id} is not dead-lettered, failed or canceled")
+    return restarted[0]
+
+
+def restart_many(job_ids: Sequence[UUID], change: Restart) -> list[Restarted]:
+    """Restart those of the jobs that are dead-lettered, failed or canceled; otherwise as `restart`.
+
+    Raises:
+        IntegrityError: a live job holds the idempotency key of one; none is restarted.
+    """
     dialect = dialects.current()
     now = dialect.now_sql()
     statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
     payload = f"%s{dialect.json_cast}"
-    try:
-        with transaction.atomic():
-            rows = fetch(
-                f"""
-                UPDATE jobs_jobqueue AS j
-                SET status = 'pending', series = series + 1, attempts = 0,
-                    deaths = {DEATHS_KEPT_SQL},
-                    lease_token = 0, worker_id = NULL, claimed_at = NULL, started_at = NULL,
-                    completed_at = NULL, cancel_requested_at = NULL, result = NULL,
-                    progress = NULL, progress_note = '', scheduled_at = {now}, updated_at = {now},
-                    expires_at = CASE WHEN expires_at <= {now} THEN NULL ELSE expires_at END,
-                    payload = COALESCE({payload}, payload),
-                    payload_version = COALESCE(%s, payload_version),
-                    priority = COALESCE(%s, priority),
-                    live_key = idempotency_key, {queue_columns_sql()}
-                WHERE job_id = %s AND status IN ({statuses})
-                RETURNING job_id, firm_id, category, series, lock_key
-                """,
-                [
-                    change.payload,
-                    change.payload_version,
-                    change.priority,
-                    dialect.value(Column.UUID, job_id),
-                ],
-            )
-    except IntegrityError as error:
-        raise KeyHeld(_key_holder(job_id)) from error
-    if not rows:
-        raise WrongState(f"job {job_id} is not dead-lettered, failed or canceled")
-    return Restarted(dialect.read_uuid(rows[0][0]), *rows[0][1:])
+    ids, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in job_ids])
+    with transaction.atomic():
+        rows = fetch(
+            f"""
+            UPDATE jobs_jobqueue AS j
+            SET status = 'pending', series = series + 1, attempts = 0,
+                deaths = {DEATHS_KEPT_SQL},
+                lease_token = 0, worker_id = NULL, claimed_at = NULL, started_at = NULL,
+                completed_at = NULL, cancel_requested_at = NULL, result = NULL,
+                progress = NULL, progress_note = '', scheduled_at = {now}, updated_at = {now},
+                expires_at = CASE WHEN expires_at <= {now} THEN NULL ELSE expires_at END,
+                payload = COALESCE({payload}, payload),
+                payload_version = COALESCE(%s, payload_version),
+                priority = COALESCE(%s, priority),
+                live_key = idempotency_key, {queue_columns_sql()}
+            WHERE job_id IN (SELECT r.id FROM {ids}) AND status IN ({statuses})
+            RETURNING job_id, firm_id, category, series, lock_key
+            """,
+            [
+                change.payload,
+                change.payload_version,
+                change.priority,
+                *params,
+            ],
+        )
+    return [Restarted(dialect.read_uuid(job_id), *columns) for job_id, *columns in rows]
 
 
 def _key_holder(job_id: UUID) -> UUID | None:

@@ -15,7 +15,7 @@ from rich.table import Column
 
 from interfaces.commands import JsonCommand, NotFound, Refused, printable
 from jobs.engine.clock import database_now
-from jobs.errors import JobError, LimitInvalid, PayloadInvalid, UnknownJob
+from jobs.errors import ArgumentsInvalid, JobError, PayloadInvalid, UnknownJob
 from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
 from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
@@ -211,7 +211,7 @@ def refusals() -> Iterator[None]:
         lines = [f"  {fault.field}: {fault.message} ({fault.code})" for fault in error.faults]
         message = "\n".join([f"payload of {error.job_type} refused:", *lines])
         raise Refused(message, code=error.code, errors=error.errors) from error
-    except LimitInvalid as error:
+    except ArgumentsInvalid as error:
         raise Refused(str(error), code=error.code, errors=error.errors) from error
     except UnknownJob as error:
         raise NotFound(str(error)) from error

@@ -1,5 +1,6 @@
 """The queue's tables. Nothing but `jobs.engine` writes to them."""
 
+from jobs.models.bulk import BulkMember, BulkRun
 from jobs.models.dead_letter import DeadLetterQueue
 from jobs.models.fan_in import FanIn, FanInMember
 from jobs.models.history import Attempt, IdempotencyKey, JobMinute, JobMinuteDelta, JobStep
@@ -10,6 +11,8 @@ from jobs.models.worker import Worker
 
 __all__ = [
     "Attempt",
+    "BulkMember",
+    "BulkRun",
     "CircuitBreaker",
     "ConcurrencyLock",
     "DeadLetterQueue",

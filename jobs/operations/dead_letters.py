@@ -25,9 +25,16 @@ from jobs.engine.transactions import fetch
 from jobs.engine.wakeup import wake
 from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
-from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
+from jobs.operations.operation import (
+    By,
+    audit,
+    get_for_update,
+    operation,
+    require_reason,
+    restarts_counted,
+)
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
-from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution, Status
+from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
 from tenants.audit import as_actor
 
 
@@ -139,8 +146,7 @@ def requeue(job: JobQueue, change: Restart) -> Restarted:
         KeyHeld: a live job holds the same idempotency key.
     """
     requeued = restart(job.pk, change)
-    if job.status in (Status.FAILED, Status.CANCELED):
-        count([Counted(requeued.firm_id, requeued.category, f"{job.status}_restarted")])
+    count(restarts_counted([job]))
 
     def dispatch() -> None:
         if requeued.lock_key is not None:

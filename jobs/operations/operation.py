@@ -6,7 +6,7 @@ code. Inside a tenant scope only the scope's rows are found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
@@ -14,9 +14,11 @@ from uuid import UUID
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
 
+from jobs.engine.counters import Counted
 from jobs.engine.transactions import in_transaction
 from jobs.errors import ReasonMissing, UnknownJob
 from jobs.models import (
+    BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -25,6 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
+from jobs.states import Status
 from tenants.audit import Actor, as_actor, record_operation
 from tenants.scope import current_scope
 
@@ -36,6 +39,7 @@ M = TypeVar("M", bound=models.Model)
 # How the audit log names the rows.
 _TARGET_TYPES: dict[type[models.Model], str] = {
     JobQueue: "job",
+    BulkRun: "bulk_run",
     DeadLetterQueue: "dead_letter",
     ConcurrencyLock: "lock",
     Pause: "pause",
@@ -81,6 +85,13 @@ def get_for_update(model: type[M], target: M | UUID | str) -> M:
     if found is None:
         raise UnknownJob(f"no {model._meta.verbose_name} {pk}")
     return found
+
+
+def restarts_counted(jobs: Iterable[JobQueue]) -> Iterator[Counted]:
+    """Yield what the counters take of jobs that are restarted, given as they were before."""
+    for job in jobs:
+        if job.status in (Status.FAILED, Status.CANCELED):
+            yield Counted(job.firm_id, job.category, f"{job.status}_restarted")
 
 
 def audit(

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet
 
 from jobs.engine.clock import database_now
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
+from jobs.models import BulkRun, ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
 from jobs.models.limits import held_at
 from jobs.states import IN_FLIGHT
 
@@ -68,6 +68,12 @@ def dead_letters() -> QuerySet[DeadLetterQueue]:
 def held_locks() -> QuerySet[ConcurrencyLock]:
     """Return the locks in scope that are held: not those whose time is up."""
     return ConcurrencyLock.objects.filter(held_at(database_now())).select_related("firm")
+
+
+def bulk_runs() -> QuerySet[BulkRun]:
+    """Return the bulk runs in scope with what their serializer shows."""
+    rows: QuerySet[BulkRun] = BulkRun.objects.select_related("firm")
+    return rows
 
 
 def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:

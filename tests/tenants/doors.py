@@ -18,6 +18,7 @@ from django.urls import URLPattern, reverse
 from drf_spectacular.generators import SchemaGenerator
 
 from jobs.models import (
+    BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -33,6 +34,7 @@ ID_IN_PATH = re.compile(r"{\w+}")
 RESOURCES: dict[str, type[Any]] = {
     "jobs": JobQueue,
     "dlq": DeadLetterQueue,
+    "bulk-runs": BulkRun,
     "locks": ConcurrencyLock,
     "pauses": Pause,
     "rate-limits": RateLimit,

@@ -1,13 +1,16 @@
-"""`manage.py dlq`: list, show, reprocess, discard, escalate."""
+"""`manage.py dlq`: list, show, groups, reprocess, discard, escalate, bulk."""
 
 from __future__ import annotations
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
+from rich.table import Column
 
 from interfaces.commands import JsonCommand, NotFound
+from jobs.engine.clock import database_now
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_id
+from jobs.management.bulk import bulk_subcommand
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of, error_column, first_line
 from jobs.models import DeadLetterQueue
@@ -15,9 +18,11 @@ from jobs.operations import dead_letters as operations
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import filter_dead_letters
+from jobs.queries.groups import dead_letter_groups
 from jobs.queries.lists import dead_letters
+from jobs.queries.serializers.bulk import GroupsSerializer
 from jobs.queries.serializers.jobs import DeadLetterSerializer
-from jobs.states import DeadReason, Resolution
+from jobs.states import BulkOperation, DeadReason, Resolution
 from tenants.cli import operator
 
 _ID = row_id("dead letter")
@@ -120,8 +125,63 @@ def _escalate(options: Options) -> Result:
     return DEAD_LETTERS.result(letter, _decided, warning="" if recipients else NO_RECIPIENTS)
 
 
+@subcommand("groups", "Open dead letters by failure, the largest groups first.")
+def _groups(options: Options) -> Result:  # noqa: ARG001 - the scope says which firms
+    now = database_now()
+    groups, more = dead_letter_groups(now)
+
+    def show(command: JsonCommand) -> None:
+        if not groups:
+            command.stdout.write("No open dead letters.")
+            return
+        names = ("Count", "Firms", "Type", "First", "Last")
+        command.table(
+            "",
+            [
+                *(Column(name, no_wrap=True) for name in ("Fingerprint", *names)),
+                error_column("Error"),
+            ],
+            [
+                [
+                    group.fingerprint or None,
+                    group.count,
+                    len(group.firms),
+                    ", ".join(group.job_types),
+                    since_in_words(group.first_seen, now) if group.first_seen else None,
+                    since_in_words(group.last_seen, now) if group.last_seen else None,
+                    first_line(f"{group.sample.error_class} {group.sample.error}")
+                    if group.sample
+                    else None,
+                ]
+                for group in groups
+            ],
+        )
+        if more:
+            command.stdout.write("Smaller groups were left out.")
+
+    return Result(GroupsSerializer({"results": groups, "more": more}).data, show)
+
+
+_bulk = bulk_subcommand(
+    [BulkOperation.REPROCESS, BulkOperation.DISCARD],
+    "dead letter",
+    {
+        "fingerprint": "fingerprint",
+        "dead_reason": "reason",
+        "category": "category",
+        "job_type": "job_type",
+        "since": "created_after",
+    },
+    argument("--fingerprint", help="of a group: see dlq groups"),
+    argument("--dead-reason", choices=[reason.value for reason in DeadReason]),
+    arguments.CATEGORY,
+    arguments.TYPE,
+    argument("--since", type=arguments.since, metavar="WHEN"),
+)
+
+
 class Command(CommandGroup):
     """The queue's dead letters."""
 
     help = "Look at dead letters, and decide about them."
-    subcommands = (_list, _show, _reprocess, _discard, _escalate)
+    subcommands = (_list, _show, _reprocess, _discard, _escalate, _groups, _bulk)

@@ -14,6 +14,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_id
+from jobs.management.bulk import bulk_subcommand
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import error_column, first_line, job_cells, job_columns
 from jobs.models import Attempt, JobQueue
@@ -33,7 +34,7 @@ from jobs.queries.serializers.stats import QueueStatsSerializer
 from jobs.queries.stats import JobCounts, QueueStats, queue_stats
 from jobs.queries.why_waiting import why_waiting
 from jobs.queue import enqueue
-from jobs.states import Priority, Status
+from jobs.states import BulkOperation, Priority, Status
 
 # Always shown; the other columns only where a category has a value for them.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
@@ -266,8 +267,27 @@ _cancel = JOBS.operation(
 )
 
 
+_bulk = bulk_subcommand(
+    [BulkOperation.RETRY, BulkOperation.CANCEL, BulkOperation.SET_PRIORITY],
+    "job",
+    {
+        "status": "status",
+        "category": "category",
+        "job_type": "job_type",
+        "since": "created_after",
+        "error": "error",
+    },
+    argument("--status", choices=[status.value for status in Status]),
+    arguments.CATEGORY,
+    arguments.TYPE,
+    argument("--since", type=arguments.since, metavar="WHEN"),
+    argument("--error", metavar="TEXT", help="text in the last error"),
+    arguments.PRIORITY,
+)
+
+
 class Command(CommandGroup):
     """The queue's jobs."""
 
     help = "Look at jobs; enqueue, retry and cancel them."
-    subcommands = (_list, _show, _stats, _why, _enqueue, _retry, _cancel)
+    subcommands = (_list, _show, _stats, _why, _enqueue, _retry, _cancel, _bulk)

@@ -15,6 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import (
+    BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -112,6 +113,7 @@ class FirmRows:
     pause: Pause
     rate_limit: RateLimit
     breaker: CircuitBreaker
+    bulk_run: BulkRun
 
 
 def _schedule(firm: Firm, name: str, **columns: Any) -> Schedule:
@@ -166,6 +168,17 @@ def fill(firm: Firm) -> FirmRows:
             ),
             pause=Pause.objects.create(
                 firm=firm, category="export", reason=canary, paused_by=canary
+            ),
+            bulk_run=BulkRun.objects.create(
+                firm=firm,
+                operation="reprocess",
+                selection={"filter": {"search": canary}},
+                reason=canary,
+                total=1,
+                job_id=waiting.pk,
+                correlation_id=canary,
+                door="service",
+                started_by_name=canary,
             ),
             rate_limit=RateLimit.objects.create(
                 firm=firm, job_type=canary, amount=5, per_seconds=60, burst=3

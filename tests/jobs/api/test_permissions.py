@@ -11,6 +11,7 @@ from django.test import Client
 
 from jobs.api.urls import urlpatterns
 from jobs.models import (
+    BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -30,7 +31,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01", "T-01", "T-03")]
 REASON = {"reason": "because"}
 # What an operation could change.
 CHANGED: list[type[Any]] = [
-    *(JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, RateLimit, CircuitBreaker, Schedule)
+    *(JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, RateLimit, CircuitBreaker, Schedule),
+    BulkRun,
 ]
 
 
@@ -44,6 +46,8 @@ class Operation:
     names_firm: bool = False
     # The field of `FirmRows` with the row that the route names.
     row: str = ""
+    # Where it is allowed.
+    status: int = 200
 
     @property
     def name(self) -> str:
@@ -62,14 +66,32 @@ class Operation:
 OPERATIONS = [
     Operation("queues/", Role.VIEWER),
     Operation("jobs/", Role.VIEWER),
+    Operation(
+        "jobs/bulk/",
+        Role.OPERATOR,
+        {"action": "cancel", "filter": {}, "dry_run": False},
+        names_firm=True,
+        status=202,
+    ),
     Operation("jobs/<uuid:job_id>/", Role.VIEWER, row="dead"),
     Operation("jobs/<uuid:job_id>/retry/", Role.OPERATOR, REASON, row="dead"),
     Operation("jobs/<uuid:job_id>/cancel/", Role.OPERATOR, REASON, row="waiting"),
     Operation("dlq/", Role.VIEWER),
+    Operation("dlq/groups/", Role.VIEWER),
+    Operation(
+        "dlq/bulk/",
+        Role.OPERATOR,
+        {"action": "discard", "filter": {}, "reason": "because", "dry_run": False},
+        names_firm=True,
+        status=202,
+    ),
     Operation("dlq/<uuid:pk>/", Role.VIEWER, row="dead_letter"),
     Operation("dlq/<uuid:pk>/reprocess/", Role.OPERATOR, {"note": "again"}, row="dead_letter"),
     Operation("dlq/<uuid:pk>/discard/", Role.OPERATOR, REASON, row="dead_letter"),
     Operation("dlq/<uuid:pk>/escalate/", Role.OPERATOR, REASON, row="dead_letter"),
+    Operation("bulk-runs/", Role.VIEWER),
+    Operation("bulk-runs/<uuid:pk>/", Role.VIEWER, row="bulk_run"),
+    Operation("bulk-runs/<uuid:pk>/stop/", Role.OPERATOR, REASON, row="bulk_run"),
     Operation("workers/", Role.VIEWER),
     Operation("locks/", Role.VIEWER),
     Operation("locks/<uuid:pk>/release/", Role.ADMIN, REASON, row="lock"),
@@ -123,7 +145,7 @@ def test_a_role_may_do_what_it_includes_in_its_own_firm(
     before = everything()
     answer = operation.call(Api(key_for(acme.firm, role)), acme)
     if role.includes(operation.needs):
-        assert answer.status_code == 200, answer.content
+        assert answer.status_code == operation.status, answer.content
     else:
         problem(answer, 403)
         assert everything() == before
@@ -143,7 +165,7 @@ def test_nobody_gets_in_without_a_key_or_session(operation: Operation, acme: Fir
 def test_platform_staff_may_do_everything(
     operation: Operation, staff: Api, globex: FirmRows
 ) -> None:
-    assert operation.call(staff, globex).status_code == 200
+    assert operation.call(staff, globex).status_code == operation.status
 
 
 @EACH

@@ -1,0 +1,290 @@
+"""`dlq/groups/`, `dlq/bulk/`, `jobs/bulk/` and `bulk-runs/`: many dead letters or jobs at once."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import (
+    FlagField,
+    MomentField,
+    NumberField,
+    StrictSerializer,
+    TextField,
+    WholeNumberField,
+)
+from jobs.api.requests import MAX_TEXT_LENGTH, FirmBody, FirmQuery
+from jobs.api.views import (
+    QueueView,
+    example,
+    list_operation,
+    refusal,
+    row_operation,
+    show_operation,
+)
+from jobs.engine.clock import database_now
+from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.models import BulkRun
+from jobs.operations import bulk
+from jobs.operations.bulk import MAX_FAILURE_RATE, MOST_CANARIES, MOST_PER_SECOND, BulkSpec, Pace
+from jobs.queries.bulk import Selection, details_of_run
+from jobs.queries.filters import OPEN
+from jobs.queries.groups import dead_letter_groups
+from jobs.queries.lists import bulk_runs
+from jobs.queries.serializers.bulk import (
+    BulkRunDetailSerializer,
+    BulkRunSerializer,
+    BulkStartedSerializer,
+    BulkTotalsSerializer,
+    GroupsSerializer,
+)
+from jobs.states import (
+    OF_DEAD_LETTERS,
+    BulkOperation,
+    Category,
+    DeadReason,
+    Priority,
+    Resolution,
+    Status,
+)
+from tenants.models import Role
+
+MAX_IDS = 5_000
+
+
+def _word(values: Any, help_text: str) -> Any:
+    return serializers.ChoiceField(
+        [str(value) for value in values], required=False, help_text=help_text
+    )
+
+
+def _text(max_length: int, help_text: str) -> TextField:
+    return TextField(required=False, max_length=max_length, help_text=help_text)
+
+
+class _CommonFilter(StrictSerializer):
+    """The filters that dead letters and jobs have in common."""
+
+    category = _word(Category, "The kind of work.")
+    job_type = _text(100, "The exact type.")
+    created_after = MomentField(required=False, help_text="As in the list.")
+    created_before = MomentField(required=False, help_text="As in the list.")
+    search = _text(MAX_KEY_LENGTH, "As in the list.")
+
+
+class DeadLetterFilter(_CommonFilter):
+    """The filters of the list of dead letters; open ones alone are chosen."""
+
+    fingerprint = TextField(
+        required=False, allow_blank=True, max_length=32, help_text="Of a group."
+    )
+    reason = _word(DeadReason, "Why the job was dead-lettered.")
+    resolution = _word([OPEN, Resolution.ESCALATED], "`escalated` leaves out what nobody saw.")
+
+
+class JobFilter(_CommonFilter):
+    """The filters of the list of jobs."""
+
+    status = _word(Status, "Where the job is in its life.")
+    correlation_id = _text(64, "All jobs of one request or event.")
+    error = _text(200, "Text in the job's last error, in any case.")
+
+
+class CanaryBody(StrictSerializer):
+    """The members that are handled first; the others follow when these did not fail again."""
+
+    size = WholeNumberField(min_value=1, max_value=MOST_CANARIES, help_text="How many.")
+    max_failure_rate = NumberField(
+        default=MAX_FAILURE_RATE,
+        min_value=0,
+        max_value=0.99,
+        help_text="The run stops when more of them than this part fail again.",
+    )
+
+
+class _BulkBody(FirmBody):
+    """What a bulk run does, to what, and how fast."""
+
+    everywhere = FlagField(default=False, help_text="In every firm; for platform staff alone.")
+    ids = serializers.ListField(
+        child=serializers.UUIDField(),
+        required=False,
+        min_length=1,
+        max_length=MAX_IDS,
+        help_text="Either these or a filter.",
+    )
+    reason = TextField(
+        default="",
+        allow_blank=True,
+        max_length=MAX_TEXT_LENGTH,
+        help_text="Kept in the audit log; a discard needs one.",
+    )
+    dry_run = FlagField(default=True, help_text="Only count, by cause and firm.")
+    rate_per_second = NumberField(
+        required=False,
+        allow_null=True,
+        min_value=0.001,
+        max_value=MOST_PER_SECOND,
+        help_text="Most that are handled in a second.",
+    )
+
+
+class DeadLetterBulkBody(_BulkBody):
+    """A bulk run on dead letters."""
+
+    action = serializers.ChoiceField(
+        [word.value for word in BulkOperation if word in OF_DEAD_LETTERS]
+    )
+    filter = DeadLetterFilter(
+        required=False, help_text="All that meet it; `{}` means all open ones."
+    )
+    canary = CanaryBody(required=False, help_text="For reprocess.")
+
+
+class JobBulkBody(_BulkBody):
+    """A bulk run on jobs."""
+
+    action = serializers.ChoiceField(
+        [word.value for word in BulkOperation if word not in OF_DEAD_LETTERS]
+    )
+    filter = JobFilter(
+        required=False, help_text="All that meet it and whose status allows the action."
+    )
+    canary = CanaryBody(required=False, help_text="For retry.")
+    priority = WholeNumberField(
+        required=False,
+        min_value=min(Priority),
+        max_value=max(Priority),
+        help_text="For set_priority: 0 critical, 1 high, 2 normal, 3 low.",
+    )
+
+
+_ANSWERS = {
+    HTTPStatus.OK: OpenApiResponse(BulkTotalsSerializer, "What it would be done to."),
+    HTTPStatus.ACCEPTED: OpenApiResponse(BulkStartedSerializer, "The run was started."),
+}
+_HOW = (
+    "A dry run unless `dry_run` is false: it counts by cause and firm and changes nothing. A run is "
+    "a job: its members are fixed now, it goes on after a crash, and `bulk-runs/` shows and stops "
+    "it. Needs the role operator; everywhere is for platform staff. 409 where nothing matches."
+)
+
+
+class BulkRuns(QueueView):
+    """The bulk runs of the caller's firms."""
+
+    resource, tag = "bulk_runs", "bulk runs"
+    model, serializer = BulkRun, BulkRunDetailSerializer
+
+    list = list_operation(
+        "List bulk runs",
+        "The latest first. Those on every firm are listed for platform staff.",
+        serializer=BulkRunSerializer,
+        rows="bulk runs",
+    )
+    show = show_operation(
+        "Show a bulk run",
+        "Its progress, and why members were refused.",
+        answer=OpenApiResponse(BulkRunDetailSerializer, "The run."),
+    )
+    stop = row_operation(
+        bulk.stop,
+        "Stop a bulk run",
+        "No further member is handled; what was done stays done. Needs the role operator. 409 where "
+        "it is over.",
+        answer=OpenApiResponse(BulkRunDetailSerializer, "The run, stopped."),
+        example=example("Stop", reason="The provider is down again"),
+    )
+
+    @operation(
+        "Decide about many dead letters",
+        _HOW,
+        body=DeadLetterBulkBody,
+        answers=_ANSWERS,
+        example=example(
+            "One failure, carefully",
+            action="reprocess",
+            filter={"fingerprint": "5f1d7a84db00d2fc"},
+            dry_run=False,
+            rate_per_second=50,
+            canary={"size": 50},
+        ),
+    )
+    def of_dead_letters(self, request: Request) -> Response:
+        """Reprocess or discard many dead letters."""
+        return self._start(self.get_body(DeadLetterBulkBody))
+
+    @operation(
+        "Retry, cancel or hurry many jobs",
+        _HOW,
+        body=JobBulkBody,
+        answers=_ANSWERS,
+        example=example(
+            "Cancel a type's waiting jobs",
+            action="cancel",
+            filter={"job_type": "firm_export", "status": "pending"},
+            reason="The export is not wanted any more",
+            dry_run=False,
+        ),
+    )
+    def of_jobs(self, request: Request) -> Response:
+        """Retry or cancel many jobs, or set their priority."""
+        return self._start(self.get_body(JobBulkBody))
+
+    def get_rows(self, **_: Any) -> QuerySet[BulkRun]:
+        """Return the runs in scope."""
+        return bulk_runs()
+
+    def represent(self, row: BulkRun) -> Any:
+        """Return the run's JSON with what became of its members."""
+        return BulkRunDetailSerializer(details_of_run(row)).data
+
+    def _start(self, body: dict[str, Any]) -> Response:
+        firm = self.pop_firm_or_every(body, Role.OPERATOR)
+        ids, filters = body.get("ids"), body.get("filter")
+        if (ids is None) == (filters is None):
+            raise refusal("filter", "required", "Give either ids or a filter.")
+        canary = body.get("canary", {})
+        spec = BulkSpec(
+            operation=BulkOperation(body["action"]),
+            selection=Selection(ids, filters),
+            firm=firm,
+            reason=body["reason"],
+            priority=body.get("priority"),
+            pace=Pace(
+                rate_per_second=body.get("rate_per_second"),
+                canary_size=canary.get("size", 0),
+                canary_max_failure_rate=canary.get("max_failure_rate", MAX_FAILURE_RATE),
+            ),
+        )
+        if body["dry_run"]:
+            return Response(BulkTotalsSerializer(bulk.preview(spec)).data)
+        run = bulk.start(spec, by=self.actor)
+        context = {"runs": urljoin(self.request.path, "../../bulk-runs/")}
+        return Response(BulkStartedSerializer(run, context=context).data, HTTPStatus.ACCEPTED)
+
+
+class Groups(QueueView):
+    """The groups of open dead letters of the caller's firms."""
+
+    resource, tag = "dlq_groups", "dead letters"
+
+    @operation(
+        "Open dead letters by failure",
+        "Letters of one fingerprint are one group: how many, since when, in which firms, with the "
+        "latest as a sample. The largest groups first.",
+        answers={HTTPStatus.OK: OpenApiResponse(GroupsSerializer, "The groups.")},
+        query=FirmQuery,
+    )
+    def show(self, request: Request) -> Response:
+        """Return the groups."""
+        groups, more = dead_letter_groups(database_now())
+        return Response(GroupsSerializer({"results": groups, "more": more}).data)

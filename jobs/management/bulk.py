@@ -1,0 +1,98 @@
+"""`dlq bulk` and `jobs bulk`: one operation on many dead letters or jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import CommandError
+
+from interfaces.commands import JsonCommand
+from jobs.management.arguments import EXIT_USAGE, Argument, argument
+from jobs.management.subcommand import Options, Result, Subcommand, subcommand
+from jobs.operations import bulk
+from jobs.operations.bulk import MAX_FAILURE_RATE, BulkSpec, Pace
+from jobs.queries.bulk import Selection, Totals, details_of_run
+from jobs.queries.serializers.bulk import BulkRunDetailSerializer, BulkTotalsSerializer
+from jobs.states import BulkOperation
+from tenants.cli import operator
+
+
+def bulk_subcommand(
+    operations: Sequence[BulkOperation], noun: str, filters: Mapping[str, str], *own: Argument
+) -> Subcommand:
+    """Return the subcommand `bulk`; `filters` has the filter of each option that narrows the rows."""
+
+    @subcommand(
+        "bulk",
+        f"Do one operation to many {noun}s: counts them; with --start, a job does it.",
+        argument("operation", choices=[word.value for word in operations]),
+        argument("--id", dest="ids", action="append", type=UUID, help=f"a {noun}; can be repeated"),
+        argument("--all", action="store_true", help="all that the operation is possible for"),
+        *own,
+        argument("--reason", default="", help="why; kept in the audit log; a discard needs one"),
+        argument("--start", action="store_true", help="do it; without this, count only"),
+        argument("--rate", type=float, metavar="N", help=f"most {noun}s a second"),
+        argument(
+            "--canary",
+            type=int,
+            default=0,
+            metavar="N",
+            help="handle so many first, wait for their jobs, and stop when too many fail again",
+        ),
+        argument(
+            "--max-failure-rate",
+            type=float,
+            default=MAX_FAILURE_RATE,
+            help="of the canary, 0 to 1 (%(default)s)",
+        ),
+        everywhere=True,
+    )
+    def run(options: Options) -> Result:
+        spec = _spec(options, filters)
+        if not options["start"]:
+            return _counted(spec.operation, bulk.preview(spec))
+        started = bulk.start(spec, by=operator())
+        text = (
+            f"Bulk run {started.pk} has {started.total:,} {noun}s: manage.py bulk show {started.pk}"
+        )
+        return Result(BulkRunDetailSerializer(details_of_run(started)).data, text)
+
+    return run
+
+
+def _spec(options: Options, filters: Mapping[str, str]) -> BulkSpec:
+    return BulkSpec(
+        operation=BulkOperation(options["operation"]),
+        selection=_selection(options, filters),
+        firm=options["firm"],
+        reason=options["reason"],
+        priority=options.get("priority"),
+        pace=Pace(
+            rate_per_second=options["rate"],
+            canary_size=options["canary"],
+            canary_max_failure_rate=options["max_failure_rate"],
+        ),
+    )
+
+
+def _selection(options: Options, filters: Mapping[str, str]) -> Selection:
+    chosen = {filters[name]: options[name] for name in filters}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    ways = [bool(options["ids"]), bool(given), options["all"]]
+    if sum(ways) != 1:
+        raise CommandError("give either --id, filters, or --all", returncode=EXIT_USAGE)
+    return Selection(ids=options["ids"]) if options["ids"] else Selection(filters=given)
+
+
+def _counted(operation: BulkOperation, totals: Totals) -> Result:
+    def show(command: JsonCommand) -> None:
+        word = operation.replace("_", " ")
+        command.stdout.write(f"{word}: {totals.count:,}. Nothing was done: --start does it.")
+        rows: list[Any] = [(one.count, one.job_type, one.cause) for one in totals.causes]
+        if rows:
+            command.table("", ["Count", "Type", "Cause"], rows)
+            command.table("", ["Count", "Firm"], [(number, slug) for slug, number in totals.firms])
+
+    return Result(BulkTotalsSerializer(totals).data, show)

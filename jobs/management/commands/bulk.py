@@ -1,0 +1,72 @@
+"""`manage.py bulk`: list, show and stop bulk runs; `dlq bulk` and `jobs bulk` start them."""
+
+from __future__ import annotations
+
+from interfaces.commands import JsonCommand
+from jobs.management import arguments
+from jobs.management.arguments import row_id
+from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
+from jobs.management.tables import columns_of
+from jobs.models import BulkRun
+from jobs.operations import bulk as operations
+from jobs.queries.bulk import details_of_run
+from jobs.queries.durations import since_in_words
+from jobs.queries.lists import bulk_runs
+from jobs.queries.serializers.bulk import BulkRunDetailSerializer, BulkRunSerializer
+
+_ID = row_id("bulk run")
+RUNS = Resource("bulk run", bulk_runs, BulkRunSerializer)
+
+_list = RUNS.list(
+    "List bulk runs, newest first.",
+    columns=lambda: columns_of(
+        "Run", "Operation", "State", "Done", "Refused", "Of", "Firm", "By", "Started"
+    ),
+    cells=lambda run, now: [
+        run.pk,
+        run.operation.replace("_", " "),
+        run.state.replace("_", " "),
+        run.done,
+        run.refused,
+        run.total,
+        run.firm.slug,
+        run.started_by_name,
+        since_in_words(run.created_at, now),
+    ],
+    empty="No bulk runs.",
+)
+
+
+@subcommand("show", "Show one bulk run: its progress, and why members were refused.", _ID)
+def _show(options: Options) -> Result:
+    details = details_of_run(RUNS.find(options))
+    data = BulkRunDetailSerializer(details).data
+
+    def show(command: JsonCommand) -> None:
+        facts = [(name.replace("_", " "), value) for name, value in data.items() if value]
+        command.facts(f"Bulk run {data['id']}", [fact for fact in facts if fact[0] != "refusals"])
+        for why, number in details.refusals:
+            command.stdout.write(f"{number:,} refused: {why}")
+
+    return Result(data, show)
+
+
+def _stopped(run: BulkRun) -> str:
+    return f"Bulk run {run.pk} is {run.state}: {run.handled:,} of {run.total:,} were handled."
+
+
+_stop = RUNS.operation(
+    "stop",
+    "Handle no further member; what was done stays done.",
+    _ID,
+    arguments.REASON,
+    operate=operations.stop,
+    text=_stopped,
+)
+
+
+class Command(CommandGroup):
+    """Bulk runs."""
+
+    help = "Look at bulk runs, and stop them."
+    subcommands = (_list, _show, _stop)

@@ -1,0 +1,119 @@
+"""Which rows a bulk operation is for: by ids or by filter, and their totals by cause and firm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+
+from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
+from jobs.queries.filters import filter_dead_letters, filter_jobs
+from jobs.states import (
+    LIVE,
+    OF_DEAD_LETTERS,
+    OPEN_RESOLUTIONS,
+    RETRYABLE,
+    BulkOperation,
+    MemberState,
+    Status,
+)
+
+CAUSES_SHOWN = 50
+# Jobs that a bulk operation can be for; of dead letters it is the open ones.
+_ELIGIBLE: dict[BulkOperation, frozenset[Status]] = {
+    BulkOperation.RETRY: RETRYABLE,
+    BulkOperation.CANCEL: LIVE,
+    BulkOperation.SET_PRIORITY: frozenset({Status.PENDING}),
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rows that somebody chose: by id, or all that meet a filter of their list."""
+
+    ids: Sequence[UUID] | None = None
+    filters: Mapping[str, Any] | None = None
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What a run keeps of it; the run's members are its ids."""
+        if self.ids is not None:
+            return {"ids": len(self.ids)}
+        return {"filter": {name: str(value) for name, value in (self.filters or {}).items()}}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """How many rows have the same failure; of jobs, the same type and status."""
+
+    job_type: str
+    cause: str
+    fingerprint: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a bulk operation would be done to; `causes` has the most frequent ones."""
+
+    count: int
+    causes: Sequence[Cause]
+    # Each firm's slug and number of rows.
+    firms: Sequence[tuple[str, int]]
+
+
+def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[Any]:
+    """Return the chosen rows in scope whose state allows the operation now."""
+    rows: QuerySet[Any]
+    if operation in OF_DEAD_LETTERS:
+        rows = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
+        narrow: Any = filter_dead_letters
+    else:
+        rows = JobQueue.objects.filter(status__in=_ELIGIBLE[operation])
+        if operation is not BulkOperation.RETRY:
+            # Through the indexes of live jobs: history is not read.
+            rows = rows.filter(Q(ready=True) | Q(waiting=True))
+        narrow = filter_jobs
+    if selection.ids is not None:
+        return rows.filter(pk__in=set(selection.ids))
+    chosen: QuerySet[Any] = narrow(rows, **(selection.filters or {}))
+    return chosen
+
+
+def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
+    """Count the rows by cause and by firm."""
+    firms = rows.order_by().values_list("firm__slug").annotate(number=Count("pk"))
+    by_firm = sorted(firms, key=lambda one: (-one[1], one[0]))
+    columns = ["job_type", "status"]
+    if operation in OF_DEAD_LETTERS:
+        columns = ["original_job__job_type", "error_class", "fingerprint"]
+    by_cause = rows.order_by().values_list(*columns).annotate(number=Count("pk"))
+    causes = [
+        Cause(found[0], found[1], found[2] if len(found) == 4 else "", found[-1])
+        for found in by_cause.order_by("-number", *columns)[:CAUSES_SHOWN]
+    ]
+    return Totals(sum(number for _, number in by_firm), causes, by_firm)
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """A bulk run, the status of its job ("" when that is gone), and why members were refused."""
+
+    run: BulkRun
+    job_status: str
+    refusals: Sequence[tuple[str, int]]
+
+
+def details_of_run(run: BulkRun) -> RunDetails:
+    """Return the run with what became of its members."""
+    job = JobQueue.objects.filter(pk=run.job_id, firm_id=run.firm_id)
+    refused = BulkMember.objects.filter(run=run, state=MemberState.REFUSED)
+    counted = refused.values_list("note").annotate(number=Count("pk"))
+    return RunDetails(
+        run,
+        job.values_list("status", flat=True).first() or "",
+        list(counted.order_by("-number", "note")),
+    )

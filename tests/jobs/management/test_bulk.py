@@ -1,0 +1,99 @@
+"""`dlq groups`, `dlq bulk`, `jobs bulk`, `bulk list|show|stop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jobs.testing import drain
+from tenants.models import Firm
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.queue_kit import row
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("D-03", "O-04")]
+
+Runner = Callable[..., Any]
+
+
+@pytest.fixture
+def letters(firm: Firm) -> list[Any]:
+    return [
+        DeadLetterQueueFactory(
+            original_job=JobQueueFactory(firm=firm, status="dlq"),
+            fingerprint=fingerprint,
+            error_class="Boom",
+        )
+        for fingerprint in ("aaaa", "aaaa", "bbbb")
+    ]
+
+
+def test_groups_are_listed(run: Runner, letters: list[Any]) -> None:
+    out = run("dlq", "groups").out
+    assert "aaaa" in out
+    assert "Boom" in out
+    groups = run("dlq", "groups", "--json").json["results"]
+    assert [(group["fingerprint"], group["count"]) for group in groups] == [
+        ("aaaa", 2),
+        ("bbbb", 1),
+    ]
+
+
+def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) -> None:
+    chosen = ("dlq", "bulk", "reprocess", "--firm", "acme", "--fingerprint", "aaaa")
+    assert "reprocess: 2. Nothing was done" in run(*chosen).out
+    assert run(*chosen, "--json").json["count"] == 2
+    started = run(*chosen, "--start", "--reason", "mended", "--json").json
+    assert (started["state"], started["total"], started["started_by"][:4]) == ("running", 2, "cli:")
+    drain()
+    shown = run("bulk", "show", started["id"], "--json").json
+    assert (shown["state"], shown["done"]) == ("completed", 2)
+    assert "completed" in run("bulk", "show", started["id"]).out
+    assert "completed" in run("bulk", "list").out
+    assert [row(one.original_job_id).series for one in letters] == [2, 2, 1]
+    again = run("bulk", "stop", started["id"], "--json")
+    assert (again.code, again.json["code"]) == (1, "wrong_state")
+
+
+def test_jobs_are_canceled_in_bulk_and_the_run_is_stopped(run: Runner, firm: Firm) -> None:
+    jobs = [JobQueueFactory(firm=firm) for _ in range(2)]
+    what = (
+        "jobs",
+        "bulk",
+        "cancel",
+        "--everywhere",
+        "--id",
+        str(jobs[0].pk),
+        "--id",
+        str(jobs[1].pk),
+    )
+    started = run(*what, "--start", "--json").json
+    assert (
+        run("bulk", "stop", started["id"], "--reason", "no").out.count("0 of 2 were handled") == 1
+    )
+    drain()
+    assert {row(one.pk).status for one in jobs} == {"completed"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("dlq", "bulk", "reprocess", "--all"), 2),
+        (("dlq", "bulk", "reprocess", "--firm", "acme"), 2),
+        (("dlq", "bulk", "reprocess", "--firm", "acme", "--all", "--type", "noop"), 2),
+        (("dlq", "bulk", "retry", "--firm", "acme", "--all"), 2),
+        (("dlq", "bulk", "discard", "--firm", "acme", "--all", "--start"), 1),
+        (("dlq", "bulk", "reprocess", "--firm", "acme", "--all", "--rate", "-1"), 1),
+        (("jobs", "bulk", "set-priority", "--firm", "acme", "--all"), 2),
+        (("jobs", "bulk", "set_priority", "--firm", "acme", "--all"), 1),
+        (("jobs", "bulk", "retry", "--firm", "acme", "--id", "x"), 2),
+        (("dlq", "bulk", "reprocess", "--firm", "nowhere", "--all"), 3),
+        (("bulk", "show", "0190b5a4-7c1e-7d3a-9f42-5b8e6c0a1d27"), 3),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_refusals_have_their_exit_codes(
+    run: Runner, letters: list[Any], arguments: tuple[str, ...], code: int
+) -> None:
+    assert run(*arguments).code == code
