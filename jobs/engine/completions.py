@@ -21,6 +21,10 @@ from jobs.engine.outcomes import Completed, Settlement
 from jobs.engine.transactions import LockTimeout, fetch_in_scope, fetch_pipelined
 from jobs.engine.transition import result_json
 
+# A handler that completes its job waits this long for whoever has locked it: it may be the worker
+# itself, which notes that the handler runs.
+HANDLER_LOCK_TIMEOUT_MILLISECONDS = 1000
+
 COLUMNS = {
     "id": Column.UUID,
     "token": Column.BIGINT,
@@ -59,14 +63,14 @@ def complete_in_scope(settlement: Settlement) -> bool:
     """Write a plain completion in the open transaction, which has its firm in scope.
 
     False: nothing was written; the completion is not plain, or the job was asked to stop, or it is no
-    longer this claim's.
+    longer this claim's. It waits for a lock no longer than HANDLER_LOCK_TIMEOUT_MILLISECONDS.
     """
     dialect = dialects.current()
     table = _plain_rows([settlement]) if dialect.has_pipelines else []
     if not table:
         return False
     rows = dialect.row_sql("r", COLUMNS)
-    sql = _sql(rows, dialect.now_sql(), "AND j.cancel_requested_at IS NULL")
+    sql = _sql(rows, dialect.now_sql(), in_scope=True)
     return bool(fetch_in_scope(sql, dialect.values(COLUMNS, table[0])))
 
 
@@ -89,12 +93,19 @@ def _plain_rows(settlements: Sequence[Settlement]) -> list[tuple[Any, ...]]:
 
 
 @lru_cache(maxsize=8)
-def _sql(rows: str, now: str, condition: str = "") -> str:
+def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
     # A fan-in that is being stored right now is not seen here; the sweep completes it, as
     # everywhere (fan_in._add_members).
     dialect = dialects.current()
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     began = dialect.after_sql(now, "-r.begun_ago")
+    limit = condition = reset = ""
+    if in_scope:
+        condition = "AND j.cancel_requested_at IS NULL"
+        # Set and reset by the statement itself: it is the only one that a handler's transaction adds.
+        milliseconds = f"'{HANDLER_LOCK_TIMEOUT_MILLISECONDS}ms'"
+        limit = f", (SELECT set_config('lock_timeout', {milliseconds}, true) OFFSET 0) AS limited"
+        reset = ", set_config('lock_timeout', NULL, true)"
     return f"""
         WITH done AS (
             UPDATE jobs_jobqueue AS j
@@ -103,7 +114,7 @@ def _sql(rows: str, now: str, condition: str = "") -> str:
                     WHEN r.begun_ago IS NULL THEN COALESCE(j.started_at, {now}) ELSE {began} END,
                 completed_at = {now}, ready = false, waiting = false, admitted = false,
                 live_key = NULL, lease_token = -j.lease_token, updated_at = {now}
-            FROM {rows}
+            FROM {rows}{limit}
             WHERE j.job_id = r.id AND j.lease_token = r.token
               AND (NOT EXISTS ({ANY_MEMBER}) OR NOT EXISTS (
                 SELECT 1 FROM jobs_faninmember m
@@ -115,5 +126,5 @@ def _sql(rows: str, now: str, condition: str = "") -> str:
                 sum(greatest(waited, 0) * 1000), sum(ran) * 1000
             FROM done GROUP BY firm_id, category
         )
-        SELECT token FROM done
+        SELECT token{reset} FROM done
     """

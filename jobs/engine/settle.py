@@ -10,11 +10,15 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError, OperationalError, transaction
 
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
-from jobs.engine.completions import complete_in_scope, complete_plain
+from jobs.engine.completions import (
+    HANDLER_LOCK_TIMEOUT_MILLISECONDS,
+    complete_in_scope,
+    complete_plain,
+)
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.end_attempts import end_attempts
 from jobs.engine.locks import ReleasedCapacity
@@ -23,6 +27,7 @@ from jobs.engine.transactions import (
     LockTimeout,
     fetch,
     in_transaction,
+    limit_lock_waits,
 )
 from jobs.engine.transition import transition_of
 from jobs.engine.wakeup import notify_settled
@@ -107,14 +112,22 @@ def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> Release
     The firm of the job must be in scope. The caller rolls back when this raises.
 
     Raises:
-        LeaseLost: the job is no longer this claim's, or its cancel was requested.
+        LeaseLost: the job is no longer this claim's, its cancel was requested, or another
+            transaction keeps it locked.
     """
     settlement = Settlement(claim, outcome, ran_seconds)
-    if complete_in_scope(settlement):
-        released = ReleasedCapacity.of_jobs([claim])
-        transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
-    else:
-        released = in_transaction(lambda: _complete(settlement))
+    try:
+        if complete_in_scope(settlement):
+            released = ReleasedCapacity.of_jobs([claim])
+            transaction.on_commit(lambda: notify_settled([claim.job_id]), robust=True)
+        else:
+            released = in_transaction(lambda: _complete(settlement))
+    except OperationalError as error:
+        if not dialects.current().is_lock_timeout(error):
+            raise
+        raise LeaseLost(
+            f"another transaction keeps job {claim.job_id} locked: nothing was written"
+        ) from error
     transaction.on_commit(lambda: _completed_by_handlers.update({id(claim): claim}))
     return released
 
@@ -122,6 +135,7 @@ def complete(claim: Claim, outcome: Completed, *, ran_seconds: float) -> Release
 def _complete(settlement: Settlement) -> ReleasedCapacity:
     claim = settlement.claim
     dialect = dialects.current()
+    limit_lock_waits(HANDLER_LOCK_TIMEOUT_MILLISECONDS)
     rows = fetch(
         f"""
         SELECT cancel_requested_at IS NOT NULL FROM jobs_jobqueue
@@ -133,7 +147,9 @@ def _complete(settlement: Settlement) -> ReleasedCapacity:
         raise LeaseLost(f"job {claim.job_id} is no longer this attempt's: nothing was written")
     if rows[0][0]:
         raise LeaseLost(f"job {claim.job_id} was asked to stop: nothing was written")
-    return write_outcomes([settlement]).released_capacity
+    report = write_outcomes([settlement])
+    limit_lock_waits(None)
+    return report.released_capacity
 
 
 def _report_completed(settlements: Sequence[Settlement]) -> SettleReport:

@@ -88,6 +88,16 @@ def _settings() -> dict[str, str]:
     return {"idle_in_transaction_session_timeout": timeout, **GENERIC_PLANS}
 
 
+def limit_lock_waits(milliseconds: int | None) -> None:
+    """Let no statement of the open transaction wait longer for a lock; None: as by default.
+
+    For PostgreSQL; SQLite has no row locks.
+    """
+    if connection.vendor == "postgresql":
+        value = None if milliseconds is None else f"{milliseconds}ms"
+        fetch("SELECT set_config('lock_timeout', %s, true)", [value])
+
+
 def bypasses_rls() -> bool:
     """Say whether this code runs as the engine, with the bypass of row level security on."""
     return _in_engine.get()

@@ -197,7 +197,8 @@ class JobCalls:
         raises afterwards changes nothing.
 
         Raises:
-            LeaseLost: the job is no longer this worker's, or was asked to stop; the block is undone.
+            LeaseLost: the job is no longer this worker's, was asked to stop, or is kept locked by
+                another transaction; the block is undone.
             WrongPlace: another transaction is open; this one must be the outermost.
             Fatal: `tx.result` cannot be stored.
         """
