@@ -66,7 +66,7 @@ class Block:
 
 def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the queue's figures to the index page (Unfold's DASHBOARD_CALLBACK)."""
-    live = live_jobs()
+    live = live_jobs("firm_id") if sees_several_firms() else live_jobs()
     stats, now = queue_stats(live), live.counted_at
     blocks = _blocks(live.limits)
     return {
@@ -152,7 +152,9 @@ def _pause_block(pause: Pause, now: datetime) -> Block:
         what=subject_of(pause),
         firm="every firm" if pause.everywhere else pause.firm.name,
         why=pause.reason,
-        until="somebody resumes it" if pause.until is None else since_in_words(pause.until, now),
+        until=f"ends {since_in_words(pause.until, now)}"
+        if pause.until
+        else "until resumed by hand",
     )
 
 

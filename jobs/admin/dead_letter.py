@@ -33,7 +33,7 @@ from jobs.admin.filters import (
 )
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
-from jobs.models import DeadLetterQueue
+from jobs.models import Attempt, DeadLetterQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
@@ -162,6 +162,18 @@ def _error(row: DeadLetterQueue) -> str:
     return f"{row.error_class}: {row.error}".strip(": ")
 
 
+def _short_error(row: DeadLetterQueue) -> str:
+    """Return the error with its class's name alone: the module's would fill a list's column."""
+    return f"{row.error_class.rpartition('.')[2]}: {row.error}".strip(": ")
+
+
+def _traceback(row: DeadLetterQueue) -> str:
+    """Return the traceback of the last attempt that left one."""
+    attempts = Attempt.objects.filter(job_id=row.original_job_id, series=row.job_series)
+    last = attempts.exclude(traceback="").order_by("-ended_at", "-id").first()
+    return "" if last is None else str(last.traceback)
+
+
 @admin.register(DeadLetterQueue)
 class DeadLetterAdmin(BulkOperationsAdmin):
     """Jobs that ended dead: open ones and resolved ones."""
@@ -192,7 +204,8 @@ class DeadLetterAdmin(BulkOperationsAdmin):
     cause = column("Reason", lambda row: (row.reason, _reason(row)), label=LABELS)
     decision = column("Decision", _resolution, label=LABELS)
     moved = age_column("Moved", "moved_at")
-    failure = column("Error", lambda row: error_line(_error(row)))
+    failure = column("Error", lambda row: error_line(_short_error(row)))
+    empty_text = "No job has stopped for good."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:
         """Do not fetch the jobs' large columns: only a row's own page needs them."""
@@ -212,6 +225,7 @@ class DeadLetterAdmin(BulkOperationsAdmin):
             "reason_label": LABELS[row.reason],
             "resolution": _resolution(row),
             "resolution_label": LABELS[_resolution(row)],
+            "traceback": _traceback(row),
             "same_failure": [(other, LABELS[_resolution(other)]) for other in _same_failure(row)],
             "facts": _facts(row),
         }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 from uuid import UUID
@@ -35,7 +35,10 @@ from jobs.retry import RetryPolicy
 from jobs.states import AttemptEnd, Status
 
 STALE_MESSAGE = "Job timed out (stale claim)"
-STALE = Failure("StaleClaim", STALE_MESSAGE, fingerprint="stale-claim")
+STALE = Failure("WorkerDied", STALE_MESSAGE, fingerprint="stale-claim")
+WORKER_DIED = replace(
+    STALE, message="its worker died, or was silent for a whole lease, while the handler ran"
+)
 NOT_STARTED = Failure("NotStarted", "its worker died first")
 # Its handler had not started, or had ended and the outcome was not stored yet.
 NOT_RUNNING = Failure("NotRunning", "its worker died while it was not running")
@@ -250,7 +253,7 @@ def _transition_of(
         job,
         Status.CANCELED,
         AttemptEnd.RESCUED,
-        STALE_QUARANTINED if quarantined else STALE,
+        STALE_QUARANTINED if quarantined else WORKER_DIED,
         error=STALE_MESSAGE,
         refund=refund,
         died=True,

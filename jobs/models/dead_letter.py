@@ -90,7 +90,9 @@ class DeadLetterQueue(QueueModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.reason}: {self.error_class}"
+        reason = self.reason.replace("_", " ").capitalize()
+        error = self.error_class.rpartition(".")[2]
+        return f"{reason}: {error}" if error else reason
 
     def reprocess(
         self,

@@ -46,13 +46,13 @@ Pairs = Iterable[tuple[int, str]]
 class JobFacts(NamedTuple):
     """The columns of a job that limits are about; jobs with equal facts are held back alike."""
 
-    category: str
-    job_type: str
-    firm_id: int
+    category: str = ""
+    job_type: str = ""
+    firm_id: int = 0
     # Empty where the job has none.
-    limit_key: str
-    admitted: bool
-    waits_for_lock: bool
+    limit_key: str = ""
+    admitted: bool = False
+    waits_for_lock: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ class LimitsInForce:
     breakers: list[CircuitBreaker]
     rules: list[Rule]
     _of_type: dict[str, list[Rule]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that the rules name: of the other facts no reason depends."""
+        return {column for rule in self.rules for column in rule.columns}
 
     def reason(self, facts: JobFacts, job_id: Any = None) -> WaitCode | None:
         """Return what holds back due jobs with these facts, or the due job with this id."""

@@ -159,11 +159,16 @@ def queue_stats(live: LiveJobs | None = None) -> QueueStats:
     return QueueStats(now, categories, totals, live_workers(now))
 
 
-def live_jobs() -> LiveJobs:
-    """Count the live jobs in scope: one read of their rows, and one of the limits."""
+def live_jobs(*by: Group) -> LiveJobs:
+    """Count the live jobs in scope: one read of their rows, and one of the limits.
+
+    `by` names what they will be counted by, beside the category.
+    """
     now = database_now()
     limits = limits_in_force(now)
-    return LiveJobs(now, limits, list(_live(limits)))
+    # The fewer columns, the fewer groups: a type is read only where a limit is about types.
+    columns = limits.columns | {"category", *by}
+    return LiveJobs(now, limits, list(_live(limits, sorted(columns))))
 
 
 def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
@@ -217,14 +222,14 @@ def schedules_late(now: datetime) -> int:
     return due.filter(firm__active=True).count()
 
 
-def _live(limits: LimitsInForce) -> Iterator[LiveGroup]:
-    """Yield the groups of live jobs; each job is either ready or waiting."""
+def _live(limits: LimitsInForce, columns: list[str]) -> Iterator[LiveGroup]:
+    """Yield the groups of live jobs by these columns; each job is either ready or waiting."""
     due = Q(status=Status.PENDING, scheduled_at__lte=limits.now)
     keyed = ExpressionWrapper(WAITS_FOR_LOCK, output_field=BooleanField())
     for flag in ("ready", "waiting"):
         rows = JobQueue.objects.filter(**{flag: True}).annotate(waits_for_lock=keyed)
         for *facts, status, jobs, due_jobs, due_since in (
-            rows.values_list(*JobFacts._fields, "status")
+            rows.values_list(*columns, "status")
             .annotate(
                 jobs=Count("pk"),
                 due=Count("pk", filter=due),
@@ -232,7 +237,7 @@ def _live(limits: LimitsInForce) -> Iterator[LiveGroup]:
             )
             .order_by()
         ):
-            job = JobFacts(*facts)
+            job = JobFacts(**dict(zip(columns, facts, strict=True)))
             job = job._replace(limit_key=job.limit_key or "")
             why = limits.reason(job) if due_jobs else None
             yield LiveGroup(job.category, job.firm_id, status, jobs, due_jobs, due_since, why)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,8 @@ from jobs.states import BreakerState, Status
 
 # Jobs ahead of one in its lock key's queue are counted up to this.
 MAX_AHEAD = 1000
+# ... and in a rate limit up to this.
+MAX_AHEAD_IN_RATE = 10_000
 
 
 class WaitCode(StrEnum):
@@ -142,12 +144,15 @@ def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     for amount, per_seconds, tokens, token_at in rows:
         next_at = None if tokens is None or tokens >= 1 else dialect.read_time(token_at)
         if next_at is not None and next_at > now:
-            wait = in_words((next_at - now).total_seconds())
+            ahead = _count_ahead(job, "q.job_type = %s", job.job_type, MAX_AHEAD_IN_RATE)
+            own_at = next_at + timedelta(seconds=ahead * per_seconds / amount)
+            wait = in_words((own_at - now).total_seconds())
+            before = f"{_number(ahead, MAX_AHEAD_IN_RATE)} before it, its own turn in about"
             detail = (
                 f"at most {amount} of {job.job_type} start in {in_words(per_seconds)};"
-                f" the next one in {wait}"
+                f" {before if ahead else 'the next one in'} {wait}"
             )
-            yield WaitReason(WaitCode.RATE_LIMITED, detail, next_at)
+            yield WaitReason(WaitCode.RATE_LIMITED, detail, own_at)
 
 
 def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
@@ -171,7 +176,9 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
         until = None if state == BreakerState.HALF_OPEN else dialect.read_time(probe_at)
         failing = f" (failure {fingerprint})" if fingerprint else ""
         then = "one job is tried next" if until else "one job is being tried"
-        detail = f"{job.job_type} kept failing for firm {job.firm.slug}{of_key}{failing}; {then}"
+        detail = (
+            f"type {job.job_type} kept failing for firm {job.firm.slug}{of_key}{failing}; {then}"
+        )
         yield WaitReason(WaitCode.BREAKER, detail, until)
 
 
@@ -183,11 +190,10 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
         ).order_by("slot")[: job.lock_limit]
     )
-    ahead = _count_ahead(job)
+    ahead = _count_ahead(job, f"{Q_KEY} = %s", job.lock_key, MAX_AHEAD)
     if len(locks) < job.lock_limit and not ahead:
         return
-    number = f"{ahead} or more" if ahead == MAX_AHEAD else str(ahead)
-    before = f"; {number} before it in line" if ahead else ""
+    before = f"; {_number(ahead, MAX_AHEAD)} before it in line" if ahead else ""
     for lock in locks:
         held = in_words((now - lock.acquired_at).total_seconds())
         holder = lock.holder_id.replace("job:", "job ", 1)
@@ -195,22 +201,26 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
         yield WaitReason(WaitCode.LOCKED, detail, lock.expires_at)
 
 
-def _count_ahead(job: JobQueue) -> int:
-    """Return how many due jobs wait for the same lock key before this one, up to MAX_AHEAD."""
+def _number(ahead: int, most: int) -> str:
+    return f"{ahead:,} or more" if ahead == most else f"{ahead:,}"
+
+
+def _count_ahead(job: JobQueue, alike: str, value: str, most: int) -> int:
+    """Return how many due jobs of the firm wait before this one, of those alike, up to `most`."""
     dialect = dialects.current()
     ((ahead,),) = _read(
         f"""
         SELECT count(*) FROM (
             SELECT 1 FROM jobs_jobqueue q
-            WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
+            WHERE q.waiting AND q.firm_id = %s AND {alike}
               AND q.scheduled_at <= {dialect.now_sql()}
               AND (q.priority, q.scheduled_at, q.job_id) < (%s, %s, %s)
-            LIMIT {MAX_AHEAD}
+            LIMIT {most}
         ) AS ahead
         """,
         [
             job.firm_id,
-            job.lock_key,
+            value,
             job.priority,
             dialect.value(Column.TIME, job.scheduled_at),
             dialect.value(Column.UUID, job.pk),

@@ -12,10 +12,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
-from jobs.models import Pause, Worker
-from tenants.models import Firm
+from jobs.models import Attempt, Pause, Worker
+from tenants.models import Firm, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = pytest.mark.req("O-03")
@@ -120,6 +121,71 @@ def test_a_dead_letters_page_says_why_and_leads_to_its_job(member: Client, acme:
     assert "ValueError: secret of acme" in text
     assert "fatal" in text
     assert reverse("admin:jobs_jobqueue_change", args=[acme.dead.pk]) in text
+
+
+def test_a_dead_letters_page_shows_the_last_traceback_at_once(
+    member: Client, acme: FirmRows
+) -> None:
+    with all_firms("test"):
+        for number, traceback in ((1, "the first try"), (2, "File handler.py, line 7")):
+            Attempt.objects.create(
+                firm=acme.firm,
+                job=acme.dead,
+                series=acme.dead_letter.job_series,
+                number=number,
+                end="retried",
+                ended_at=timezone.now() + timedelta(seconds=number),
+                traceback=traceback,
+            )
+    address = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
+    text = member.get(address).content.decode()
+    assert "File handler.py, line 7" in text
+    assert "the first try" not in text
+
+
+def test_words_of_a_dead_letter(member: Client, acme: FirmRows) -> None:
+    job = JobQueueFactory(firm=acme.firm, status="dlq", job_type="shop.report")
+    letter = DeadLetterQueueFactory(
+        original_job=job,
+        reason="invalid_payload",
+        error_class="a.very.long.module.path.PayloadInvalid",
+        error="tenant_id: missing",
+    )
+    listed = member.get(reverse("admin:jobs_deadletterqueue_changelist")).content.decode()
+    assert "PayloadInvalid: tenant_id: missing" in listed
+    assert "module.path" not in listed
+    page = member.get(reverse("admin:jobs_deadletterqueue_change", args=[letter.pk]))
+    assert "Invalid payload: PayloadInvalid" in page.content.decode()
+    page = member.get(reverse("admin:jobs_jobqueue_change", args=[job.pk])).content.decode()
+    assert "shop.report" in page
+    assert "Shop.report" not in page
+
+
+@pytest.mark.parametrize("name", ["deadletterqueue", "concurrencylock", "pause"])
+def test_an_empty_list_offers_nothing_that_cannot_be_done(firm: Firm, name: str) -> None:
+    address = reverse(f"admin:jobs_{name}_changelist")
+    client = Client()
+    client.force_login(UserFactory(is_staff=True, member_of=firm, member_of__role=Role.OPERATOR))
+    text = client.get(address).content.decode()
+    assert "Create a new item" not in text
+    assert "queue-empty" in text
+    assert "Show all" not in text
+    assert f"{address}add/" not in text
+
+
+def test_a_search_in_vain_leads_back_to_all_rows(member: Client, acme: FirmRows) -> None:
+    listed = member.get(reverse("admin:jobs_deadletterqueue_changelist"), {"reason": "poison"})
+    text = listed.content.decode()
+    assert "No dead letter matches the search and the filters." in text
+    assert "Show all" in text
+
+
+def test_a_refused_form_shows_the_houses_page(acme: FirmRows) -> None:
+    client = Client(enforce_csrf_checks=True)
+    response = client.post(reverse("admin:login"), {"username": "a", "password": "b"})
+    assert response.status_code == 403
+    assert "This form was not accepted" in response.content.decode()
+    assert "color-scheme: light dark" in response.content.decode()
 
 
 def test_a_locks_holder_leads_to_its_job(member: Client, acme: FirmRows) -> None:

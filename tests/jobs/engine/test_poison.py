@@ -85,7 +85,7 @@ def test_of_the_workers_it_loses_only_the_first_costs_a_job_an_attempt(add):
     lose_worker(job_id)
     lose_worker(job_id)
     assert (row(job_id).status, row(job_id).attempts, row(job_id).deaths) == ("pending", 1, 2)
-    assert [one.error_class for one in attempts()] == ["StaleClaim", "StaleSuspect"]
+    assert [one.error_class for one in attempts()] == ["WorkerDied", "StaleSuspect"]
     assert [one.end for one in attempts()] == [AttemptEnd.RESCUED] * 2
 
 

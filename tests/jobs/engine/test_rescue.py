@@ -93,6 +93,9 @@ def test_a_started_job_goes_round_again_with_its_attempt_counted(add):
     assert (stored.scheduled_at - now).total_seconds() == pytest.approx(60, abs=0.002)
     (attempt,) = attempts()
     assert (attempt.end, attempt.number, attempt.worker_id) == ("rescued", 1, worker_id)
+    assert (attempt.error_class, attempt.message) == (
+        "WorkerDied", "its worker died, or was silent for a whole lease, while the handler ran",
+    )  # fmt: skip
     assert workers() == []
 
 
@@ -163,7 +166,7 @@ def test_of_a_worker_whose_supervisor_reports_it_only_what_was_running_pays(add)
     assert {row(job_id).status for job_id in ids} == {"pending"}
     ends = {one.job_id: (one.end, one.error_class) for one in attempts()}
     assert ends[ahead] == ends[ended] == ("rescued", "NotRunning")
-    assert ends[begun] == ("rescued", "StaleClaim")
+    assert ends[begun] == ("rescued", "WorkerDied")
     assert not heartbeat(worker_id, 1)
     assert finish(claims[begun], Completed({})).stale == [claims[begun]]
     # Whoever comes next finds nothing left, and removes the row.

@@ -78,6 +78,24 @@ def test_a_rate_says_when_the_next_one_starts(firm, add):
         assert reasons(firm, ids[2]) == []
 
 
+@pytest.mark.req("J-24")
+def test_a_job_deep_in_a_rate_limit_hears_its_own_time(firm, other_firm, add):
+    set_rate_limit("test.work", 10, 60)
+    for _ in range(30):
+        add(firm=other_firm)
+    ids = [add() for _ in range(60)]
+    with later(0) as moment:
+        sweep()
+        take(40)
+        reason = reasons(firm, ids[-1])[0]
+    # 10 have started; 49 others come before it, one every 6 s, and the first of them in 6 s.
+    assert reason.detail == (
+        "at most 10 of test.work start in 1 min; 49 before it, its own turn in about 5 min"
+    )
+    assert reason.until is not None
+    assert abs(reason.until - moment - timedelta(seconds=300)) < timedelta(seconds=0.1)
+
+
 @pytest.mark.req("J-20")
 def test_a_lock_says_who_holds_it_how_long_and_how_many_come_before(firm, add):
     holder, *_, last = [add("test.locked", "key") for _ in range(4)]

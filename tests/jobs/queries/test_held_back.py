@@ -187,7 +187,7 @@ def test_counts_filters_and_single_jobs_agree_under_any_limits(
         if rng.random() < 0.5:
             settle_limits()
         with all_firms("test"):
-            live = live_jobs()
+            live = live_jobs("firm_id")
             limits = live.limits
             pending = list(JobQueue.objects.filter(status=Status.PENDING))
             by_firm = count_jobs("firm_id", live)

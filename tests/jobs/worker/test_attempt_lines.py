@@ -127,7 +127,7 @@ def test_an_attempt_that_ended_with_its_worker(
     (line,) = lines
     assert line.keys() == FIELDS
     assert (line["outcome"], line["status"]) == ("rescued", Status.PENDING)
-    assert line["error_class"] == ("StaleClaim" if started else "NotStarted")
+    assert line["error_class"] == ("WorkerDied" if started else "NotStarted")
     assert (line["attempt"], line["worker_id"]) == (1, str(worker_id))
     assert line["correlation_id"] == claim.correlation_id
     assert line["wait_s"] == pytest.approx(claim.waited_seconds, abs=0.01)
