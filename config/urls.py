@@ -10,6 +10,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from config.health import healthz, readyz
 from config.metrics import metrics
 from jobs.admin.doctor import queue_doctor
+from mail.admin.consent import gmail_callback
 from tenants.admin.login import login
 
 handler400 = "config.problems.bad_request"
@@ -24,6 +25,11 @@ urlpatterns = [
     path("admin/queue-doctor/", admin.site.admin_view(queue_doctor), name="queue-doctor"),
     path("admin/login/", login),
     path("admin/", admin.site.urls),
+    path(
+        "oauth/gmail/callback/",
+        admin.site.admin_view(gmail_callback),
+        name="gmail-oauth-callback",
+    ),
     path("api/v1/jobs/admin/", include("jobs.api.urls")),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/v1/docs/", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
