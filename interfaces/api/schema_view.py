@@ -19,7 +19,10 @@ class SchemaView(SpectacularAPIView):
             ValidationError: there is no such format.
         """
         wanted = request.query_params.get("format")
-        if wanted is None or force:
+        if force:
+            # A refusal is JSON, as everywhere.
+            wanted = "json"
+        if wanted is None:
             return super().perform_content_negotiation(request, force)
         # The later ones have the media types that browsers and tools know.
         for renderer in reversed(self.get_renderers()):
