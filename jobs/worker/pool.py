@@ -161,8 +161,9 @@ class Pool:
 
     @property
     def buffered(self) -> bool:
-        """Whether claims wait for a thread."""
-        return bool(self._buffer)
+        """Whether claims wait for a thread, or in the batch of one."""
+        with self._lock:
+            return bool(self._buffer) or any(batch.has_rest for batch in self._threads.batches)
 
     def rebuffer_stalled(self) -> None:
         """Put what waits in a batch behind an unexpectedly slow job back into the buffer."""

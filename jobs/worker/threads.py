@@ -54,6 +54,11 @@ class Batch:
         except IndexError:
             return None
 
+    @property
+    def has_rest(self) -> bool:
+        """Whether claims are left that were not begun."""
+        return bool(self._left)
+
     def take_rest(self) -> list[Claim]:
         """Remove and return the claims that were not begun."""
         rest = _empty(self._left)

@@ -9,9 +9,8 @@ from unfold.decorators import display
 from jobs.admin.base import age_column
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
-    ContentAdmin,
+    MailAdmin,
     decision_link,
-    if_readable,
     job_link,
     json_block,
     message_link,
@@ -23,7 +22,7 @@ from tenants.admin.filters import FirmFilter
 
 
 @admin.register(Action)
-class ActionAdmin(ContentAdmin):
+class ActionAdmin(MailAdmin):
     """What was done to messages, and how to undo it."""
 
     list_display = ("what", "state", "about", "account", "firm", "made", "done")
@@ -67,12 +66,12 @@ class ActionAdmin(ContentAdmin):
     @display(description="Message")
     def about(self, action: Action) -> str:
         """Return the message's subject."""
-        return str(if_readable(action, subject_line(action.message.subject)))
+        return subject_line(action.message.subject)
 
     @display(description="Message")
     def on(self, action: Action) -> SafeString | str:
         """Return a link to the message."""
-        return message_link(action.message, is_readable=action.is_readable)  # type: ignore[attr-defined]  # annotated
+        return message_link(action.message)
 
     @display(description="Because of")
     def reason(self, action: Action) -> SafeString | str:

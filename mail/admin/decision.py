@@ -9,8 +9,7 @@ from unfold.decorators import display
 from jobs.admin.base import age_column
 from mail.admin.base import (
     CATEGORY_LABELS,
-    ContentAdmin,
-    if_readable,
+    MailAdmin,
     job_link,
     json_block,
     message_link,
@@ -22,7 +21,7 @@ from tenants.admin.filters import FirmFilter
 
 
 @admin.register(Decision)
-class DecisionAdmin(ContentAdmin):
+class DecisionAdmin(MailAdmin):
     """Decisions about messages, with their source and reasons."""
 
     list_display = ("about", "verdict", "certainty", "source", "account", "firm", "made")
@@ -35,24 +34,24 @@ class DecisionAdmin(ContentAdmin):
         "category",
         "certainty",
         "source",
-        "reasoning",
+        "rationale",
         "why",
         "account",
         "job",
         "created_at",
     )
-    readonly_fields = ("on", "certainty", "reasoning", "why", "job")
+    readonly_fields = ("on", "certainty", "why", "job")
     made = age_column("Made", "created_at")
 
     @display(description="Message")
     def about(self, decision: Decision) -> str:
         """Return the message's subject."""
-        return str(if_readable(decision, subject_line(decision.message.subject)))
+        return subject_line(decision.message.subject)
 
     @display(description="Message")
     def on(self, decision: Decision) -> SafeString | str:
         """Return a link to the message."""
-        return message_link(decision.message, is_readable=decision.is_readable)  # type: ignore[attr-defined]  # annotated
+        return message_link(decision.message)
 
     @display(description="Category", label=CATEGORY_LABELS)
     def verdict(self, decision: Decision) -> tuple[str, str]:
@@ -64,15 +63,10 @@ class DecisionAdmin(ContentAdmin):
         """Return the confidence in percent."""
         return f"{decision.confidence:.0%}"
 
-    @display(description="Rationale")
-    def reasoning(self, decision: Decision) -> str:
-        """Return the rationale, which may quote the mail."""
-        return str(if_readable(decision, decision.rationale))
-
     @display(description="Explanations")
     def why(self, decision: Decision) -> SafeString | str:
         """Return the explanations."""
-        return json_block(if_readable(decision, decision.explanations))
+        return json_block(decision.explanations)
 
     @display(description="Job")
     def job(self, decision: Decision) -> SafeString | str:

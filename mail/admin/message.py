@@ -14,9 +14,7 @@ from jobs.admin.base import Fact, age_column, exact
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     CATEGORY_LABELS,
-    PRIVATE,
-    ContentAdmin,
-    if_readable,
+    MailAdmin,
     subject_line,
 )
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
@@ -37,7 +35,7 @@ def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
 
 
 @admin.register(Message)
-class MessageAdmin(ContentAdmin):
+class MessageAdmin(MailAdmin):
     """Messages as they were when fetched."""
 
     change_form_template = "admin/mail/message/page.html"
@@ -60,9 +58,8 @@ class MessageAdmin(ContentAdmin):
         thread = row.thread
         return {
             **super().page_context(request, row),
-            "title": if_readable(row, subject_line(row.subject)),
+            "title": subject_line(row.subject),
             "message": row,
-            "private": "" if row.is_readable else PRIVATE,
             "category": thread.get_classification_display() or "not classified",
             "category_label": CATEGORY_LABELS[thread.classification],
             "recipients": [("To", row.to), ("Cc", row.cc)],
@@ -84,7 +81,7 @@ class MessageAdmin(ContentAdmin):
     @display(description="Subject")
     def line(self, message: Message) -> str:
         """Return the subject."""
-        return str(if_readable(message, subject_line(message.subject)))
+        return subject_line(message.subject)
 
     @display(description="Thread", label=CATEGORY_LABELS)
     def category(self, message: Message) -> tuple[str, str]:

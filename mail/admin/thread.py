@@ -11,8 +11,7 @@ from jobs.admin.base import age_column, exact
 from mail.admin.base import (
     CATEGORY_LABELS,
     THREAD_STATUS_LABELS,
-    ContentAdmin,
-    if_readable,
+    MailAdmin,
     message_link,
     subject_line,
 )
@@ -25,7 +24,7 @@ MESSAGES_SHOWN = 100
 
 
 @admin.register(MailThread)
-class MailThreadAdmin(ContentAdmin):
+class MailThreadAdmin(MailAdmin):
     """Conversations with their category and status."""
 
     list_display = ("line", "category", "state", "message_count", "account", "firm", "last")
@@ -34,7 +33,7 @@ class MailThreadAdmin(ContentAdmin):
     search_fields = ("subject", "gmail_thread_id__exact")
     ordering = ("-last_message_at", "-id")
     fields = (
-        "line",
+        "subject",
         "classification",
         "status",
         "account",
@@ -43,13 +42,13 @@ class MailThreadAdmin(ContentAdmin):
         "last_message_at",
         "messages",
     )
-    readonly_fields = ("line", "messages")
+    readonly_fields = ("messages",)
     last = age_column("Last message", "last_message_at")
 
     @display(description="Subject")
     def line(self, thread: MailThread) -> str:
         """Return the subject."""
-        return str(if_readable(thread, subject_line(thread.subject)))
+        return subject_line(thread.subject)
 
     @display(description="Category", label=CATEGORY_LABELS)
     def category(self, thread: MailThread) -> tuple[str, str]:
@@ -71,7 +70,7 @@ class MailThreadAdmin(ContentAdmin):
             (
                 exact(message.internal_date),
                 message.sender_name or message.sender_address or "(unknown sender)",
-                message_link(message, is_readable=thread.is_readable),  # type: ignore[attr-defined]
+                message_link(message),
             )
             for message in shown
         )

@@ -68,7 +68,7 @@ class Message(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return self.gmail_message_id
+        return self.subject or "(no subject)"
 
 
 class Attachment(TenantModel):

@@ -11,12 +11,14 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError
 
-from jobs.engine import admission, candidates, lease, release, rescue, settle
+from jobs.engine import admission, candidates, claim, lease, limit_sql, release, rescue, settle
+from jobs.engine.claim import Claim
 from jobs.engine.dialects.claim_parameters import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES
 from jobs.worker import completer, running, state, worker
+from jobs.worker.prefetch import PrefetchBuffer
 from jobs.worker.running import StartNotes
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import StopRequests
@@ -145,6 +147,46 @@ def claim_early(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(SqliteDialect, "take", take_early)
     monkeypatch.setattr(SqliteDialect, "firms_with_work", firms_early)
 
+
+def overlook_pauses(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Look for no pause where a job is claimed, given back or admitted."""
+
+    def unpaused(job: str) -> str:
+        seen.append(job)
+        return "1 = 0"
+
+    assert hasattr(limit_sql, "_paused")
+    monkeypatch.setattr(limit_sql, "_paused", unpaused)
+    # Nothing of it may be remembered.
+    monkeypatch.setattr(claim, "_claim_filter", vars(claim._claim_filter)["__wrapped__"])
+
+
+def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Forget the request to cancel a job whose claim is given back."""
+    RewriteEnd(release, "AND j.cancel_requested_at IS NOT NULL", "AND 1 = 0")(monkeypatch, seen)
+    RewriteEnd(release, "SET status =", "SET cancel_requested_at = NULL, status =")(
+        monkeypatch, seen
+    )
+
+
+def claim_without_an_end(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    """Leave out of a claim when its job expires."""
+    read = claim._read
+
+    def endless(*given: Any) -> Claim:
+        seen.append("expires_at")
+        return read(*given)._replace(expires_at=None)
+
+    monkeypatch.setattr(claim, "_read", endless)
+
+
+# Those that show where claims wait for a thread.
+RUSH_MUTANTS: dict[str, Fault] = {
+    "prefetched claims kept": Returns(PrefetchBuffer, "take_overdue", []),
+    "pauses overlooked": overlook_pauses,
+    "cancel request lost on release": release_what_was_canceled,
+    "expired after the claim": claim_without_an_end,
+}
 
 MUTANTS: dict[str, Fault] = {
     "no fence in settle": settle_without_fence,

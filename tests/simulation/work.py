@@ -107,7 +107,11 @@ class Workshop:
         """Plan a job; return its number."""
         (course,) = self._rng.choices(list(COURSES), weights=list(COURSES.values()))
         seconds = 0.0 if self._hurried else self._rng.choice((0.01, self._rng.uniform(0.05, 1.5)))
-        self.plans.append(Plan(course, seconds, looks_up=self._rng.random() < 0.3))
+        return self.add(Plan(course, seconds, looks_up=self._rng.random() < 0.3))
+
+    def add(self, plan: Plan) -> int:
+        """Add a job's plan; return its number."""
+        self.plans.append(plan)
         return len(self.plans) - 1
 
     def entries(self) -> list[Entry]:

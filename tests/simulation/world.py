@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 from traceback import format_exc
+from typing import ClassVar
 
 import pytest
 from django.conf import settings
@@ -57,10 +58,11 @@ def simulate(
     seed: int,
     content: sqlite3.Connection,
     mutate: Callable[[pytest.MonkeyPatch], None] | None = None,
+    kind: type[World] | None = None,
 ) -> Run:
     """Run the world of this seed, which begins with that content of the database."""
     with pytest.MonkeyPatch.context() as monkeypatch, _quiet():
-        world = World(seed, content, monkeypatch)
+        world = (kind or World)(seed, content, monkeypatch)
         if mutate is not None:
             mutate(monkeypatch)
         try:
@@ -85,6 +87,8 @@ def _quiet() -> Iterator[None]:
 class World:
     """Everything there is in one run."""
 
+    watch_type: ClassVar[type[Watch]] = Watch
+
     def __init__(
         self, seed: int, content: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -99,7 +103,7 @@ class World:
             self._note,
             lambda worker_id: self.watch.reported(worker_id, self._workshop.running),
         )
-        self.watch = Watch(self.scheduler, self._fleet)
+        self.watch = self.watch_type(self.scheduler, self._fleet)
         self._network = Network(
             self.scheduler,
             self._chance("network"),
@@ -118,8 +122,13 @@ class World:
         begin_anew(content, self._database_time, monkeypatch)
         self._install(monkeypatch)
         firms = list(Firm.objects.filter(slug__in=FIRMS).order_by("pk"))
-        self._producer = Producer(self.scheduler, self._chance("producer"), self._workshop, firms)
-        operator = Operator(self.scheduler, self._chance("operator"), self._producer, firms)
+        self._clock_leaps = False
+        self._producer, self._tasks = self._populate(firms)
+
+    def _populate(self, firms: list[Firm]) -> tuple[Producer, dict[str, Callable[[], None]]]:
+        """Return the producer, and what everybody does, by name."""
+        producer = Producer(self.scheduler, self._chance("producer"), self._workshop, firms)
+        operator = Operator(self.scheduler, self._chance("operator"), producer, firms)
         nemesis = Nemesis(
             self.scheduler,
             self._chance("nemesis"),
@@ -128,10 +137,11 @@ class World:
             self._shift_clock,
             self._note,
         )
-        self._tasks = {"producer": self._producer.work, "nemesis": nemesis.work}
+        tasks = {"producer": producer.work, "nemesis": nemesis.work}
         if self._rng.random() < 0.5:
-            self._tasks["operator"] = operator.work
+            tasks["operator"] = operator.work
         self._clock_leaps = self._rng.random() < 0.4
+        return producer, tasks
 
     def _install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(settings, "JOB_LEASE_SECONDS", LEASE_SECONDS)
@@ -155,9 +165,7 @@ class World:
             self.watch.over(self._producer.accepted, self._workshop)
 
     def _run(self) -> None:
-        self._let_run(lambda: False, self._rng.uniform(*STORM_SECONDS))
-        self._note("calm")
-        self._network.weather.storm = False
+        self._weather_the_storm()
         settled = self._let_run(
             lambda: self._producer.done and not self.watch.unsettled(), CALM_SECONDS
         )
@@ -166,6 +174,11 @@ class World:
         self._fleet.end()
         left = self._let_run(lambda: not self._fleet.workers, LEAVE_SECONDS)
         self.watch.require(left, f"did not stop: {sorted(self._fleet.workers)}")
+
+    def _weather_the_storm(self) -> None:
+        self._let_run(lambda: False, self._rng.uniform(*STORM_SECONDS))
+        self._note("calm")
+        self._network.weather.storm = False
 
     def _let_run(self, until: Callable[[], bool], seconds: float) -> bool:
         """Run until that is so; False: it was not in so many seconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from uuid import UUID
 
 import pytest
 
@@ -57,6 +58,31 @@ def test_what_waits_behind_a_slow_job_goes_to_another_thread(firm: Firm) -> None
             lambda: row(added[slow].job_id).status == Status.COMPLETED, "the end of the slow one"
         )
     assert all(row(job_id).attempts == 1 for job_id in others)
+
+
+def test_what_waits_behind_a_slow_job_goes_back_where_no_other_thread_is_free(firm: Firm) -> None:
+    may_end = threading.Event()
+
+    def mostly_short(payload: NumberPayload, ctx: JobContext) -> None:
+        if payload.number == SHORT_JOBS:
+            may_end.wait(30)
+
+    job("test.short", category="sync", payload=NumberPayload)(mostly_short)
+
+    def add(*numbers: int) -> list[UUID]:
+        specs = [EnqueueSpec("test.short", {"number": number}) for number in numbers]
+        return [one.job_id for one in enqueue_many(specs, firm=firm)]
+
+    def wait_for(job_ids: list[UUID], status: Status) -> None:
+        wait_until(lambda: all(row(job_id).status == status for job_id in job_ids), status.value)
+
+    # Nothing but the worker itself wakes it.
+    with working(worker_loop(concurrency=1, burst=False, poll_seconds=120)):
+        wait_for(add(*range(SHORT_JOBS)), Status.COMPLETED)
+        slow, *others = add(*range(SHORT_JOBS, SHORT_JOBS + 5))
+        wait_for([slow], Status.PROCESSING)
+        wait_for(others, Status.PENDING)
+        may_end.set()
 
 
 def test_short_jobs_run_on_few_threads_and_several_at_a_time(
