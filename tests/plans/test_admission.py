@@ -17,10 +17,14 @@ from jobs.queue import pause, set_rate_limit
 from jobs.states import Status
 from tenants.models import Firm
 from tests.queue_kit import table_rows
-from tests.support.backlog import Server
+from tests.support.backlog import Server, analyze
 from tests.support.plans import nodes
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20", "J-24")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("no_autovacuum"),
+    pytest.mark.req("J-20", "J-24"),
+]
 
 # Jobs that wait for one thing: in the suite, and in `make chaos`.
 SUITE, CHAOS = 5_000, 100_000
@@ -68,11 +72,6 @@ def fill(
             [count, firm.pk, key, limit_key, status == Status.PENDING, status.value],
         )
     )
-
-
-def analyze() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
 
 
 def wait_for_a_key(firm: Firm, many: int) -> None:

@@ -21,10 +21,14 @@ from jobs.queue import EnqueueSpec, enqueue_many, pause
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
-from tests.support.backlog import fill, make_firms
+from tests.support.backlog import analyze, fill, make_firms
 from tests.support.plans import nodes
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-08")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("no_autovacuum"),
+    pytest.mark.req("J-08"),
+]
 
 BACKLOG = 20_000
 FIRMS = 100
@@ -142,6 +146,7 @@ def test_a_claim_takes_the_claim_index_and_touches_what_it_claims(backlog):
 )
 def test_a_claim_of_some_kinds_of_jobs_touches_nothing_of_the_others(backlog, named):
     rows.fill({backlog.pk: BACKLOG}, Kind(job_type="other", category="export", age_seconds=99_999))
+    analyze()
     spent = effort(claim_statements(**named))
     assert "job_lane" in spent.indexes
     assert spent.indexes <= {"job_lane", "jobs_jobqueue_pkey"}

@@ -14,7 +14,7 @@ from jobs.engine.fair_share import FairShare
 from tenants.models import Firm
 from tests.queue_kit import new_worker
 
-__all__ = ["Server", "fill", "jain", "make_firms"]
+__all__ = ["Server", "analyze", "fill", "jain", "make_firms"]
 
 
 def make_firms(count: int, weights: Sequence[float] = ()) -> list[int]:
@@ -30,6 +30,11 @@ def make_firms(count: int, weights: Sequence[float] = ()) -> list[int]:
 def fill(jobs: Mapping[int, int], *, priority: int = 2, age_seconds: int = 3_600) -> None:
     """Give firms, by id, so many jobs that are due since then."""
     rows.fill(jobs, Kind(job_type="noop", priority=priority, age_seconds=age_seconds))
+    analyze()
+
+
+def analyze() -> None:
+    """Let the planner know what is in the tables."""
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 

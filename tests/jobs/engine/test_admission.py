@@ -23,6 +23,7 @@ from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.queue_kit import change, finish, later, locks, row, rows, take, take_one
+from tests.support.backlog import analyze
 from tests.support.databases import postgresql_only
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20")]
@@ -300,6 +301,7 @@ def test_slots_are_freed_by_the_key_of_the_jobs_table(firm: Firm) -> None:
     enqueue_many(
         [EnqueueSpec("test.work", lock_key=f"key {n % 50}") for n in range(2000)], firm=firm
     )
+    analyze()
     with CaptureQueriesContext(connection) as queries:
         assert free_orphan_slots() == 0
     (sql,) = [one["sql"] for one in queries if "DELETE FROM jobs_concurrencylock" in one["sql"]]
