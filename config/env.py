@@ -97,26 +97,22 @@ def _allowed_hosts() -> list[str]:
 
 
 def _trusted_origins() -> list[str]:
-    name = "CSRF_TRUSTED_ORIGINS"
-    origins: list[str] = _read(name, partial(_environment.list, default=[]))
+    origins: list[str] = _read("CSRF_TRUSTED_ORIGINS", partial(_environment.list, default=[]))
     for origin in origins:
         if not re.fullmatch(ORIGIN, origin):
-            raise EnvironmentInvalid(
-                name, f"must be origins such as https://mail.example.org; one is {origin!r}"
-            )
+            reason = f"must be origins such as https://mail.example.org; one is {origin!r}"
+            raise EnvironmentInvalid("CSRF_TRUSTED_ORIGINS", reason)
     return origins
 
 
 def _proxy_header() -> tuple[str, str] | None:
     """Return the key of `request.META` and the value that tell of a request made over TLS."""
-    name = "SECURE_PROXY_SSL_HEADER"
-    raw = _text(name)
+    raw = _text("SECURE_PROXY_SSL_HEADER")
     if not raw:
         return None
     if not re.fullmatch(HEADER_AND_VALUE, raw):
-        raise EnvironmentInvalid(
-            name, f"must be HEADER=VALUE, as in X-Forwarded-Proto=https; it is {raw!r}"
-        )
+        reason = f"must be HEADER=VALUE, as in X-Forwarded-Proto=https; it is {raw!r}"
+        raise EnvironmentInvalid("SECURE_PROXY_SSL_HEADER", reason)
     header, _, value = raw.partition("=")
     return f"HTTP_{header.upper().replace('-', '_')}", value
 

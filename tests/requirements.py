@@ -23,7 +23,7 @@ GROUPS = {
     "O": ("Operators", 8),
     "M": ("Mail", 24),
     "U": ("Universal jobs", 7),
-    "E": ("Local first", 3),
+    "E": ("Local first", 4),
     "A": ("Adoption", 3),
 }
 
