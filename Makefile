@@ -16,9 +16,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.runtime ## Sync, ingest, classify and label sample mail (MAIL=path for your own)
+demo: $(VENV)/.runtime ## Sync, ingest, classify and label sample mail (MAIL=path for your own, ADDRESS=you@… whose it is)
 	@$(MANAGE) migrate -v 0
-	@$(MANAGE) demo $(if $(MAIL),--mail "$(MAIL)")
+	@$(MANAGE) demo $(if $(MAIL),--mail "$(MAIL)") $(if $(ADDRESS),--address "$(ADDRESS)")
 
 run: $(VENV)/.runtime ## Serve the admin at http://127.0.0.1:8000 with a worker beside it
 	@$(MANAGE) migrate -v 0

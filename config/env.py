@@ -248,6 +248,7 @@ class Env:
     google_redirect_uri: str = _by(_web_address, "GOOGLE_REDIRECT_URI")
     gmail_api_base: str = _by(_web_address, "GMAIL_API_BASE")
     google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
+    label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)
     sync_full_interval_hours: int = _by(_count, "SYNC_FULL_INTERVAL_HOURS", 1)
     sync_fallback_interval_minutes: int = _by(_count, "SYNC_FALLBACK_INTERVAL_MINUTES", 15)

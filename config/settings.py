@@ -153,6 +153,7 @@ GOOGLE_REDIRECT_URI = ENV.google_redirect_uri
 GMAIL_API_BASE = ENV.gmail_api_base
 GOOGLE_OAUTH_BASE = ENV.google_oauth_base
 GMAIL_SIMULATOR_STORE = ENV.var_dir / "gmail.sqlite3"
+LABEL_BACKLOG_DAYS = ENV.label_backlog_days
 SYNC_FULL_DAYS = ENV.sync_full_days
 SYNC_FULL_INTERVAL_HOURS = ENV.sync_full_interval_hours
 SYNC_FALLBACK_INTERVAL_MINUTES = ENV.sync_fallback_interval_minutes

@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerView
 
 from config.health import healthz, readyz
 from config.metrics import metrics
+from interfaces.api.schema_view import SchemaView
 from jobs.admin.doctor import queue_doctor
+from mail.admin.consent import gmail_callback
 from tenants.admin.login import login
 
 handler400 = "config.problems.bad_request"
@@ -24,8 +26,13 @@ urlpatterns = [
     path("admin/queue-doctor/", admin.site.admin_view(queue_doctor), name="queue-doctor"),
     path("admin/login/", login),
     path("admin/", admin.site.urls),
+    path(
+        "oauth/gmail/callback/",
+        admin.site.admin_view(gmail_callback),
+        name="gmail-oauth-callback",
+    ),
     path("api/v1/jobs/admin/", include("jobs.api.urls")),
-    path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("api/v1/schema/", SchemaView.as_view(), name="api-schema"),
     path("api/v1/docs/", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

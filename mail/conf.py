@@ -61,6 +61,16 @@ def sync_full_interval_seconds() -> int:
     return int(getattr(settings, "SYNC_FULL_INTERVAL_HOURS", 1)) * 3600
 
 
+def label_backlog_days() -> int:
+    """How many days before it was made active a mailbox's mail is labelled."""
+    return int(getattr(settings, "LABEL_BACKLOG_DAYS", 14))
+
+
+def oauth_redirect_uri() -> str:
+    """Return where Google sends people back to; empty: the address they came by."""
+    return str(settings.GOOGLE_REDIRECT_URI)
+
+
 def demo_worker_log() -> Path:
     """Where the demo keeps what its worker logs."""
     return Path(settings.VAR_DIR) / "demo-worker.log"

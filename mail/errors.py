@@ -6,7 +6,10 @@ MailError
   MailboxInactive    the mailbox is switched off
   MailboxDisconnected  nobody permits Mailroom to use the mailbox any more
   MailboxWaits       the mailbox must be connected again, or Gmail asked for fewer requests
+  ConsentUnusable    a person's consent does not cover what Mailroom needs
+    WrongMailbox     the consent is for another mailbox
   RowGone            a message, thread or action a job names is no longer there
+  ReasonMissing      the operation needs a reason
   ActionInvalid      the action's parameters cannot be used
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
@@ -58,10 +61,28 @@ class MailboxWaits(MailError):
         self.seconds = seconds
 
 
+class ConsentUnusable(MailError):
+    """The person's consent does not cover what Mailroom needs."""
+
+    code = "consent_unusable"
+
+
+class WrongMailbox(ConsentUnusable):
+    """The consent is for another mailbox than the one to be connected."""
+
+    code = "wrong_mailbox"
+
+
 class RowGone(MailError):
     """What the job is about is no longer there."""
 
     code = "row_gone"
+
+
+class ReasonMissing(MailError):
+    """The operation needs a reason."""
+
+    code = "reason_missing"
 
 
 class ActionInvalid(MailError):

@@ -35,3 +35,6 @@ LABEL_NAMES: Final[dict[LabelKey, str]] = {
 
 STATE_LABELS: Final[frozenset[LabelKey]] = frozenset(LabelKey) - {LabelKey.PARENT, LabelKey.DONE}
 """The labels that say where a thread stands; Done takes all of them away and stays itself."""
+
+PAUSE_LABEL: Final = "🤖 AI/Pause"
+"""While any message carries it, nothing is written to the mailbox."""

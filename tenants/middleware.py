@@ -9,19 +9,19 @@ from interfaces.api import API_PREFIX
 from interfaces.middleware import GetResponse
 from tenants.access import access_of
 
+# Views below these open their scope themselves: after authentication, or between network calls.
+SELF_SCOPED = (API_PREFIX, "/oauth/")
+
 
 class FirmScopeMiddleware:
-    """Runs a signed-in user's request in one transaction, in the scope of the user's firms.
-
-    API views open their scope themselves, once they have authenticated the request.
-    """
+    """Runs a signed-in user's request in one transaction, in the scope of the user's firms."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer the request in the scope of its user; an error rolls everything back."""
-        if request.path_info.startswith(API_PREFIX) or not request.user.is_authenticated:
+        if request.path_info.startswith(SELF_SCOPED) or not request.user.is_authenticated:
             return self.get_response(request)
         with access_of(request.user).scope():
             response = self.get_response(request)

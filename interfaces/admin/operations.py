@@ -242,6 +242,12 @@ class OperationsAdmin(ReadOnlyAdmin):
             field = refusal.field if refusal.field in form.fields else None
             form.add_error(field, refusal.messages)
             return self._page(request, operation, row, form, refusal.status)
+        return self.respond(request, operation, row, made)
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Say what was done, and return to the row's page or to the list."""
         if row is not None:
             made = self.model.objects.filter(pk=row.pk).first() or row
         messages.success(request, operation.report(made))

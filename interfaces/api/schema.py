@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import (
+    Direction,
     OpenApiExample,
     OpenApiParameter,
     OpenApiResponse,
@@ -88,6 +90,20 @@ class ProblemSerializer(serializers.Serializer[Any]):
     errors = FaultSerializer(  # type: ignore[assignment]  # DRF collects fields: no clash
         many=True, help_text="Each fault of the request."
     )
+
+
+class StrictSerializerSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # its registration is untyped
+    """Says that a body takes no other fields than those described."""
+
+    target_class = StrictSerializer
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        """Return the schema of the body."""
+        # Untyped and private, and what its documentation tells extensions to call.
+        plain = auto_schema._map_serializer  # noqa: SLF001
+        schema = plain(self.target, direction, bypass_extensions=True)  # type: ignore[no-untyped-call]
+        return {**schema, "additionalProperties": False}
 
 
 class OperationSchema(AutoSchema):

@@ -23,6 +23,7 @@ from jobs.engine.transactions import fetch
 from jobs.engine.wakeup import wake
 from jobs.errors import KeyHeld
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
+from jobs.operations.dead_letters import kept_note
 from jobs.operations.jobs import CANCELED_MESSAGE
 from jobs.operations.operation import restarts_counted
 from jobs.states import (
@@ -252,7 +253,7 @@ def _resolve(run: BulkRun, letters: Iterable[Any], resolution: Resolution, actor
     rows = DeadLetterQueue.objects.filter(pk__in=[letter.pk for letter in letters])
     rows.update(
         resolution=resolution,
-        resolution_note=run.reason,
+        resolution_note=kept_note(run.reason),
         reviewed_by_id=actor.user_id,
         reviewed_at=database_now(),
     )

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
+from django.db.models import Case, Q, TextField, Value, When
+from django.db.models.functions import Concat
 
 from jobs import registry
 from jobs.engine import dialects
@@ -157,6 +159,13 @@ def requeue(job: JobQueue, change: Restart) -> Restarted:
     return requeued
 
 
+def kept_note(note: str) -> Case:
+    """Return the note of a resolution; an escalation's own note stays before it."""
+    escalated = Q(resolution=Resolution.ESCALATED) & ~Q(resolution_note="")
+    both = Concat("resolution_note", Value(f"\n{note}" if note else ""), output_field=TextField())
+    return Case(When(escalated, then=both), default=Value(note), output_field=TextField())
+
+
 def _resolve(
     letter: DeadLetterQueue,
     resolution: Resolution,
@@ -176,7 +185,7 @@ def _resolve(
     rows = DeadLetterQueue.objects.unscoped("the dead letter is locked")
     rows.filter(firm_id=letter.firm_id, pk=letter.pk).update(
         resolution=resolution,
-        resolution_note=note,
+        resolution_note=kept_note(note),
         reviewed_by_id=as_actor(by).user_id,
         reviewed_at=database_now(),
         **columns,

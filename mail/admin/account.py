@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from jobs.admin.base import age_column
-from mail.admin.base import SYNC_STATUS_LABELS, MailAdmin
-from mail.admin.filters import SyncStatusFilter
-from mail.models import MailAccount
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation
+from jobs.admin.base import age_column, exact
+from mail.admin.account_operations import CONNECT, RECONNECT, ROW_OPERATIONS, MailboxOperation
+from mail.admin.base import CONNECTION_LABELS, SYNC_STATUS_LABELS, MailAdmin
+from mail.admin.consent import begin_consent
+from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
+from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.models import MailAccount, MailCredential
+from mail.services.content_access import readers
+from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import ActiveFilter, FirmFilter
+from tenants.models import Role
+
+
+def _readers(account: MailAccount) -> SafeString | str:
+    if account.shared:
+        return "Every member of the firm"
+    rows = [
+        (
+            grant.user,
+            grant.get_kind_display(),
+            grant.granted_by,
+            exact(grant.expires_at) or "always",
+        )
+        for grant in readers(account)
+    ]
+    return format_html_join("", "<div>{}: {}, by {}, until {}</div>", rows) or "Its owner alone"
+
+
+def _permission(account: MailAccount) -> SafeString | str:
+    credential = MailCredential.objects.filter(account=account).only("scopes").first()
+    rows = [
+        (scope, REQUIRED_SCOPES.get(scope, "Not asked for."))
+        for scope in (credential.scopes if credential else [])
+    ]
+    return format_html_join("", "<div><code>{}</code> {}</div>", rows) or "-"
 
 
 @admin.register(MailAccount)
-class MailAccountAdmin(MailAdmin):
-    """Mail accounts and their sync."""
+class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
+    """Mail accounts: connected or not, what Mailroom may do in them, and their sync."""
 
-    list_display = (
-        "address",
-        "display_name",
-        "state",
-        "firm",
-        "synced",
-        "history_cursor",
-        "active",
-    )
-    list_filter = (ActiveFilter, SyncStatusFilter, FirmFilter)
+    list_operations = (CONNECT,)
+    operations = ROW_OPERATIONS
+    list_display = ("address", "link", "may_do", "state", "owner", "firm", "synced", "active")
+    list_select_related = ("firm", "owner")
+    list_filter = (ConnectionFilter, ModeFilter, ActiveFilter, SyncStatusFilter, FirmFilter)
     search_fields = ("address__istartswith",)
     ordering = ("address",)
     fields = (
@@ -33,13 +65,60 @@ class MailAccountAdmin(MailAdmin):
         "display_name",
         "provider",
         "firm",
+        "owner",
+        "may_read",
+        "link",
+        "permission",
+        "may_do",
+        "active_since",
+        "other_addresses",
         "active",
         "sync_status",
         "history_cursor",
         "last_sync_at",
+        "watch_expires_at",
+        "held_until",
+        "last_error",
+        "last_error_at",
+        "delete_mail_at",
         "created_at",
     )
+    readonly_fields = ("may_read", "link", "permission", "may_do", "other_addresses")
     synced = age_column("Last sync", "last_sync_at")
+    may_read = column("Readers", _readers)
+    permission = column("Granted", _permission)
+    other_addresses = column("Aliases", lambda account: ", ".join(account.aliases) or "-")
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Compare roles; some operations are the owner's, or of who may stand in for the owner."""
+        if isinstance(operation, MailboxOperation) and operation.for_owner and row is not None:
+            if row.owner_id is not None and row.owner_id == request.user.pk:
+                return access_in(request).may(Role.VIEWER, row.firm_id)
+            stand_in = operation.stand_in
+            return bool(stand_in) and access_in(request).may(Role(stand_in), row.firm_id)
+        return super().may(request, operation, row)
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Send who connects a mailbox to Google's consent page."""
+        if operation is CONNECT:
+            return begin_consent(request, made.pk, None)
+        if operation is RECONNECT:
+            return begin_consent(request, row.firm_id, row)
+        return super().respond(request, operation, row, made)
+
+    @display(description="Connection", label=CONNECTION_LABELS)
+    def link(self, account: MailAccount) -> tuple[str, str]:
+        """Return whether Gmail lets Mailroom in."""
+        return account.connection, account.get_connection_display()
+
+    @display(description="Mode")
+    def may_do(self, account: MailAccount) -> str:
+        """Return what Mailroom may do there."""
+        if account.paused_by:
+            return account.get_paused_by_display()
+        return account.get_mode_display()
 
     @display(description="Sync", label=SYNC_STATUS_LABELS)
     def state(self, account: MailAccount) -> tuple[str, str]:

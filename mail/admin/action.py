@@ -9,8 +9,9 @@ from unfold.decorators import display
 from jobs.admin.base import age_column
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
-    MailAdmin,
+    ContentAdmin,
     decision_link,
+    if_readable,
     job_link,
     json_block,
     message_link,
@@ -22,7 +23,7 @@ from tenants.admin.filters import FirmFilter
 
 
 @admin.register(Action)
-class ActionAdmin(MailAdmin):
+class ActionAdmin(ContentAdmin):
     """What was done to messages, and how to undo it."""
 
     list_display = ("what", "state", "about", "account", "firm", "made", "done")
@@ -66,12 +67,12 @@ class ActionAdmin(MailAdmin):
     @display(description="Message")
     def about(self, action: Action) -> str:
         """Return the message's subject."""
-        return subject_line(action.message.subject)
+        return str(if_readable(action, subject_line(action.message.subject)))
 
     @display(description="Message")
     def on(self, action: Action) -> SafeString | str:
         """Return a link to the message."""
-        return message_link(action.message)
+        return message_link(action.message, is_readable=action.is_readable)  # type: ignore[attr-defined]  # annotated
 
     @display(description="Because of")
     def reason(self, action: Action) -> SafeString | str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
+from django.db.models import Case, Q, QuerySet, When
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.admin.base import job_url, link, pretty_json
 from mail.llm.base import Category
-from mail.models import ActionStatus, Decision, Message, SyncStatus, ThreadStatus
+from mail.models import ActionStatus, Connection, Decision, Message, SyncStatus, ThreadStatus
+from mail.services.content_access import readable
 from tenants.admin.base import TenantAdmin
 
 # Unfold's label variants.
@@ -43,13 +47,56 @@ SYNC_STATUS_LABELS: dict[str, str] = {
     SyncStatus.NEEDS_BACKFILL: "warning",
     SyncStatus.BACKFILLING: "info",
 }
+CONNECTION_LABELS: dict[str, str] = {
+    Connection.CONNECTED: "success",
+    Connection.NEEDS_REAUTH: "danger",
+    Connection.DISCONNECTED: "default",
+}
 SUBJECT_LENGTH = 80
+_READABLE = "readable_mailboxes"
+
+
+PRIVATE = "(private)"
 
 
 class MailAdmin(TenantAdmin):
     """A list of a firm's mail rows."""
 
     list_select_related: tuple[str, ...] = ("firm",)
+
+
+class ContentAdmin(MailAdmin):
+    """Rows of a mailbox's mail: what it says is for its readers, that it is there for the firm."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Mark the rows that the user may read, as `is_readable`."""
+        rows: QuerySet[Any] = super().get_queryset(request)
+        is_readable = Case(When(_readable_by(request), then=True), default=False)
+        marked: QuerySet[Any] = rows.annotate(is_readable=is_readable)
+        return marked
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search readable rows only: a hit would tell what the others say."""
+        if search_term.strip():
+            queryset = queryset.filter(_readable_by(request))
+        found: tuple[QuerySet[Any], bool] = super().get_search_results(
+            request, queryset, search_term
+        )
+        return found
+
+
+def _readable_by(request: HttpRequest) -> Q:
+    if not hasattr(request, _READABLE):
+        setattr(request, _READABLE, readable(request.user.pk, "account__"))
+    condition: Q = getattr(request, _READABLE)
+    return condition
+
+
+def if_readable(row: Any, text: Any) -> Any:
+    """Return the text for a reader of the row's mailbox, and a stand-in for everybody else."""
+    return text if row.is_readable else PRIVATE
 
 
 def subject_line(subject: str) -> str:
@@ -59,11 +106,12 @@ def subject_line(subject: str) -> str:
     return subject if len(subject) <= SUBJECT_LENGTH else f"{subject[: SUBJECT_LENGTH - 1]}…"
 
 
-def message_link(message: Message | None) -> SafeString | str:
+def message_link(message: Message | None, *, is_readable: bool) -> SafeString | str:
     """Return a link to the message's page, a dash for no message."""
     if message is None:
         return "-"
-    return link(_address("message", message.pk), subject_line(message.subject))
+    text = subject_line(message.subject) if is_readable else PRIVATE
+    return link(_address("message", message.pk), text)
 
 
 def decision_link(decision: Decision | None) -> SafeString | str:

@@ -9,7 +9,8 @@ from unfold.decorators import display
 from jobs.admin.base import age_column
 from mail.admin.base import (
     CATEGORY_LABELS,
-    MailAdmin,
+    ContentAdmin,
+    if_readable,
     job_link,
     json_block,
     message_link,
@@ -21,7 +22,7 @@ from tenants.admin.filters import FirmFilter
 
 
 @admin.register(Decision)
-class DecisionAdmin(MailAdmin):
+class DecisionAdmin(ContentAdmin):
     """Decisions about messages, with their source and reasons."""
 
     list_display = ("about", "verdict", "certainty", "source", "account", "firm", "made")
@@ -34,24 +35,24 @@ class DecisionAdmin(MailAdmin):
         "category",
         "certainty",
         "source",
-        "rationale",
+        "reasoning",
         "why",
         "account",
         "job",
         "created_at",
     )
-    readonly_fields = ("on", "certainty", "why", "job")
+    readonly_fields = ("on", "certainty", "reasoning", "why", "job")
     made = age_column("Made", "created_at")
 
     @display(description="Message")
     def about(self, decision: Decision) -> str:
         """Return the message's subject."""
-        return subject_line(decision.message.subject)
+        return str(if_readable(decision, subject_line(decision.message.subject)))
 
     @display(description="Message")
     def on(self, decision: Decision) -> SafeString | str:
         """Return a link to the message."""
-        return message_link(decision.message)
+        return message_link(decision.message, is_readable=decision.is_readable)  # type: ignore[attr-defined]  # annotated
 
     @display(description="Category", label=CATEGORY_LABELS)
     def verdict(self, decision: Decision) -> tuple[str, str]:
@@ -63,10 +64,15 @@ class DecisionAdmin(MailAdmin):
         """Return the confidence in percent."""
         return f"{decision.confidence:.0%}"
 
+    @display(description="Rationale")
+    def reasoning(self, decision: Decision) -> str:
+        """Return the rationale, which may quote the mail."""
+        return str(if_readable(decision, decision.rationale))
+
     @display(description="Explanations")
     def why(self, decision: Decision) -> SafeString | str:
         """Return the explanations."""
-        return json_block(decision.explanations)
+        return json_block(if_readable(decision, decision.explanations))
 
     @display(description="Job")
     def job(self, decision: Decision) -> SafeString | str:

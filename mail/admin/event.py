@@ -7,14 +7,14 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin.base import age_column
-from mail.admin.base import MailAdmin, json_block, message_link, subject_line
+from mail.admin.base import ContentAdmin, if_readable, json_block, message_link, subject_line
 from mail.admin.filters import CreatedFilter, EventTypeFilter
 from mail.models import MailEvent
 from tenants.admin.filters import FirmFilter
 
 
 @admin.register(MailEvent)
-class MailEventAdmin(MailAdmin):
+class MailEventAdmin(ContentAdmin):
     """What happened to mail, newest first."""
 
     list_display = ("event", "about", "account", "firm", "correlation_id", "when")
@@ -34,12 +34,14 @@ class MailEventAdmin(MailAdmin):
     @display(description="Message")
     def about(self, row: MailEvent) -> str:
         """Return the message's subject."""
-        return subject_line(row.message.subject) if row.message is not None else "-"
+        if row.message is None:
+            return "-"
+        return str(if_readable(row, subject_line(row.message.subject)))
 
     @display(description="Message")
     def on(self, row: MailEvent) -> SafeString | str:
         """Return a link to the message."""
-        return message_link(row.message)
+        return message_link(row.message, is_readable=row.is_readable)  # type: ignore[attr-defined]  # annotated
 
     @display(description="Details")
     def details(self, row: MailEvent) -> SafeString | str:

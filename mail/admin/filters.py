@@ -12,8 +12,10 @@ from mail.models import (
     CATEGORY_CHOICES,
     ActionStatus,
     ActionType,
+    Connection,
     DecisionSource,
     EventType,
+    Mode,
     SyncStatus,
     ThreadStatus,
 )
@@ -26,6 +28,8 @@ SourceFilter = field_filter("source", DecisionSource.choices)
 ActionTypeFilter = field_filter("type", ActionType.choices, field="action_type")
 ActionStatusFilter = field_filter("status", ActionStatus.choices)
 EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
+ConnectionFilter = field_filter("connection", Connection.choices)
+ModeFilter = field_filter("mode", Mode.choices)
 SyncStatusFilter = field_filter("sync", SyncStatus.choices, field="sync_status")
 
 

@@ -14,7 +14,9 @@ from jobs.admin.base import Fact, age_column, exact
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     CATEGORY_LABELS,
-    MailAdmin,
+    PRIVATE,
+    ContentAdmin,
+    if_readable,
     subject_line,
 )
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
@@ -35,7 +37,7 @@ def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
 
 
 @admin.register(Message)
-class MessageAdmin(MailAdmin):
+class MessageAdmin(ContentAdmin):
     """Messages as they were when fetched."""
 
     change_form_template = "admin/mail/message/page.html"
@@ -58,8 +60,9 @@ class MessageAdmin(MailAdmin):
         thread = row.thread
         return {
             **super().page_context(request, row),
-            "title": subject_line(row.subject),
+            "title": if_readable(row, subject_line(row.subject)),
             "message": row,
+            "private": "" if row.is_readable else PRIVATE,
             "category": thread.get_classification_display() or "not classified",
             "category_label": CATEGORY_LABELS[thread.classification],
             "recipients": [("To", row.to), ("Cc", row.cc)],
@@ -81,7 +84,7 @@ class MessageAdmin(MailAdmin):
     @display(description="Subject")
     def line(self, message: Message) -> str:
         """Return the subject."""
-        return subject_line(message.subject)
+        return str(if_readable(message, subject_line(message.subject)))
 
     @display(description="Thread", label=CATEGORY_LABELS)
     def category(self, message: Message) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from jobs.admin.base import age_column, exact
 from mail.admin.base import (
     CATEGORY_LABELS,
     THREAD_STATUS_LABELS,
-    MailAdmin,
+    ContentAdmin,
+    if_readable,
     message_link,
     subject_line,
 )
@@ -24,7 +25,7 @@ MESSAGES_SHOWN = 100
 
 
 @admin.register(MailThread)
-class MailThreadAdmin(MailAdmin):
+class MailThreadAdmin(ContentAdmin):
     """Conversations with their category and status."""
 
     list_display = ("line", "category", "state", "message_count", "account", "firm", "last")
@@ -33,7 +34,7 @@ class MailThreadAdmin(MailAdmin):
     search_fields = ("subject", "gmail_thread_id__exact")
     ordering = ("-last_message_at", "-id")
     fields = (
-        "subject",
+        "line",
         "classification",
         "status",
         "account",
@@ -42,13 +43,13 @@ class MailThreadAdmin(MailAdmin):
         "last_message_at",
         "messages",
     )
-    readonly_fields = ("messages",)
+    readonly_fields = ("line", "messages")
     last = age_column("Last message", "last_message_at")
 
     @display(description="Subject")
     def line(self, thread: MailThread) -> str:
         """Return the subject."""
-        return subject_line(thread.subject)
+        return str(if_readable(thread, subject_line(thread.subject)))
 
     @display(description="Category", label=CATEGORY_LABELS)
     def category(self, thread: MailThread) -> tuple[str, str]:
@@ -70,7 +71,7 @@ class MailThreadAdmin(MailAdmin):
             (
                 exact(message.internal_date),
                 message.sender_name or message.sender_address or "(unknown sender)",
-                message_link(message),
+                message_link(message, is_readable=thread.is_readable),  # type: ignore[attr-defined]
             )
             for message in shown
         )

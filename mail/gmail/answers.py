@@ -109,13 +109,14 @@ class HistoryPage(TypedDict):
 
 
 class Label(TypedDict):
-    """A label; visibilities are Gmail's words."""
+    """A label; visibilities are Gmail's words, and a list leaves out the counts."""
 
     id: str
     name: str
     type: NotRequired[Literal["system", "user"]]
     messageListVisibility: NotRequired[str]
     labelListVisibility: NotRequired[str]
+    messagesTotal: NotRequired[int]
 
 
 class SendAs(TypedDict):

@@ -94,6 +94,14 @@ class GmailClient:
         answer = self._execute(self._resources.labels.list(userId=_ME))
         return cast("list[Label]", answer.get("labels", []))
 
+    def get_label(self, label_id: str) -> Label:
+        """Return one label, with the number of its messages.
+
+        Raises:
+            GmailNotFound: the mailbox has no such label.
+        """
+        return cast("Label", self._execute(self._resources.labels.get(userId=_ME, id=label_id)))
+
     def create_label(self, name: str) -> Label:
         """Make a label that is shown in both lists.
 

@@ -10,6 +10,8 @@ from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.services.accounts import refresh_aliases
+from mail.services.modes import follow_pause_label
 from mail.services.queueing import SYNC_PRIORITY, sync_lock
 from mail.services.schedule_targets import MAILBOXES
 from mail.services.sync import backfill_page, sync_mailbox
@@ -50,6 +52,9 @@ class BackfillPayload(AccountPayload):
 def sync(payload: SyncPayload, _: JobContext) -> dict[str, Any]:
     """Enqueue what is new in the mailbox."""
     with mailbox(payload) as (account, gmail):
+        follow_pause_label(account, gmail)
+        if payload.force_full:
+            refresh_aliases(account, gmail)
         return sync_mailbox(account, gmail, force_full=payload.force_full).as_result()
 
 
@@ -81,6 +86,7 @@ default_schedule(
 def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
     """Enqueue what is new in the mailbox, after a notification."""
     with mailbox(payload) as (account, gmail):
+        follow_pause_label(account, gmail)
         return sync_mailbox(account, gmail).as_result()
 
 

@@ -5,10 +5,13 @@ from mail.models.account import (
     MAX_ERROR_LENGTH,
     Connection,
     MailAccount,
+    Mode,
+    PausedBy,
     Provider,
     SyncStatus,
 )
 from mail.models.action import UNFINISHED, Action, ActionStatus, ActionType
+from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
 from mail.models.decision import Decision, DecisionSource
 from mail.models.event import EventType, MailEvent
@@ -42,15 +45,19 @@ __all__ = [
     "ActionType",
     "Attachment",
     "Connection",
+    "ContentGrant",
     "Decision",
     "DecisionSource",
     "EventType",
+    "GrantKind",
     "MailAccount",
     "MailCredential",
     "MailEvent",
     "MailLabel",
     "MailThread",
     "Message",
+    "Mode",
+    "PausedBy",
     "Provider",
     "SyncStatus",
     "ThreadStatus",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
@@ -31,6 +32,21 @@ class Connection(models.TextChoices):
     CONNECTED = "connected", "Connected"
     NEEDS_REAUTH = "needs_reauth", "Needs to be connected again"
     DISCONNECTED = "disconnected", "Disconnected"
+
+
+class Mode(models.TextChoices):
+    """What Mailroom may do in the mailbox."""
+
+    SUGGEST = "suggest", "Suggest only"
+    ACTIVE = "active", "Active"
+
+
+class PausedBy(models.TextChoices):
+    """What keeps an active mailbox from being written to for now."""
+
+    NOTHING = "", "Not paused"
+    SWITCH = "switch", "Paused by a person"
+    LABEL = "label", "Paused by its Gmail label"
 
 
 class MailAccount(TenantModel):
@@ -63,6 +79,51 @@ class MailAccount(TenantModel):
         db_default=Connection.CONNECTED,
         help_text="Only a connected mailbox is synced; the jobs of the others wait.",
     )
+    mode = models.CharField(
+        max_length=10,
+        choices=Mode,
+        default=Mode.SUGGEST,
+        db_default=Mode.SUGGEST,
+        help_text="Suggest only: decisions are stored and shown, and nothing is written to Gmail.",
+    )
+    paused_by = models.CharField(
+        max_length=10,
+        choices=PausedBy,
+        blank=True,
+        default=PausedBy.NOTHING,
+        db_default=PausedBy.NOTHING,
+        help_text="While it is paused nothing is written to Gmail; mail is read and judged as ever.",
+    )
+    active_since = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When it was made active: mail long before that is not labelled. Empty: all is.",
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
+        help_text="Who connected it: with those they grant it to, the only one to read its mail.",
+    )
+    shared = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Every member of the firm may read its mail: a local mailbox, nobody's own.",
+    )
+    aliases: models.JSONField[list[str], list[str]] = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="The owner's other addresses, in lower case, as Gmail lists them.",
+    )
+    watch_expires_at = models.DateTimeField(
+        null=True, blank=True, help_text="When Gmail stops sending notifications."
+    )
+    delete_mail_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the mail of a disconnected mailbox is deleted."
+    )
     held_until = models.DateTimeField(
         null=True,
         blank=True,
@@ -85,6 +146,10 @@ class MailAccount(TenantModel):
             models.CheckConstraint(
                 condition=models.Q(connection__in=Connection.values),
                 name="account_connection_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(mode__in=Mode.values, paused_by__in=PausedBy.values),
+                name="account_mode_known",
             ),
         ]
 

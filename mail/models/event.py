@@ -18,6 +18,9 @@ from tenants.models import TenantModel
 class EventType(models.TextChoices):
     """What can happen."""
 
+    CONNECTED = "connected", "Connected"
+    DISCONNECTED = "disconnected", "Disconnected"
+    MODE_CHANGED = "mode_changed", "Mode changed"
     NEEDS_REAUTH = "needs_reauth", "Needs to be connected again"
     HISTORY_EXPIRED = "history_expired", "History expired"
     INGESTED = "ingested", "Ingested"

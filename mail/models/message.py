@@ -68,7 +68,7 @@ class Message(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return self.subject or "(no subject)"
+        return self.gmail_message_id
 
 
 class Attachment(TenantModel):

@@ -72,4 +72,4 @@ class MailThread(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return self.subject or "(no subject)"
+        return self.gmail_thread_id

@@ -30,13 +30,34 @@ class AutomatedSignal:
     header: str
 
 
-_ROBOT: Final = re.compile(r"no-?reply|do-?not-?reply|mailer-daemon|postmaster|notification|bounce")
+_ROBOT: Final = re.compile(
+    r"no-?reply|do-?not-?reply|mailer-daemon|postmaster|notification|bounce|newsletter|listserv|majordomo"
+)
+# What mail servers call themselves in reports of failed deliveries; people do not.
+_SERVER_NAME: Final = re.compile(
+    r"\W*(?:mailer[- ]daemon|mail delivery (?:sub)?system|mail administrator|postmaster)\W*",
+    re.IGNORECASE,
+)
+_LIST_SENDER: Final = re.compile(
+    r"(?:^|<)owner-|-(?:owner|request|bounces?)(?:\+[^@]*)?@|@listserv\.", re.IGNORECASE
+)
 _SEPARATORS: Final = str.maketrans("._", "--")
 _PRESENCE: Final = (
     ("X-Autoreply", AutomatedKind.AUTO_RESPONSE),
     ("X-Autorespond", AutomatedKind.AUTO_RESPONSE),
     ("List-Id", AutomatedKind.MAILING_LIST),
     ("List-Unsubscribe", AutomatedKind.MAILING_LIST),
+    ("List-Post", AutomatedKind.MAILING_LIST),
+    ("List-Help", AutomatedKind.MAILING_LIST),
+    ("List-Subscribe", AutomatedKind.MAILING_LIST),
+    ("List-Owner", AutomatedKind.MAILING_LIST),
+    ("List-Archive", AutomatedKind.MAILING_LIST),
+    ("Mailing-List", AutomatedKind.MAILING_LIST),
+    ("X-Mailing-List", AutomatedKind.MAILING_LIST),
+    ("X-BeenThere", AutomatedKind.MAILING_LIST),
+    ("X-Mailman-Version", AutomatedKind.MAILING_LIST),
+    ("X-ListProcessor-Version", AutomatedKind.MAILING_LIST),
+    ("X-Failed-Recipients", AutomatedKind.DELIVERY_REPORT),
     ("X-Auto-Response-Suppress", AutomatedKind.BULK),
     ("Feedback-ID", AutomatedKind.BULK),
 )
@@ -69,9 +90,19 @@ def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | Non
     return_path = headers.get("Return-Path")
     if return_path is not None and return_path.replace(" ", "") in {"<>", ""}:
         return AutomatedSignal(AutomatedKind.NULL_RETURN_PATH, "Return-Path")
-    if _ROBOT.search(sender.key.translate(_SEPARATORS)):
+    for name in ("Sender", "Return-Path"):
+        if _LIST_SENDER.search(headers.get(name) or ""):
+            return AutomatedSignal(AutomatedKind.MAILING_LIST, name)
+    if _is_robot(sender):
         return AutomatedSignal(AutomatedKind.ROBOT_SENDER, "From")
     return None
+
+
+def _is_robot(sender: Address) -> bool:
+    if _ROBOT.search(sender.key.translate(_SEPARATORS)) or _SERVER_NAME.fullmatch(sender.name):
+        return True
+    # `From: MAILER-DAEMON <>`: nobody can be answered.
+    return not sender.address and "<>" in sender.name.replace(" ", "")
 
 
 def _first_word(value: str | None) -> str:

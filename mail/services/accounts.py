@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from mail.errors import MailboxGone, MailboxInactive
-from mail.models import MAX_ADDRESS_LENGTH, MailAccount
+from mail.gmail.client import GmailClient
+from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Mode
 from mail.services.connection import check_connection
 from tenants.models import Firm
 from tenants.scope import firm_scope
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_firm_scope(
+    operation: Callable[Concatenate[MailAccount, P], T],
+) -> Callable[Concatenate[MailAccount, P], T]:
+    """Run an operation on a mailbox in the scope of its firm, however wide the caller's is."""
+
+    @wraps(operation)
+    def run(account: MailAccount, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with firm_scope(account.firm_id):
+            return operation(account, *args, **kwargs)
+
+    return run
 
 
 def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
@@ -31,7 +51,7 @@ def usable_account(firm_id: int, account_id: UUID) -> MailAccount:
 
 
 def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAccount:
-    """Return the firm's mailbox of this address, made when it is missing.
+    """Return the firm's local mailbox of this address, made active and shared when it is missing.
 
     Raises:
         ValueError: this is not one mail address.
@@ -43,11 +63,31 @@ def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAcc
         raise ValueError(f"{address!r} is not a mail address")
     with firm_scope(firm):
         account: MailAccount = MailAccount.objects.get_or_create(
-            address=address, defaults={"display_name": display_name}
+            address=address,
+            defaults={"display_name": display_name, "mode": Mode.ACTIVE, "shared": True},
         )[0]
     return account
 
 
 def own_addresses(account: MailAccount) -> frozenset[str]:
     """Return the addresses under which the mailbox's owner writes, in lower case."""
-    return frozenset({account.address})
+    return frozenset({account.address, *account.aliases})
+
+
+def refresh_aliases(account: MailAccount, gmail: GmailClient) -> None:
+    """Learn from Gmail under which other addresses the mailbox's owner writes."""
+    aliases = own_aliases(account.address, gmail)
+    if aliases != account.aliases:
+        account.aliases = aliases
+        with firm_scope(account.firm_id):
+            MailAccount.objects.filter(pk=account.pk).update(aliases=aliases)
+
+
+def own_aliases(address: str, gmail: GmailClient) -> list[str]:
+    """Return the verified addresses that Gmail lists beside the mailbox's own, in lower case."""
+    listed = {
+        entry["sendAsEmail"].lower()
+        for entry in gmail.list_send_as()
+        if entry.get("verificationStatus", "accepted") == "accepted"
+    }
+    return sorted(listed - {address})

@@ -23,6 +23,7 @@ from mail.models import (
 from mail.services.accounts import own_addresses
 from mail.services.events import record_event
 from mail.services.mail_context import mail_context
+from mail.services.modes import may_label
 from mail.services.relabel import relabel_thread
 from mail.services.threads import newest_first
 from tenants.scope import firm_scope
@@ -137,8 +138,24 @@ def _decide(
             "source": source,
         },
     )
-    relabel_thread(decision, case.messages)
+    if may_label(account, case.target):
+        relabel_thread(decision, case.messages)
     return decision
+
+
+def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
+    """Have the thread's last decision shown in Gmail; return the job's result.
+
+    Must run under the thread's lock.
+    """
+    with firm_scope(account.firm_id):
+        decisions = Decision.objects.filter(account=account, message__thread_id=thread_id)
+        decision = decisions.select_related("message").order_by("-pk").first()
+        if decision is None or not may_label(account, decision.message):
+            return {"skipped": True, "reason": "The mailbox suggests only, or is paused"}
+        messages = Message.objects.filter(account=account, thread_id=thread_id).only(*_OUTLINE)
+        relabel_thread(decision, list(messages))
+    return {"decision_id": str(decision.pk)}
 
 
 def _status_after(category: Category) -> ThreadStatus:

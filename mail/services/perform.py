@@ -12,6 +12,7 @@ from mail.models import Action, ActionType, MailAccount
 from mail.services.actions import complete_action, find_action, start_action
 from mail.services.label_changes import change_of, label_parameter
 from mail.services.labels import ensure_label, find_label, refresh_labels
+from mail.services.modes import suggests_only
 
 
 def perform_action(
@@ -24,9 +25,12 @@ def perform_action(
     Raises:
         RowGone: the mailbox has no such action.
         ActionInvalid: its parameters cannot be used.
+        MailboxWaits: the mailbox is paused.
         GmailError: Gmail did not do it; the action stays executing.
     """
     action = find_action(account, action_id)
+    if suggests_only(account):
+        return {"skipped": True, "reason": "The mailbox suggests only"}
     label = label_parameter(ActionType(action.action_type), action.parameters)
     gmail_message_id = action.message.gmail_message_id
     before = _labels(gmail.get_message(gmail_message_id, fmt="minimal"))

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.states import Priority
-from mail.models import Action, MailAccount, Message
+from mail.models import Action, MailAccount, MailThread, Message
 
 SyncType = Literal["sync", "history.sync.gmail"]
 SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
@@ -135,6 +135,32 @@ def enqueue_classify(message: Message, *, force: bool = False) -> EnqueueResult:
         },
         priority=Priority.NORMAL,
     )
+
+
+def request_activation(account: MailAccount) -> EnqueueResult:
+    """Have Mailroom's labels made, and decisions of the last days shown in Gmail.
+
+    Must run in the firm's scope.
+    """
+    return enqueue("activate.gmail", {"account_id": account.pk})
+
+
+def enqueue_relabels(threads: Iterable[MailThread]) -> int:
+    """Have the threads' decisions shown in Gmail; return how many jobs that made.
+
+    Must run in the firm's scope.
+    """
+    results = enqueue_many(
+        [
+            EnqueueSpec(
+                "relabel.gmail",
+                {"account_id": thread.account_id, "thread_id": thread.pk},
+                priority=Priority.LOW,
+            )
+            for thread in threads
+        ]
+    )
+    return sum(result.created for result in results)
 
 
 def enqueue_action(action: Action, thread_id: UUID) -> EnqueueResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import quopri
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -113,6 +114,8 @@ def _source(readings: list[_Reading]) -> TextSource:
 
 def _decode(part: Part, fetch: Fetch | None) -> str:
     data = part.content(fetch)
+    if _is_still_quoted(part, data):
+        data = quopri.decodestring(data)
     label = part.content_parameter("charset")
     if part.mime_type in _HTML_TYPES and codec_for(label) is None:
         label = html_charset(data) or label
@@ -120,6 +123,20 @@ def _decode(part: Part, fetch: Fetch | None) -> str:
     if part.content_parameter("format").lower() == "flowed":
         text = unflow(text, delete_space=part.content_parameter("delsp").lower() == "yes")
     return drop_uuencoded(text)
+
+
+def _is_still_quoted(part: Part, data: bytes) -> bool:
+    """Tell whether this is quoted-printable HTML whose header does not say so.
+
+    Its attributes would not be understood, and text would be taken for hidden.
+    """
+    encoding = (part.raw_headers.get("Content-Transfer-Encoding") or "").strip().lower()
+    return (
+        encoding != "quoted-printable"
+        and part.mime_type in _HTML_TYPES | _PLAIN_TYPES
+        and b"<" in data
+        and data.count(b"=3D") > max(data.count(b'="') + data.count(b"='"), 2)
+    )
 
 
 def _is_text(part: Part) -> bool:

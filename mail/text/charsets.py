@@ -89,8 +89,21 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
         if text is not None:
             return text
     # A label other than UTF-8 was chosen by somebody; bytes it cannot hold are damage.
-    codec = guess_codec(data) if declared in {None, "utf-8"} else declared
-    return data.decode(codec or "utf-8", "replace")
+    if declared not in {None, "utf-8"}:
+        return data.decode(declared, "replace")
+    text = data.decode("utf-8", "replace")
+    if _plausible("utf-8", data) and _mostly_valid(text):
+        return text
+    return data.decode(guess_codec(data), "replace")
+
+
+def _mostly_valid(text: str) -> bool:
+    """Say whether what was decoded as UTF-8 is that, with some damage.
+
+    In other charsets hardly any letters beyond ASCII happen to be valid, so most are replaced.
+    """
+    replaced = text.count("\ufffd")
+    return sum(char > "\x7f" for char in text) - replaced >= replaced
 
 
 def _plausible(codec: str, data: bytes) -> bool:

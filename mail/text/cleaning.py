@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 _CONTROLS: Final = {code: None for code in (*range(32), 127) if chr(code) not in "\n\t"}
+_OVERRIDES: Final = {code: f"[U+{code:04X}]" for code in (0x202D, 0x202E)}
+_REPLACED: Final[dict[int, str | None]] = {**_CONTROLS, **_OVERRIDES}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -13,9 +15,10 @@ def clean_text(text: str, limit: int) -> str:
     """Return ``text`` with Unix line ends, at most ``limit`` characters and safe to store.
 
     Control characters go: PostgreSQL refuses NUL, and the others only disturb a reader. Lone
-    surrogates become U+FFFD, as they cannot be written as UTF-8.
+    surrogates become U+FFFD, as they cannot be written as UTF-8. Characters that override the
+    direction of writing, and so can make "exe.pdf" out of "fdp.exe", are named.
     """
-    text = text[: 2 * limit].replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
+    text = text[: 2 * limit].replace("\r\n", "\n").replace("\r", "\n").translate(_REPLACED)
     return _SURROGATE.sub("\ufffd", text)[:limit]
 
 

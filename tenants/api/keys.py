@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from tenants.access import Access
 from tenants.audit import Actor, record_operation
-from tenants.models import ApiKey, Firm, Membership, Role
+from tenants.models import SYSTEM_SLUG, ApiKey, Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class RoleTooHigh(Exception):
     """The key's role would be higher than its user's."""
 
 
+class RoleTooLow(Exception):
+    """A key to every firm can do everything; it cannot have a lesser role."""
+
+
 @dataclass(frozen=True)
 class Credential:
     """A valid key: its user, and what it may do."""
@@ -52,17 +56,16 @@ def issue(
 ) -> tuple[str, ApiKey]:
     """Create a key; return its text, which is not stored, and its row.
 
+    Platform staff may have a key to any firm; one to the system firm is a key to every firm.
+
     Raises:
         RoleTooHigh: the user is no member of the firm, or one with a lower role.
+        RoleTooLow: the key would be one to every firm, and not with the role admin.
     """
     prefix = secrets.token_hex(PREFIX_BYTES)
     text = f"mrk_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
     with firm_scope(firm):
-        member = Membership.objects.filter(firm=firm, user_id=user.pk).first()
-        if member is None:
-            raise RoleTooHigh(f"{user.get_username()} is not a member of {firm.slug}")
-        if not Role(member.role).includes(role):
-            raise RoleTooHigh(f"{user.get_username()} is only {member.role} of {firm.slug}")
+        _check_role(user, firm, role)
         row: ApiKey = ApiKey.objects.create(
             firm=firm,
             user=user,
@@ -78,6 +81,22 @@ def issue(
     return text, row
 
 
+def _check_role(user: AbstractBaseUser, firm: Firm, role: Role) -> None:
+    if _is_platform_staff(user):
+        if firm.slug == SYSTEM_SLUG and role != Role.ADMIN:
+            raise RoleTooLow("a key to every firm has the role admin")
+        return
+    member = Membership.objects.filter(firm=firm, user_id=user.pk).first()
+    if member is None:
+        raise RoleTooHigh(f"{user.get_username()} is not a member of {firm.slug}")
+    if not Role(member.role).includes(role):
+        raise RoleTooHigh(f"{user.get_username()} is only {member.role} of {firm.slug}")
+
+
+def _is_platform_staff(user: AbstractBaseUser) -> bool:
+    return bool(getattr(user, "is_superuser", False))
+
+
 def find(text: str) -> Credential | None:
     """Return the credential of a key; None unless the key is valid now."""
     form = _FORM.match(text)
@@ -86,7 +105,7 @@ def find(text: str) -> Credential | None:
     with all_firms("an API key tells its firm only once it is found"):
         role_now = Membership.objects.filter(firm=OuterRef("firm"), user=OuterRef("user"))
         keys = (
-            ApiKey.objects.select_related("user")
+            ApiKey.objects.select_related("user", "firm")
             .filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
             .filter(prefix=form[1], revoked_at__isnull=True)
             .filter(user__is_active=True, firm__active=True)
@@ -94,13 +113,24 @@ def find(text: str) -> Credential | None:
         )
         digest = _digest(text)
         key = next((row for row in keys if hmac.compare_digest(row.key_hash, digest)), None)
-        if key is None or key.member_role is None:
+        access = None if key is None else _access(key)
+        if key is None or access is None:
             return None
         _store_use(key)
-    granted, held = Role(key.role), Role(key.member_role)
+    return Credential(key.pk, key.user, access)
+
+
+def _access(key: ApiKey) -> Access | None:
+    """Return what the key's user may do through it now; None for nothing."""
+    is_staff = _is_platform_staff(key.user)
+    if is_staff and key.firm.slug == SYSTEM_SLUG:
+        return Access(None)
+    role_now = Role.ADMIN if is_staff else getattr(key, "member_role", None)
+    if role_now is None:
+        return None
+    granted, held = Role(key.role), Role(role_now)
     # A member who was demoted does not keep the old role through the key.
-    role = granted if held.includes(granted) else held
-    return Credential(key.pk, key.user, Access({key.firm_id: role}))
+    return Access({key.firm_id: granted if held.includes(granted) else held})
 
 
 def revoke(prefix: str, *, by: Actor, reason: str = "") -> int:

@@ -18,6 +18,7 @@ from django.db.models import Manager
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from tenants.models import Firm, Role, TenantManager
 from tenants.rls import firm_owned_tables
@@ -78,8 +79,11 @@ def no_barriers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
+def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Iterator[Canaries]:
     """Return the rows of the firm that asks, as often as it likes."""
+    # So that mailboxes can be connected, and the pages for it are walked too.
+    settings.GMAIL_BACKEND = "google"
+    settings.GOOGLE_CLIENT_ID = settings.GOOGLE_CLIENT_SECRET = "id"
     # Each refusal would be logged with its traceback.
     monkeypatch.setattr(logging.getLogger("django.request"), "disabled", True)
     with unbounded():

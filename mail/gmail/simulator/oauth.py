@@ -202,7 +202,9 @@ def _meet_fault(store: Store, address: str) -> None:
 def _revoke(store: Store, token: str) -> dict[str, object]:
     with store.write() as connection:
         changed = connection.execute(
-            "UPDATE oauth_grant SET revoked = 1 WHERE revoked = 0 AND (refresh_token = :token"
+            # Like Google: with one token goes every grant of the person to this application.
+            "UPDATE oauth_grant SET revoked = 1 WHERE revoked = 0 AND (mailbox, client_id) IN ("
+            " SELECT mailbox, client_id FROM oauth_grant WHERE refresh_token = :token"
             " OR pk IN (SELECT grant_pk FROM oauth_access WHERE token = :token))",
             {"token": token},
         ).rowcount

@@ -1,4 +1,4 @@
-"""`manage.py demo [--mail PATH]`: the whole path, on the sample mailbox or on one's own mail."""
+"""`manage.py demo [--mail PATH [--address ADDRESS]]`: the whole path, on the sample mailbox or on one's own mail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mail.conf import demo_worker_log
 from mail.models import MailAccount
 from mail.services.accounts import open_account
 from mail.services.gmail_connection import gmail_of
-from mail.services.import_mail import ImportReport, import_mail
+from mail.services.import_mail import ImportReport, guess_address, import_mail
 from mail.services.labels import ensure_own_labels
 from mail.services.mail_files import Unreadable
 from mail.services.overview import Overview, live_jobs, overview_of
@@ -62,18 +62,25 @@ class Command(JsonCommand):
         parser.add_argument(
             "--mail", type=Path, metavar="PATH", help="mbox file, Maildir, .eml file or folder"
         )
+        parser.add_argument(
+            "--address", help="whose mail that is; guessed from the mail unless given"
+        )
 
-    def handle(self, *_: Any, mail: Path | None, json: bool, **__: Any) -> None:
+    def handle(
+        self, *_: Any, mail: Path | None, address: str | None, json: bool, **__: Any
+    ) -> None:
         """Import, run a worker until the queue is empty, and report; safe to repeat."""
         if mail is not None and not mail.exists():
             raise NotFound(f"{mail} does not exist")
+        if address is not None and mail is None:
+            raise Refused("--address says whose mail --mail is: give both")
         started = monotonic()
         firm = Firm.objects.get_or_create(slug=FIRM_SLUG, defaults={"name": "Demo"})[0]
         if mail is None:
             account = open_account(firm, SAMPLE_ADDRESS, display_name=SAMPLE_OWNER)
             imported = import_sample(account)
         else:
-            account = open_account(firm, OWN_MAIL_ADDRESS)
+            account = self._own_account(firm, mail, address)
             imported = import_mail(account, mail, on_unreadable=self._name_unreadable)
         ensure_own_labels(account, gmail_of(account))
         with firm_scope(firm):
@@ -86,6 +93,14 @@ class Command(JsonCommand):
             self.emit(result.as_json())
         else:
             self._show(result)
+
+    def _own_account(self, firm: Firm, mail: Path, address: str | None) -> MailAccount:
+        try:
+            return open_account(firm, address or guess_address(mail) or OWN_MAIL_ADDRESS)
+        except ValueError as error:
+            if address is not None:
+                raise Refused(str(error)) from error
+            return open_account(firm, OWN_MAIL_ADDRESS)
 
     def _name_unreadable(self, found: Unreadable) -> None:
         self.stderr.write(f"unreadable: {found.place}: {found.reason}")

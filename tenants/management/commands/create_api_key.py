@@ -26,7 +26,10 @@ def _days(text: str) -> int:
 class Command(JsonCommand):
     """Creates an API key and shows it once."""
 
-    help = "Make an API key for a member of a firm. It is shown once and stored hashed."
+    help = (
+        "Make an API key for a member of a firm, or for platform staff: theirs to the firm"
+        " `system` is one to every firm. It is shown once and stored hashed."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare user, firm, role and lifetime."""
@@ -53,7 +56,7 @@ class Command(JsonCommand):
                 lifetime=None if days is None else timedelta(days=days),
                 by=operator(),
             )
-        except keys.RoleTooHigh as error:
+        except (keys.RoleTooHigh, keys.RoleTooLow) as error:
             raise Refused(str(error)) from error
         if options["json"]:
             self.emit(

@@ -236,3 +236,33 @@ class TestSessions:
     def test_a_user_who_was_deactivated_is_out(self, browser: Client) -> None:
         set_columns(get_user_model().objects.get(username="ann@acme.example"), is_active=False)
         problem(Api(client=browser).get("jobs/"), 401)
+
+
+@pytest.mark.req("T-01")
+def test_platform_staff_have_a_key_to_every_firm_while_they_are_staff(
+    acme: FirmRows, globex: FirmRows, system_firm: Firm
+) -> None:
+    staff = UserFactory(username="root@example.org", platform_staff=True)
+    arguments = ("create_api_key", "root@example.org", "--firm", "system", "--role")
+    with pytest.raises(CommandError, match="a key to every firm has the role admin"):
+        command(*arguments, "viewer")
+    api = Api(command(*arguments, "admin")["key"])
+    firms = {row["firm"] for row in api.results("jobs/")}
+    assert firms == {"acme", "globex"}
+    assert {row["firm"] for row in api.results("jobs/", {"firm": "acme"})} == {"acme"}
+    paused = api.post("pauses/", {"everywhere": True, "job_type": "noop", "reason": "a deploy"})
+    assert paused.status_code in (200, 201)
+    set_columns(staff, is_superuser=False)
+    assert api.get("jobs/").status_code == 401
+
+
+@pytest.mark.req("T-01")
+def test_platform_staff_have_a_key_to_one_firm_without_being_its_member(
+    acme: FirmRows, globex: FirmRows
+) -> None:
+    UserFactory(username="root@example.org", platform_staff=True)
+    made = command("create_api_key", "root@example.org", "--firm", "acme", "--role", "viewer")
+    api = Api(made["key"])
+    assert {row["firm"] for row in api.results("jobs/")} == {"acme"}
+    assert api.get(f"jobs/{globex.dead.pk}/").status_code == 404
+    assert api.post(f"jobs/{acme.dead.pk}/retry/", {}).status_code == 403

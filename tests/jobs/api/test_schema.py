@@ -80,6 +80,36 @@ def test_the_schema_is_served() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("wanted", "start"), [("json", b"{"), ("yaml", b"openapi: 3")])
+def test_the_schemas_format_can_be_chosen_in_its_address(wanted: str, start: bytes) -> None:
+    # Browsers ask for anything.
+    answer = Client().get("/api/v1/schema/", {"format": wanted}, headers={"Accept": "*/*"})
+    assert answer.headers["Content-Type"].split(";")[0] == f"application/{wanted}"
+    assert answer.content.startswith(start)
+
+
+@pytest.mark.django_db
+def test_a_format_that_the_schema_does_not_have_is_refused() -> None:
+    answer = Client().get("/api/v1/schema/", {"format": "xml"})
+    assert answer.status_code == 400
+    assert [fault["field"] for fault in answer.json()["errors"]] == ["format"]
+
+
+def test_every_body_says_that_it_takes_no_other_fields() -> None:
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    bodies = {
+        operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        for _, _, operation in operations()
+        if "requestBody" in operation
+    }
+    assert len(bodies) > 8
+    for name in bodies:
+        assert schema["components"]["schemas"][name]["additionalProperties"] is False, name
+    # What is answered may gain fields.
+    assert "additionalProperties" not in schema["components"]["schemas"]["JobRow"]
+
+
+@pytest.mark.django_db
 @pytest.mark.req("E-01")
 def test_the_documentation_needs_no_other_server() -> None:
     client = Client()

@@ -8,14 +8,14 @@ import pytest
 from django.db import transaction
 
 from jobs.errors import Fatal, KeyHeld, PayloadInvalid
-from jobs.queue import enqueue, reprocess
+from jobs.queue import discard, enqueue, reprocess
 from jobs.registry import job
 from jobs.states import Status
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.jobs.engine.conftest import Add, WorkPayload
-from tests.queue_kit import dead_letters, row, work_off
+from tests.queue_kit import dead_letters, escalate_without_notice, row, work_off
 
 
 @pytest.mark.django_db(transaction=True)
@@ -59,3 +59,19 @@ def test_a_reprocess_with_an_impossible_priority_is_refused(
     ]
     (letter,) = dead_letters()
     assert letter.resolution == ""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.req("D-02")
+@pytest.mark.parametrize(("reason", "kept"), [("no use", "look at it\nno use"), ("", "look at it")])
+def test_what_is_decided_after_an_escalation_keeps_its_note(
+    firm: Firm, reason: str, kept: str
+) -> None:
+    letter = DeadLetterQueueFactory(original_job=JobQueueFactory(firm=firm, status=Status.DLQ))
+    escalate_without_notice(letter.pk, "look at it")
+    if reason:
+        discard(letter.pk, reason)
+    else:
+        reprocess(letter.pk)
+    (letter,) = dead_letters()
+    assert letter.resolution_note == kept

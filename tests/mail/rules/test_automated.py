@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mail.rules.automated import AutomatedKind, automated_signal
+from mail.text.addresses import parse_sender
 from mail.text.parsed import Address, Headers
 
 pytestmark = pytest.mark.req("M-09")
@@ -30,6 +31,14 @@ PERSON = Address("Ann", "ann@x.example")
         ("Return-Path", "<>", AutomatedKind.NULL_RETURN_PATH),
         ("Return-Path", " < > ", AutomatedKind.NULL_RETURN_PATH),
         ("Content-Type", 'multipart/report; boundary="x"', AutomatedKind.DELIVERY_REPORT),
+        ("X-Failed-Recipients", "bob@x.example", AutomatedKind.DELIVERY_REPORT),
+        ("List-Post", "<mailto:l@x.example>", AutomatedKind.MAILING_LIST),
+        ("X-Mailing-List", "<l@x.example>", AutomatedKind.MAILING_LIST),
+        ("X-BeenThere", "l@x.example", AutomatedKind.MAILING_LIST),
+        ("Sender", "owner-l@x.example", AutomatedKind.MAILING_LIST),
+        ("Sender", "List <l-request@x.example>", AutomatedKind.MAILING_LIST),
+        ("Return-Path", "<l-bounces+ann=y.example@x.example>", AutomatedKind.MAILING_LIST),
+        ("Sender", "Words <words@LISTSERV.x.example>", AutomatedKind.MAILING_LIST),
     ],
 )
 def test_each_header_gives_a_machine_away(name, value, kind):
@@ -60,10 +69,27 @@ def test_each_robot_address_gives_a_machine_away(address):
         ("Return-Path", "<ann@x.example>"),
         ("Content-Type", "multipart/mixed"),
         ("Subject", "List-Id: <fake>"),
+        ("Sender", "Ann <ann@x.example>"),
+        ("Return-Path", "<homeowner-bob@x.example>"),
     ],
 )
 def test_a_person_is_not_taken_for_a_machine(name, value):
     assert automated_signal(PERSON, Headers(((name, value),))) is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["MAILER-DAEMON <>", "MAILER-DAEMON", "<>", "Mail Delivery Subsystem <>",
+     "Mail Delivery System <someone@x.example>", '"Postmaster" <pm@x.example>'],
+)  # fmt: skip
+def test_a_mail_server_is_known_by_its_name_or_by_having_no_address(written):
+    signal = automated_signal(parse_sender((written,)), Headers())
+    assert signal is not None
+    assert (signal.kind, signal.header) == (AutomatedKind.ROBOT_SENDER, "From")
+
+
+def test_a_sender_who_cannot_be_read_is_not_taken_for_a_machine():
+    assert automated_signal(parse_sender(("Ann at x",)), Headers()) is None
 
 
 def test_the_text_of_the_name_does_not_count():

@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mail.models import MailAccount
-from mail.services.import_mail import RECEIVED, SENT, import_mail, labels_for
+from mail.models import MailAccount, MailLabel
+from mail.services.import_mail import RECEIVED, SENT, guess_address, import_mail, labels_for
 from mail.services.mail_files import Unreadable
 from mail.services.sample_mailbox import import_sample
 from tests.mail.mail_kit import OWNER, Mailbox, jobs, letter, only, stored
@@ -45,6 +45,40 @@ def test_an_import_is_counted_dated_and_sorted(mailbox: Mailbox, folder: Path) -
     labels = {message.subject: set(message.labels) for message in messages}
     assert labels["One"] == {"INBOX", "UNREAD"}
     assert labels["Two"] == {"SENT"}
+
+
+@pytest.mark.req("M-03")
+def test_mail_from_takeout_keeps_its_labels(mailbox: Mailbox, tmp_path: Path) -> None:
+    header = b"X-Gmail-Labels: =?UTF-8?Q?Inbox,Opened,Starred,=22Rechnungen,_B=C3=BCro=22,?=\r\n Work\r\n"
+    sent = b"X-Gmail-Labels: Sent,Archived\r\n"
+    (tmp_path / "1.eml").write_bytes(header + letter("One", at=LONG_AGO))
+    (tmp_path / "2.eml").write_bytes(sent + letter("Two", at=LONG_AGO))
+    report = import_mail(mailbox.account, tmp_path, on_unreadable=lambda _: None)
+    assert report.imported == 2
+    one, two = sorted(mailbox.store_all(), key=lambda message: message.subject)
+    names = {row.gmail_label_id: row.name for row in stored(MailLabel)}
+    assert {names.get(label, label) for label in one.labels} == {
+        "INBOX", "STARRED", "Rechnungen, Büro", "Work",
+    }  # fmt: skip
+    assert list(two.labels) == ["SENT"]
+
+
+@pytest.mark.req("M-03")
+@pytest.mark.parametrize(
+    ("headers", "address"),
+    [
+        (["Delivered-To: Me@x.example\r\nTo: list@x.example, b@x.example", "To: b@x.example"], "me@x.example"),
+        (["To: me@x.example, you@x.example", "To: ann@x.example\r\nCc: me@x.example"], "me@x.example"),
+        (["X-Gmail-Labels: Sent\r\nFrom: Me <me@x.example>\r\nTo: ann@x.example"], "me@x.example"),
+        (["Subject: to nobody"], None),
+    ],
+)  # fmt: skip
+def test_the_address_is_guessed_from_the_mail(
+    tmp_path: Path, headers: list[str], address: str | None
+) -> None:
+    for number, fields in enumerate(headers):
+        (tmp_path / f"{number}.eml").write_text(f"{fields}\r\n\r\nHello")
+    assert guess_address(tmp_path) == address
 
 
 @pytest.mark.req("M-03")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from mail.text.charsets import codec_for, decode_bytes, html_charset
 
@@ -12,6 +14,16 @@ CZECH = "Dobrý den, prosím o zaslání faktury za říjen. Děkuji, Jiří Š�
 WESTERN = "Müller schläft für den Überblick … à bientôt, élève"
 RUSSIAN = "Здравствуйте, пожалуйста пришлите счёт за октябрь"
 JAPANESE = "お世話になっております。請求書を送ってください"
+GREEK = "Καλημέρα σας, παρακαλώ στείλτε μου το τιμολόγιο του Οκτωβρίου"
+TURKISH = "Siparişiniz hazır, faturayı yarın göndereceğim. İyi çalışmalar"
+UKRAINIAN = "Добрий день, надішліть рахунок за жовтень. Дякую, до зустрічі"
+KOREAN = "안녕하세요. 10월분 청구서를 보내 주시기 바랍니다."
+CHINESE = "您好，请把十月份的发票发给我，谢谢。"
+TAIWANESE = "您好，請把十月份的發票寄給我，謝謝。"
+HEBREW = "שלום רב, אנא שלחו לי את החשבונית לחודש אוקטובר"
+ARABIC = "السلام عليكم، أرجو إرسال الفاتورة لشهر أكتوبر"
+THAI = "สวัสดีครับ กรุณาส่งใบแจ้งหนี้ให้ผมด้วย"
+HUNGARIAN = "Köszönöm szépen a gyors választ, üdvözlettel Gergő Szűcs"
 
 
 @pytest.mark.parametrize(
@@ -45,10 +57,48 @@ def test_an_honest_label_is_believed(text, codec, label):
         (RUSSIAN, "cp1251"),
         (JAPANESE, "iso2022_jp"),
         (JAPANESE, "cp932"),
+        (JAPANESE, "euc_jp"),
+        (GREEK, "cp1253"),
+        (GREEK, "iso8859_7"),
+        (TURKISH, "cp1254"),
+        (UKRAINIAN, "cp1251"),
+        (UKRAINIAN, "koi8_u"),
+        (KOREAN, "euc_kr"),
+        (CHINESE, "gb2312"),
+        (TAIWANESE, "big5"),
+        (HEBREW, "cp1255"),
+        (ARABIC, "cp1256"),
+        (THAI, "cp874"),
+        (HUNGARIAN, "iso8859_2"),
     ],
 )
 def test_a_wrong_or_missing_label_is_made_good_by_the_bytes(text, codec, label):
     assert decode_bytes(text.encode(codec), label) == text
+
+
+@given(
+    text=st.sampled_from([CZECH, GREEK, RUSSIAN, KOREAN, JAPANESE, WESTERN]),
+    damage=st.dictionaries(st.integers(0, 2_000), st.integers(0, 255), min_size=1, max_size=9),
+    label=st.sampled_from(["utf-8", "", None]),
+)
+@example(text=CZECH, damage={14: 0xFF}, label="utf-8")
+def test_a_damaged_byte_of_utf_8_costs_three_letters_at_most(text, damage, label):
+    text = "\n".join([text] * 5)
+    data = bytearray(text.encode())
+    for place, byte in damage.items():
+        data[place % len(data)] = byte
+    assert differing(text, decode_bytes(bytes(data), label)) <= 3 * len(damage)
+
+
+def differing(one: str, other: str) -> int:
+    """Return the edit distance."""
+    before = list(range(len(other) + 1))
+    for number, left in enumerate(one, 1):
+        now = [number]
+        for place, right in enumerate(other, 1):
+            now.append(min(before[place] + 1, now[-1] + 1, before[place - 1] + (left != right)))
+        before = now
+    return before[-1]
 
 
 def test_ascii_labelled_utf_16_stays_ascii():

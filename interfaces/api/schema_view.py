@@ -1,0 +1,32 @@
+"""Serves the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework import serializers
+from rest_framework.request import Request
+
+
+class SchemaView(SpectacularAPIView):
+    """The OpenAPI document: YAML, or JSON by Accept or `?format=json`."""
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        """Choose by `format` where it is given.
+
+        Raises:
+            ValidationError: there is no such format.
+        """
+        wanted = request.query_params.get("format")
+        if force:
+            # A refusal is JSON, as everywhere.
+            wanted = "json"
+        if wanted is None:
+            return super().perform_content_negotiation(request, force)
+        # The later ones have the media types that browsers and tools know.
+        for renderer in reversed(self.get_renderers()):
+            if renderer.format == wanted:
+                return renderer, renderer.media_type
+        fault = serializers.ErrorDetail("It is json or yaml.", "invalid_choice")
+        raise serializers.ValidationError({"format": [fault]})

@@ -1,0 +1,297 @@
+"""What people do with mailboxes in the admin: connect, sync, switch, pause, grant, disconnect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib.auth import get_user_model
+from django.http import HttpRequest
+
+from interfaces.admin.operations import (
+    Operation,
+    OperationForm,
+    OperationRefused,
+    OptionalReasonForm,
+    ReasonForm,
+)
+from mail.admin.consent import CONNECT_ROLE
+from mail.conf import label_backlog_days, uses_google
+from mail.errors import MailError
+from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.models import Connection, ContentGrant, MailAccount, Mode, PausedBy
+from mail.services import content_access, modes
+from mail.services.connect_account import disconnect_account
+from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.models import Membership, Role
+
+NO_GOOGLE = "Mailboxes are in the local Gmail: GMAIL_BACKEND is simulator."
+MAX_KEEP_DAYS = 3650
+
+
+@dataclass(frozen=True, kw_only=True)
+class MailboxOperation(Operation):
+    """An operation that calls a service of the mail app."""
+
+    # Whether it is for the mailbox's owner, or who may take the owner's place: "admin" or nobody.
+    for_owner: bool = False
+    stand_in: str = ""
+
+    def run(self, row: Any, answers: Any, by: Any) -> Any:
+        """Perform it.
+
+        Raises:
+            OperationRefused: the service refuses it.
+        """
+        try:
+            return super().run(row, answers, by)
+        except MailError as error:
+            raise OperationRefused(str(error)) from error
+
+
+class ConnectForm(FirmChoiceForm):
+    """The firm that the mailbox is connected in."""
+
+    role = CONNECT_ROLE
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer single firms only."""
+        super().prepare(request, row)
+        self.fields.pop("everywhere", None)
+
+    def clean(self) -> dict[str, Any]:
+        """Replace what was entered by the firm."""
+        self.cleaned_data.setdefault("everywhere", False)
+        answers = super().clean()
+        answers.pop("everywhere", None)
+        return answers
+
+
+class DisconnectForm(ReasonForm):
+    """What becomes of the mail that is stored."""
+
+    keep = forms.ChoiceField(
+        label="Stored mail",
+        choices=[("now", "Delete it now"), ("days", "Keep it for some days")],
+        initial="days",
+    )
+    keep_days = forms.IntegerField(
+        required=False, min_value=1, max_value=MAX_KEEP_DAYS, initial=30, label="Days"
+    )
+    field_order = ["keep", "keep_days", "reason"]
+
+    def clean(self) -> dict[str, Any]:
+        """Return the days as a number; 0 deletes now."""
+        answers = self.cleaned_data
+        if answers.pop("keep", "days") == "now":
+            answers["keep_days"] = 0
+        elif not answers.get("keep_days"):
+            self.add_error("keep_days", "Say for how many days.")
+        return answers
+
+
+class MemberForm(OptionalReasonForm):
+    """A member of the firm."""
+
+    user = forms.ModelChoiceField(queryset=get_user_model().objects.none(), label="Person")
+    field_order = ["user", "reason"]
+
+    def prepare(self, request: HttpRequest, row: MailAccount) -> None:
+        """Offer the firm's members but the owner."""
+        members = Membership.objects.filter(firm_id=row.firm_id).values("user_id")
+        people = get_user_model().objects.filter(pk__in=members).exclude(pk=row.owner_id or 0)
+        self.fields["user"].queryset = people.order_by("pk")  # type: ignore[attr-defined]
+
+
+class ReaderForm(MemberForm):
+    """Somebody who was granted the mail."""
+
+    def prepare(self, request: HttpRequest, row: MailAccount) -> None:
+        """Offer those who have a grant."""
+        granted = ContentGrant.objects.filter(account=row).values("user_id")
+        people = get_user_model().objects.filter(pk__in=granted)
+        self.fields["user"].queryset = people.order_by("pk")  # type: ignore[attr-defined]
+
+
+def _seen(account: MailAccount) -> str:
+    return f"{account.connection} {account.mode} {account.paused_by}"
+
+
+def _consent_text(_: Any = None) -> str:
+    asked = " ".join(f"{scope.rpartition('/')[2]}: {why}" for scope, why in REQUIRED_SCOPES.items())
+    return (
+        "Google will ask you to let Mailroom into a mailbox, and then sends you back here. "
+        f"It asks for one permission. {asked} The mailbox starts in suggest-only mode: decisions "
+        "are shown here, and nothing is written to Gmail until you make it active. Its mail is "
+        "readable to you alone, until you grant it to others."
+    )
+
+
+def _not_connected(account: MailAccount) -> str:
+    if account.connection == Connection.CONNECTED:
+        return ""
+    return "The mailbox is not connected."
+
+
+def _without_google(_: Any) -> str:
+    return "" if uses_google() else NO_GOOGLE
+
+
+def _state(account: MailAccount) -> str:
+    paused = f", {account.get_paused_by_display().lower()}" if account.paused_by else ""
+    return f"{account.address}: {account.get_mode_display().lower()}{paused}."
+
+
+CONNECT = MailboxOperation(
+    name="connect",
+    label="Connect a Gmail mailbox",
+    icon="add_link",
+    variant="primary",
+    role=CONNECT_ROLE,
+    form=ConnectForm,
+    effect=_consent_text,
+    obstacle=_without_google,
+    perform=lambda firm, **_: firm,
+    report=str,
+)
+RECONNECT = MailboxOperation(
+    name="reconnect",
+    label="Connect again",
+    icon="link",
+    role=CONNECT_ROLE,
+    form=OperationForm,
+    effect=_consent_text,
+    obstacle=_without_google,
+    seen=_seen,
+    perform=lambda account, **_: account,
+    report=_state,
+)
+ROW_OPERATIONS = (
+    MailboxOperation(
+        name="sync",
+        label="Sync now",
+        icon="sync",
+        variant="primary",
+        form=OptionalReasonForm,
+        effect="Reads what changed since the last sync.",
+        obstacle=_not_connected,
+        perform=modes.sync_now,
+        report=lambda account: f"A sync of {account.address} is in the queue.",
+    ),
+    MailboxOperation(
+        name="full-sync",
+        label="Full sync",
+        icon="sync_alt",
+        form=OptionalReasonForm,
+        effect="Reads what changed, and scans the mail of the last days for what slipped through.",
+        obstacle=_not_connected,
+        perform=lambda account, **answers: modes.sync_now(account, force_full=True, **answers),
+        report=lambda account: f"A full sync of {account.address} is in the queue.",
+    ),
+    MailboxOperation(
+        name="activate",
+        label="Make active",
+        icon="play_arrow",
+        for_owner=True,
+        stand_in=Role.ADMIN,
+        form=OptionalReasonForm,
+        effect=lambda _: (
+            "From now on decisions are shown in Gmail as labels. Mail of the last "
+            f"{label_backlog_days()} days is labelled too, and nothing older."
+        ),
+        obstacle=lambda account: "It is active." if account.mode == Mode.ACTIVE else "",
+        seen=_seen,
+        perform=modes.activate,
+        report=_state,
+    ),
+    MailboxOperation(
+        name="suggest-only",
+        label="Suggest only",
+        icon="visibility",
+        form=OptionalReasonForm,
+        effect="Nothing more is written to Gmail. Labels that are there stay.",
+        obstacle=lambda account: "It suggests only." if account.mode == Mode.SUGGEST else "",
+        seen=_seen,
+        perform=modes.suggest_only,
+        report=_state,
+    ),
+    MailboxOperation(
+        name="pause",
+        label="Pause",
+        icon="pause",
+        form=OptionalReasonForm,
+        effect="Nothing is written to Gmail until it is resumed; what was asked for waits.",
+        obstacle=lambda account: "It is paused." if account.paused_by else "",
+        seen=_seen,
+        perform=modes.pause_mailbox,
+        report=_state,
+    ),
+    MailboxOperation(
+        name="resume",
+        label="Resume",
+        icon="resume",
+        form=OptionalReasonForm,
+        effect="What waits is written to Gmail. While a message carries the pause label, the next "
+        "sync pauses the mailbox again.",
+        obstacle=lambda account: (
+            "It is not paused." if account.paused_by == PausedBy.NOTHING else ""
+        ),
+        seen=_seen,
+        perform=modes.resume_writing,
+        report=_state,
+    ),
+    RECONNECT,
+    MailboxOperation(
+        name="grant",
+        label="Let somebody read it",
+        icon="person_add",
+        role=Role.VIEWER,
+        for_owner=True,
+        form=MemberForm,
+        effect="The person reads this mailbox's mail until you withdraw it.",
+        perform=content_access.grant_content,
+        report=lambda account: f"{account.address} has another reader.",
+    ),
+    MailboxOperation(
+        name="withdraw",
+        label="Withdraw a grant",
+        icon="person_remove",
+        role=Role.VIEWER,
+        for_owner=True,
+        stand_in=Role.ADMIN,
+        form=ReaderForm,
+        effect="The person no longer reads this mailbox's mail.",
+        perform=content_access.withdraw_content,
+        report=lambda account: f"{account.address} has a reader less.",
+    ),
+    MailboxOperation(
+        name="break-glass",
+        label="Break glass",
+        icon="emergency",
+        variant="danger",
+        role=Role.ADMIN,
+        effect="You read somebody else's mail for an hour. The audit log keeps that you did, and "
+        "why; the owner sees it on this page.",
+        obstacle=lambda account: "Every member reads this mailbox." if account.shared else "",
+        perform=content_access.break_glass,
+        report=lambda account: f"You read {account.address} for an hour.",
+    ),
+    MailboxOperation(
+        name="disconnect",
+        label="Disconnect",
+        icon="link_off",
+        variant="danger",
+        for_owner=True,
+        stand_in=Role.ADMIN,
+        form=DisconnectForm,
+        effect="Mailroom uses the mailbox no more, and has Google withdraw the permission. Its "
+        "waiting jobs end canceled. Labels in Gmail stay.",
+        obstacle=lambda account: (
+            "It is disconnected." if account.connection == Connection.DISCONNECTED else ""
+        ),
+        seen=_seen,
+        perform=disconnect_account,
+        report=lambda account: f"Disconnected {account.address}.",
+    ),
+)

@@ -1,0 +1,36 @@
+"""`revoke.gmail` and `erase.gmail`: what follows when a mailbox is disconnected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.errors import Retryable
+from jobs.execution.context import JobContext
+from jobs.registry import job
+from jobs.retry import RetryPolicy
+from jobs.states import Category
+from mail.gmail.errors import GmailError
+from mail.job_handlers.base import AccountPayload
+from mail.services.connect_account import erase_mail, revoke_credential
+
+
+@job(
+    "revoke.gmail",
+    category=Category.MAINTENANCE,
+    payload=AccountPayload,
+    # For half a day: until Google says so, the permission may still hold.
+    retry=RetryPolicy(max_attempts=18, base_delay_seconds=30),
+    idempotency_key=lambda payload: f"revoke.gmail:{payload.account_id}",
+)
+def revoke(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+    """Withdraw the permission at Google."""
+    try:
+        return revoke_credential(payload.account_id, payload.tenant_id)
+    except GmailError as error:
+        raise Retryable(str(error), retry_after=error.retry_after) from error
+
+
+@job("erase.gmail", category=Category.MAINTENANCE, payload=AccountPayload)
+def erase(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+    """Delete the mail of a mailbox that is still disconnected."""
+    return erase_mail(payload.account_id, payload.tenant_id)

@@ -1,0 +1,64 @@
+"""`activate.gmail` and `relabel.gmail`: show in Gmail what was decided before it could be."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from jobs.execution.context import JobContext
+from jobs.registry import job
+from jobs.states import Category
+from mail.job_handlers.base import (
+    GMAIL_BREAKER,
+    GMAIL_RETRY,
+    AccountPayload,
+    mailbox,
+    mailbox_key,
+)
+from mail.labels import PAUSE_LABEL
+from mail.services.classify import show_decision
+from mail.services.labels import ensure_label, ensure_own_labels
+from mail.services.modes import suggests_only, threads_to_label
+from mail.services.queueing import enqueue_relabels, thread_lock
+from tenants.scope import firm_scope
+
+
+class ThreadPayload(AccountPayload):
+    """A thread by our id."""
+
+    thread_id: UUID
+
+
+@job(
+    "activate.gmail",
+    category=Category.ORCHESTRATION,
+    payload=AccountPayload,
+    retry=GMAIL_RETRY,
+    breaker=GMAIL_BREAKER,
+    limit_key=mailbox_key,
+    idempotency_key=lambda payload: f"activate.gmail:{payload.account_id}",
+)
+def activate(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+    """Make Mailroom's labels, and have the decisions on mail of the last days shown."""
+    with mailbox(payload) as (account, gmail):
+        if suggests_only(account):
+            return {"skipped": True, "reason": "The mailbox suggests only"}
+        ensure_own_labels(account, gmail)
+        ensure_label(account, gmail, PAUSE_LABEL)
+        with firm_scope(account.firm_id):
+            return {"threads": enqueue_relabels(threads_to_label(account))}
+
+
+@job(
+    "relabel.gmail",
+    category=Category.ORCHESTRATION,
+    payload=ThreadPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    lock_key=lambda payload: thread_lock(payload.thread_id),
+    idempotency_key=lambda p: f"relabel.gmail:{p.account_id}:{p.thread_id}",
+)
+def relabel(payload: ThreadPayload, _: JobContext) -> dict[str, Any]:
+    """Request the labels that show the thread's last decision."""
+    with mailbox(payload) as (account, _gmail):
+        return show_decision(account, payload.thread_id)

@@ -1,0 +1,49 @@
+"""What Google Takeout says of a message in its X-Gmail-Labels header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from email.message import Message
+from typing import Final, NamedTuple
+
+from mail.text.encoded_words import decode_header
+
+_HEADER_CHARS: Final = 4_000
+_LABEL_CHARS: Final = 225
+_SYSTEM: Final = {
+    "inbox": "INBOX",
+    "unread": "UNREAD",
+    "sent": "SENT",
+    "starred": "STARRED",
+    "important": "IMPORTANT",
+    "spam": "SPAM",
+    "trash": "TRASH",
+    **{
+        f"category {name}": f"CATEGORY_{name.upper()}"
+        for name in ("personal", "social", "promotions", "updates", "forums")
+    },
+}
+# What a mailbox says otherwise, or what an import cannot restore.
+_LEFT_OUT: Final = frozenset({"opened", "archived", "chat", "draft", "drafts"})
+
+
+class TakeoutLabels(NamedTuple):
+    """The ids of Gmail's own labels, and the names of the person's."""
+
+    system: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def takeout_labels(headers: Message) -> TakeoutLabels | None:
+    """Return the labels the message had; None: it is not from Takeout."""
+    values: Sequence[object] = headers.get_all("X-Gmail-Labels", [])
+    if not values:
+        return None
+    text = decode_header(" ".join(str(values[0]).split()), _HEADER_CHARS)
+    found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    known = [name for name in dict.fromkeys(found) if name and name.lower() not in _LEFT_OUT]
+    return TakeoutLabels(
+        system=tuple(_SYSTEM[name.lower()] for name in known if name.lower() in _SYSTEM),
+        names=tuple(name[:_LABEL_CHARS] for name in known if name.lower() not in _SYSTEM),
+    )

@@ -1,0 +1,291 @@
+"""Connecting a mailbox, the whole way: admin, consent page, token server over HTTP, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from jobs.models import Pause
+from mail.gmail.simulator.server import SimulatorServer
+from mail.models import (
+    Action,
+    Connection,
+    Decision,
+    MailAccount,
+    MailCredential,
+    MailThread,
+    Message,
+    Mode,
+)
+from mail.services.credentials import StoredToken
+from mail.services.queueing import request_sync
+from tenants.models import Firm, Role
+from tenants.scope import firm_scope
+from tests.factories.tenants import UserFactory
+from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
+from tests.mail.google_kit import MODIFY, answer_consent, granted
+from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-24")]
+
+NEW = "grace@acme.example"
+CONNECT = "admin:mail_mailaccount_connect"
+
+
+def browser_of(firm: Firm, role: Role = Role.OPERATOR, name: str = "grace") -> Client:
+    user = UserFactory(
+        username=f"{name}-of-{firm.slug}", is_staff=True, member_of=firm, member_of__role=role
+    )
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def start(client: Client, account: MailAccount | None = None) -> str:
+    """Ask to be sent to Google, and return where the browser would go."""
+    if account is None:
+        answer = client.post(reverse(CONNECT), {"seen": ""})
+    else:
+        answer = submit(client, account, "reconnect")
+    assert answer.status_code == 302, answer.content
+    return str(answer.headers["location"])
+
+
+def come_back(client: Client, back: dict[str, str]) -> Any:
+    return client.get(reverse("gmail-oauth-callback"), back)
+
+
+def connect(client: Client, address: str = NEW, account: MailAccount | None = None) -> Any:
+    return come_back(client, answer_consent(start(client, account), address))
+
+
+def test_a_mailbox_is_connected_synced_and_only_suggested_for(
+    google: SimulatorServer, firm: Firm
+) -> None:
+    google.simulator.add_alias(NEW, "Grace@Other.example")
+    google.simulator.add_alias(NEW, "unproven@other.example", verified=False)
+    from tests.mail.mail_kit import letter
+
+    wire_id = google.simulator.import_message(NEW, letter(to=NEW)).gmail_message_id
+    client = browser_of(firm)
+
+    answer = connect(client)
+
+    account = only(stored(MailAccount), address=NEW)
+    assert answer.headers["location"] == reverse("admin:mail_mailaccount_change", args=[account.pk])
+    assert (account.connection, account.mode, account.shared) == ("connected", "suggest", False)
+    assert account.aliases == ["grace@other.example"]
+    assert account.owner.username == "grace-of-acme"  # type: ignore[union-attr]
+    (entry,) = audit_entries(account.pk)
+    assert (entry.act, entry.actor_name) == ("mailbox.connect", "grace-of-acme")
+    assert entry.after["scopes"] == [MODIFY]
+
+    drain()
+    assert [message.gmail_message_id for message in stored(Message)] == [wire_id]
+    assert len(stored(Decision)) == 1
+    assert stored(Action) == []
+    labels = Mailbox(firm, account, google.simulator).gmail.list_labels()
+    assert not [label for label in labels if label.get("type") == "user"]
+
+
+def test_the_page_says_what_is_asked_for_and_why(google: SimulatorServer, firm: Firm) -> None:
+    page = browser_of(firm).get(reverse(CONNECT)).content.decode()
+    assert "gmail.modify" in page
+    assert "cannot delete mail for good" in page
+    asked = parse_qs(urlsplit(start(browser_of(firm, name="second"))).query)
+    assert asked["scope"] == [MODIFY]
+    assert asked["access_type"] == ["offline"]
+    assert asked["code_challenge_method"] == ["S256"]
+    assert asked["redirect_uri"] == ["http://testserver/oauth/gmail/callback/"]
+
+
+def test_an_answer_counts_once_and_for_the_session_that_asked(
+    google: SimulatorServer, firm: Firm
+) -> None:
+    client, other = browser_of(firm), browser_of(firm, name="mallory")
+    back = answer_consent(start(client), NEW)
+    assert "belongs to no request of yours" in messages_of(come_back(other, back))
+    start(other)
+    assert "belongs to no request of yours" in messages_of(come_back(other, back))
+    assert stored(MailAccount)[1:] == []
+    assert "Connected grace@acme.example" in messages_of(come_back(client, back))
+    assert "belongs to no request of yours" in messages_of(come_back(client, back))
+
+
+def test_nobody_who_is_not_signed_in_gets_anywhere(google: SimulatorServer, firm: Firm) -> None:
+    answer = Client().get(reverse("gmail-oauth-callback"), {"state": "x", "code": "y"})
+    assert answer.status_code == 302
+    assert "/admin/login/" in answer.headers["location"]
+
+
+@pytest.mark.parametrize(
+    ("back", "said"),
+    [
+        ({"error": "access_denied"}, "You did not allow it"),
+        ({"error": "server_error"}, "Google refused it"),
+        ({"code": "forged"}, "invalid_grant"),
+    ],
+)
+def test_what_is_refused_connects_nothing(
+    google: SimulatorServer, firm: Firm, back: dict[str, str], said: str
+) -> None:
+    client = browser_of(firm)
+    state = parse_qs(urlsplit(start(client)).query)["state"][0]
+    assert said in messages_of(come_back(client, {**back, "state": state}))
+    assert stored(MailCredential) == []
+
+
+def test_a_consent_to_less_than_is_needed_connects_nothing(
+    google: SimulatorServer, firm: Firm
+) -> None:
+    client = browser_of(firm)
+    back = answer_consent(start(client), NEW, [])
+    assert "did not grant" in messages_of(come_back(client, back))
+    assert stored(MailCredential) == []
+
+
+def test_a_viewer_connects_nothing(google: SimulatorServer, firm: Firm) -> None:
+    assert browser_of(firm, Role.VIEWER).get(reverse(CONNECT)).status_code == 403
+
+
+def test_without_google_there_is_nothing_to_connect(mailbox: Mailbox) -> None:
+    page = browser_of(mailbox.firm).get(reverse(CONNECT))
+    assert page.status_code == 409
+    assert "GMAIL_BACKEND is simulator" in page.content.decode()
+
+
+def test_the_same_address_in_another_firm_is_another_mailbox(
+    google: SimulatorServer, firm: Firm, other_firm: Firm
+) -> None:
+    connect(browser_of(firm))
+    connect(browser_of(other_firm))
+    accounts = [row for row in stored(MailAccount) if row.address == NEW]
+    assert {row.firm_id for row in accounts} == {firm.pk, other_firm.pk}
+    assert [entry.act for row in accounts for entry in audit_entries(row.pk)] == [
+        "mailbox.connect"
+    ] * 2
+
+
+def test_connecting_again_wakes_what_waited(connected: Mailbox) -> None:
+    client = browser_of(connected.firm)
+    connected.receive()
+    connected.simulator.revoke_grants(connected.account.address)
+    with firm_scope(connected.firm):
+        request_sync(connected.account)
+    drain()
+    assert connected.reload().connection == Connection.NEEDS_REAUTH
+    assert len(stored(Pause)) == 1
+    cursor = connected.account.history_cursor
+
+    wrong = connect(client, NEW, connected.account)
+    assert "You chose grace@acme.example" in messages_of(wrong)
+    assert connected.reload().connection == Connection.NEEDS_REAUTH
+
+    connect(client, connected.account.address, connected.account)
+    assert connected.reload().connection == Connection.CONNECTED
+    assert (connected.account.last_error, connected.account.mode) == ("", Mode.ACTIVE)
+    assert connected.account.history_cursor == cursor
+    assert stored(Pause) == []
+    entry = audit_entries(connected.account.pk)[-1]
+    assert (entry.act, entry.before) == ("mailbox.reconnect", {"connection": "needs_reauth"})
+
+
+@pytest.mark.parametrize("keep", ["now", "days"])
+def test_disconnecting_withdraws_the_permission_and_settles_the_mail(
+    connected: Mailbox, keep: str
+) -> None:
+    connected.receive_many(3)
+    with firm_scope(connected.firm):
+        request_sync(connected.account)
+    drain()
+    access = StoredToken(connected.account).fresh(None)
+    client = browser_of(connected.firm, Role.ADMIN)
+
+    answer = submit(
+        client, connected.account, "disconnect", keep=keep, keep_days="7", reason="leaves"
+    )
+    assert "Disconnected" in messages_of(answer)
+    drain()
+
+    assert connected.reload().connection == Connection.DISCONNECTED
+    assert stored(MailCredential) == []
+    from mail.gmail.simulator.oauth import grant_of
+
+    assert grant_of(connected.simulator._store, access.value) is None
+    kept = 3 if keep == "days" else 0
+    assert (len(stored(Message)), len(stored(MailThread)), len(stored(Decision))) == (kept,) * 3
+    entry = audit_entries(connected.account.pk)[0]
+    assert (entry.act, entry.reason) == ("mailbox.disconnect", "leaves")
+    assert entry.after["keep_days"] == (7 if keep == "days" else 0)
+    assert len(jobs("erase.gmail")) == (1 if keep == "days" else 0)
+
+
+def test_jobs_of_a_disconnected_mailbox_end_canceled(connected: Mailbox) -> None:
+    with firm_scope(connected.firm):
+        request_sync(connected.account)
+    submit(
+        browser_of(connected.firm, Role.ADMIN),
+        connected.account, "disconnect", keep="days", keep_days="7", reason="leaves",
+    )  # fmt: skip
+    drain()
+    assert only(jobs(live=False), job_type="sync").status == "canceled"
+
+
+def test_disconnecting_in_one_firm_leaves_the_other_firm_its_mailbox(
+    google: SimulatorServer, firm: Firm, other_firm: Firm
+) -> None:
+    for one in (firm, other_firm):
+        connect(browser_of(one, Role.ADMIN))
+    here = next(row for row in stored(MailAccount) if row.firm_id == firm.pk and row.address == NEW)
+    there = only(stored(MailAccount), firm_id=other_firm.pk)
+    submit(
+        browser_of(firm, Role.ADMIN, "ada"),
+        here, "disconnect", keep="days", keep_days="1", reason="leaves",
+    )  # fmt: skip
+    drain()
+    (credential,) = stored(MailCredential)
+    assert credential.account_id == there.pk
+    assert Mailbox(other_firm, there, google.simulator).gmail.profile()["emailAddress"] == NEW
+
+
+def test_google_that_does_not_answer_is_asked_again_to_withdraw(connected: Mailbox) -> None:
+    from unittest.mock import patch
+
+    from mail.gmail.errors import GmailUnavailable
+
+    client = browser_of(connected.firm, Role.ADMIN)
+    submit(client, connected.account, "disconnect", keep="days", keep_days="1", reason="leaves")
+    with patch("mail.gmail.oauth.revoke", side_effect=GmailUnavailable(status=503)):
+        drain()
+    (job,) = jobs("revoke.gmail")
+    assert (job.status, job.attempts) == ("pending", 1)
+    assert len(stored(MailCredential)) == 1
+
+
+def test_mail_of_a_mailbox_connected_again_is_kept(connected: Mailbox) -> None:
+    connected.receive()
+    with firm_scope(connected.firm):
+        request_sync(connected.account)
+    drain()
+    client = browser_of(connected.firm, Role.ADMIN)
+    submit(client, connected.account, "disconnect", keep="now", keep_days="", reason="oops")
+    granted(connected.account.address)
+    connect(client, connected.account.address, connected.account)
+    drain()
+    assert len(stored(Message)) == 1
+    assert len(stored(MailCredential)) == 1
+
+
+def test_days_to_keep_are_asked_for(connected: Mailbox) -> None:
+    client = browser_of(connected.firm, Role.ADMIN)
+    answer = client.post(
+        operation_url(connected.account, "disconnect"),
+        {"seen": "connected active ", "keep": "days", "keep_days": "", "reason": "leaves"},
+    )
+    assert answer.status_code == 400
+    assert "Say for how many days" in answer.content.decode()
+    assert now(connected.account).connection == Connection.CONNECTED
