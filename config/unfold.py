@@ -8,11 +8,13 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 
-# Title, icon, and the model whose list it opens; the doctor's page is for platform staff.
+# Title, icon, and the model whose list it opens, or a page of its own.
 _SECTIONS = {
     "Queue": [
         ("Jobs", "list_alt", "jobs.JobQueue"),
+        ("Triage board", "view_kanban", "triage-board"),
         ("Dead letters", "report", "jobs.DeadLetterQueue"),
+        ("Bulk runs", "playlist_play", "jobs.BulkRun"),
         ("Locks", "lock", "jobs.ConcurrencyLock"),
         ("Schedules", "event_repeat", "jobs.Schedule"),
         ("Pauses", "pause_circle", "jobs.Pause"),
@@ -56,6 +58,8 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         for app in admin.site.get_app_list(request)
         for model in app["models"]
     }
+    if "jobs.DeadLetterQueue" in pages:
+        pages["triage-board"] = reverse("admin:jobs_deadletterqueue_groups")
     if sees_all_firms():
         pages["queue-doctor"] = reverse("queue-doctor")
     overview = {"title": "Overview", "icon": "monitoring", "link": reverse("admin:index")}

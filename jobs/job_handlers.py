@@ -32,6 +32,8 @@ BENCH_WRITE_JOB_TYPE = "bench_write"
 BULK_SECONDS = 20.0
 BULK_PAUSE, LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.25, 0.01, 0.25
 LEAST_SNOOZE_SECONDS = 0.1
+# Soon: an operator watches, and what was done is not done again.
+BULK_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=30)
 
 
 class EscalationNoticePayload(JobPayload):
@@ -85,8 +87,8 @@ class BulkPayload(JobPayload):
     run_id: UUID
 
 
-@job("dlq_bulk", category=Category.MAINTENANCE, payload=BulkPayload)
-@job("job_bulk", category=Category.MAINTENANCE, payload=BulkPayload)
+@job("dlq_bulk", category=Category.MAINTENANCE, payload=BulkPayload, retry=BULK_RETRY)
+@job("job_bulk", category=Category.MAINTENANCE, payload=BulkPayload, retry=BULK_RETRY)
 def bulk(payload: BulkPayload, ctx: JobContext) -> dict[str, Any]:
     """Do a bulk run, for a while at a time: other jobs get the thread in between."""
     until = time.monotonic() + BULK_SECONDS

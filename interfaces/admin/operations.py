@@ -120,19 +120,16 @@ class Operation:
     `row` of a list operation's `report`.
     """
 
-    # Part of the address, text of the button, and past participle ("12 retried").
+    # Part of the address, and text of the button.
     name: str
     label: str
-    done: str = ""
     icon: str
     variant: Variant = "default"
     # The lowest role in the row's firm that may do it.
     role: str = "operator"
     form: type[OperationForm] = ReasonForm
-    bulk_form: type[OperationForm] = ReasonForm
-    # What it will do to the row, and to each of several.
+    # What it will do to the row.
     effect: str | Callable[[Any], str]
-    bulk_effect: str = ""
     # Why the row's state does not allow it; empty when it does.
     obstacle: Callable[[Any], str] = _empty
     # The part of the row's state that the user's decision depends on.

@@ -1,70 +1,63 @@
-"""The same operation on many selected rows: a page that lists them, then a report."""
+"""Bulk operations of the lists: a page that counts by cause and firm, then a run by a durable job.
+
+The rows are those selected by hand, or all that match the list's filters: the page of the second
+kind has an address with the same parameters as the list.
+"""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from copy import copy
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_http_methods
 
-from interfaces.admin.operations import Answers, Operation, OperationRefused
-from tenants.admin.base import TenantOperationsAdmin, sees_several_firms
+from interfaces.admin.base import ParameterRefused
+from jobs.admin.bulk_actions import BulkAction
+from jobs.engine.clock import database_now
+from jobs.errors import ArgumentsInvalid, JobError, ReasonMissing
+from jobs.models import BulkRun
+from jobs.operations import bulk
+from jobs.operations.bulk import BulkSpec, Pace
+from jobs.queries.bulk import Selection, Totals, eligible_rows, totals_of
+from tenants.admin.base import TenantOperationsAdmin, access_in, sees_several_firms
+from tenants.models import Firm, Role
 
-MAX_ROWS = 1000
-ROWS_LISTED = 50
-ROWS_FETCHED = 500
-REFUSALS_SHOWN = 3
-
-CHANGED_MEANWHILE = "changed after you opened the page. Look again."
-NOT_ALLOWED = "your role in their firm does not allow it."
-
-
-@dataclass
-class Report:
-    """How many rows were done, and why the others were not."""
-
-    done: int = 0
-    missing: int = 0
-    left_alone: Counter[str] = field(default_factory=Counter)
-    refused: list[str] = field(default_factory=list)
-
-    def lines(self) -> Iterator[str]:
-        """Say how many rows were not done, and why."""
-        for why, count in self.left_alone.most_common():
-            yield f"{count:,} left alone: {why}"
-        if self.missing:
-            yield f"{self.missing:,} no longer there."
-        if self.refused:
-            yield f"{len(self.refused):,} refused: {' '.join(self.refused[:REFUSALS_SHOWN])}"
+MAX_IDS = 1000
+# What the page sends when it was opened for all rows that the list shows.
+ALL = "all"
+NOTHING_LEFT = "The state of these rows does not allow this; nothing was started."
 
 
 class BulkOperationsAdmin(TenantOperationsAdmin):
-    """Lists with operations on the selected rows: a page that asks, then a POST, as for one row."""
+    """Lists with bulk operations."""
 
-    bulk_operations: tuple[Operation, ...] = ()
-    list_select_related: tuple[str, ...] = ("firm",)
+    bulk_actions: tuple[BulkAction, ...] = ()
 
     def get_urls(self) -> list[URLPattern]:
         """Add the bulk operations' pages."""
+        methods = require_http_methods(["GET", "HEAD", "POST"])
         own = [
             path(
-                f"bulk/{operation.name}/",
-                self.admin_site.admin_view(partial(self.bulk_view, operation=operation)),
-                name=self.url_name(f"bulk_{operation.name}"),
+                f"bulk/{action.name}/",
+                self.admin_site.admin_view(methods(partial(self.bulk_view, action=action))),
+                name=self.url_name(f"bulk_{action.name}"),
             )
-            for operation in self.bulk_operations
+            for action in self.bulk_actions
         ]
         return [*own, *super().get_urls()]
 
@@ -73,112 +66,160 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
     ) -> dict[str, tuple[Callable[..., HttpResponse], str, str]]:
         """Offer what the user may do in at least one firm."""
         return {
-            operation.name: (
-                partial(_ask, operation=operation),
-                operation.name,
-                f"{operation.label} selected",
-            )
-            for operation in self.bulk_operations
-            if self.may(request, operation)
+            action.name: (partial(_ask, action=action), action.name, f"{action.label} selected")
+            for action in self.bulk_actions
+            if access_in(request).firms(Role(action.role)) != []
         }
 
-    def bulk_view(self, request: HttpRequest, *, operation: Operation) -> HttpResponse:
-        """Perform the operation on the rows that the page listed; GET leads back to the list."""
-        back = self.address("changelist")
-        if request.method != "POST":
-            return HttpResponseRedirect(back)
-        if not self.may(request, operation):
+    def bulk_view(self, request: HttpRequest, *, action: BulkAction) -> HttpResponse:
+        """Ask on GET, start a run on POST."""
+        if access_in(request).firms(Role(action.role)) == []:
             raise PermissionDenied
-        ids = _ids(request.POST.get("ids", ""))
-        form = operation.bulk_form(request.POST, request=request)
-        if not ids or len(ids) > MAX_ROWS:
-            messages.error(request, f"Select from 1 to {MAX_ROWS:,} rows; nothing was done.")
-            return HttpResponseRedirect(back)
-        if not form.is_valid():
-            return self.bulk_page(request, operation, ids, form, HTTPStatus.BAD_REQUEST)
-        seen = _seen(request.POST.get("seen", ""))
-        report = self._run_on_all(request, operation, ids, form.cleaned_data, seen)
-        if report.missing == len(ids):
-            raise Http404("none of these rows is there")
-        level = messages.SUCCESS if report.done == len(ids) else messages.WARNING
-        summary = f"{report.done:,} of {len(ids):,} {operation.done}."
-        messages.add_message(request, level, " ".join([summary, *report.lines()]))
-        return HttpResponseRedirect(back)
+        try:
+            if request.method != "POST":
+                return self._bulk_page(request, action, [], request.META.get("QUERY_STRING", ""))
+            return self._start(request, action)
+        except ParameterRefused as refusal:
+            return self._refused_page(request, refusal)
 
-    def bulk_page(
+    def ask_about(
+        self, request: HttpRequest, action: BulkAction, ids: Sequence[UUID]
+    ) -> HttpResponse:
+        """Show the page for rows selected by hand in the list."""
+        return self._bulk_page(request, action, ids, request.META.get("QUERY_STRING", ""))
+
+    def _start(self, request: HttpRequest, action: BulkAction) -> HttpResponse:
+        ids, listing = _ids(request.POST.get("ids", "")), request.POST.get("list", "")
+        # Never all rows for want of ids: who means all says so.
+        if (request.POST.get("chosen") == ALL) == bool(ids) or len(ids) > MAX_IDS:
+            message = f"Select from 1 to {MAX_IDS:,} rows, or all that match; nothing was done."
+            messages.error(request, message)
+            return HttpResponseRedirect(self._list_address(listing))
+        form = action.form(request.POST, request=request)
+        if not form.is_valid():
+            return self._bulk_page(request, action, ids, listing, form, HTTPStatus.BAD_REQUEST)
+        chosen = self._chosen(request, ids, listing)
+        if ids and not chosen.exists():
+            raise Http404("none of these rows is there")
+        seen_at = _moment(request.POST.get("seen_at", ""))
+        runs: list[BulkRun] = []
+        try:
+            for firm in self._owners(request, action, chosen):
+                spec = self._spec(action, form, Selection(rows=chosen, seen_at=seen_at), firm)
+                if bulk.preview(spec).count:
+                    runs.append(bulk.start(spec, by=self.actor(request)))
+        except (ArgumentsInvalid, ReasonMissing) as error:
+            form.add_error(None, str(error))
+            return self._bulk_page(request, action, ids, listing, form, HTTPStatus.BAD_REQUEST)
+        except JobError as error:
+            messages.error(request, f"Nothing was started: {error}.")
+            return HttpResponseRedirect(self._list_address(listing))
+        return self._started(request, runs, listing)
+
+    def _started(self, request: HttpRequest, runs: Sequence[BulkRun], listing: str) -> HttpResponse:
+        if not runs:
+            messages.error(request, NOTHING_LEFT)
+            return HttpResponseRedirect(self._list_address(listing))
+        total = sum(run.total for run in runs)
+        messages.success(request, f"Started for {total:,} {self.opts.verbose_name_plural}.")
+        if len(runs) > 1:
+            return HttpResponseRedirect(reverse("admin:jobs_bulkrun_changelist"))
+        back = urlencode({"back": self._list_address(listing)})
+        address = reverse("admin:jobs_bulkrun_change", args=[runs[0].pk])
+        return HttpResponseRedirect(f"{address}?{back}")
+
+    def _bulk_page(
         self,
         request: HttpRequest,
-        operation: Operation,
+        action: BulkAction,
         ids: Sequence[UUID],
-        form: forms.Form,
+        listing: str,
+        form: forms.Form | None = None,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> HttpResponse:
-        """Show how many rows there are, the first of them, and what to answer."""
-        chosen = list(ids[:MAX_ROWS])
-        rows = list(self._rows(request, chosen))
-        listed = rows[:ROWS_LISTED]
+        """Show what it would be done to, by cause and firm, and what to answer."""
+        chosen = self._chosen(request, ids, listing)
+        totals = self._totals(request, action, chosen)
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{operation.label} {len(chosen):,}",
-            "opts": self.model._meta,
-            "operation": operation,
-            "action": self.address(f"bulk_{operation.name}"),
-            "text": operation.bulk_effect or operation.effect,
-            "ids": " ".join(map(str, chosen)),
-            "seen": json.dumps({str(row.pk): operation.seen(row) for row in rows}),
-            "count": len(chosen),
-            "lines": [(row.firm, self.subject(row), operation.obstacle(row)) for row in listed],
+            "title": f"{action.label} {totals.count:,}",
+            "opts": self.opts,
+            "operation": action,
+            "action": self.address(f"bulk_{action.name}"),
+            "totals": totals,
+            "left_alone": max(0, len(ids) - totals.count),
+            "ids": " ".join(map(str, ids)),
+            "chosen": "" if ids else ALL,
+            "list": listing,
+            "seen_at": database_now().isoformat(),
             "shows_firms": sees_several_firms(),
-            "unlisted": max(0, len(chosen) - ROWS_LISTED),
-            "more_match": len(ids) > MAX_ROWS,
-            "form": form,
-            "back": self.address("changelist"),
+            "form": form or action.form(request=request),
+            "back": self._list_address(listing),
         }
         return TemplateResponse(request, "admin/bulk_operation.html", context, status=status)
 
-    def _rows(self, request: HttpRequest, ids: Sequence[UUID]) -> QuerySet[Any]:
-        rows: QuerySet[Any] = self.get_queryset(request).filter(pk__in=ids)
-        return rows.select_related(*self.list_select_related).order_by("pk")
+    def _totals(self, request: HttpRequest, action: BulkAction, chosen: QuerySet[Any]) -> Totals:
+        rows = eligible_rows(action.operation, Selection(rows=chosen))
+        allowed = access_in(request).firms(Role(action.role))
+        if allowed is not None:
+            rows = rows.filter(firm_id__in=allowed)
+        return totals_of(action.operation, rows)
 
-    def _run_on_all(
-        self,
-        request: HttpRequest,
-        operation: Operation,
-        ids: Sequence[UUID],
-        answers: Answers,
-        seen: Mapping[str, str],
-    ) -> Report:
-        report, actor = Report(missing=len(ids)), self.actor(request)
-        for row in self._locked_rows(request, ids):
-            report.missing -= 1
-            if not self.may(request, operation, row):
-                report.left_alone[NOT_ALLOWED] += 1
-            elif obstacle := operation.obstacle(row):
-                report.left_alone[obstacle] += 1
-            elif seen.get(str(row.pk)) != operation.seen(row):
-                report.left_alone[CHANGED_MEANWHILE] += 1
-            else:
-                try:
-                    operation.run(row, answers, actor)
-                    report.done += 1
-                except OperationRefused as refusal:
-                    report.refused.append(str(refusal))
-        return report
+    def _chosen(self, request: HttpRequest, ids: Sequence[UUID], listing: str) -> QuerySet[Any]:
+        """Return the rows in scope with these ids, or without ids all that the list shows.
 
-    def _locked_rows(self, request: HttpRequest, ids: Sequence[UUID]) -> Iterator[Any]:
-        # Everybody locks in the order of the ids: two requests with rows in common do not deadlock.
-        ids = sorted(ids)
-        for start in range(0, len(ids), ROWS_FETCHED):
-            batch = ids[start : start + ROWS_FETCHED]
-            yield from list(self._rows(request, batch).select_for_update(of=("self",)))
+        Raises:
+            ParameterRefused: the list does not take these parameters.
+        """
+        if ids:
+            mine: QuerySet[Any] = self.get_queryset(request).filter(pk__in=ids)
+            return mine
+        asked = copy(request)
+        parameters = QueryDict(listing, mutable=True)
+        parameters.pop(PAGE_VAR, None)
+        asked.GET = parameters  # type: ignore[assignment]  # it is not changed any more
+        rows: QuerySet[Any] = self.get_changelist_instance(asked).queryset
+        return rows
+
+    def _owners(
+        self, request: HttpRequest, action: BulkAction, chosen: QuerySet[Any]
+    ) -> list[Firm | None]:
+        """Return for which firms a run is started; None stands for one run on every firm."""
+        access = access_in(request)
+        firms = Firm.objects.filter(pk__in=chosen.order_by().values("firm_id")).order_by("pk")
+        if access.is_platform_staff and len(firms) > 1:
+            return [None]
+        return [firm for firm in firms if access.may(Role(action.role), firm.pk)]
+
+    def _spec(
+        self, action: BulkAction, form: forms.Form, selection: Selection, firm: Firm | None
+    ) -> BulkSpec:
+        answers = form.cleaned_data
+        return BulkSpec(
+            operation=action.operation,
+            selection=selection,
+            firm=firm,
+            reason=answers["reason"],
+            priority=answers.get("priority"),
+            pace=Pace(
+                rate_per_second=answers.get("rate_per_second"),
+                canary_size=answers.get("canary_size") or 0,
+            ),
+        )
+
+    def _list_address(self, listing: str) -> str:
+        return self.address("changelist") + (f"?{listing}" if listing else "")
 
 
 def _ask(
-    admin: BulkOperationsAdmin, request: HttpRequest, rows: QuerySet[Any], *, operation: Operation
+    admin: BulkOperationsAdmin, request: HttpRequest, rows: QuerySet[Any], *, action: BulkAction
 ) -> HttpResponse:
-    """Show the page for the selected rows; one more than allowed tells that there are more."""
-    ids = list(rows.values_list("pk", flat=True)[: MAX_ROWS + 1])
-    return admin.bulk_page(request, operation, ids, operation.bulk_form(request=request))
+    """Show the page for the selected rows; for all that match, at an address of its own."""
+    listing = request.META.get("QUERY_STRING", "")
+    if request.POST.get("select_across") == "1":
+        address = admin.address(f"bulk_{action.name}")
+        return HttpResponseRedirect(f"{address}?{listing}" if listing else address)
+    return admin.ask_about(request, action, list(rows.values_list("pk", flat=True)))
 
 
 def _ids(text: str) -> list[UUID]:
@@ -192,10 +233,8 @@ def _ids(text: str) -> list[UUID]:
     return list(found)
 
 
-def _seen(text: str) -> dict[str, str]:
-    """Return what the page showed of each row, by id; of none when that cannot be read."""
+def _moment(text: str) -> datetime | None:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return parse_datetime(text)
+    except ValueError:
+        return None

@@ -8,7 +8,8 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import OperationForm, ReasonForm, TextAnswer
@@ -24,6 +25,7 @@ from jobs.admin.base import (
     pretty_json,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
+from jobs.admin.bulk_actions import BulkAction, BulkReasonForm, RestartForm
 from jobs.admin.filters import (
     DeadCategoryFilter,
     DeadTypeFilter,
@@ -33,12 +35,13 @@ from jobs.admin.filters import (
 )
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
+from jobs.admin.triage import triage_board
 from jobs.models import Attempt, DeadLetterQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
+from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Priority, Resolution
 from tenants.admin.filters import FirmFilter
 
 SAME_FAILURE_SHOWN = 10
@@ -63,12 +66,6 @@ class ReprocessForm(OperationForm):
             ("", f"As it is ({now})"),
             *((str(level.value), level.name.lower()) for level in Priority),
         ]
-
-
-class NoteForm(OperationForm):
-    """An optional note on several dead letters."""
-
-    note = TextAnswer(required=False, help_text="Kept with each of them and in the audit log.")
 
 
 class EscalateForm(ReasonForm):
@@ -110,13 +107,10 @@ def _escalation_report(row: DeadLetterQueue) -> str:
 REPROCESS = QueueOperation(
     name="reprocess",
     label="Reprocess",
-    done="reprocessed",
     icon="replay",
     variant="primary",
     form=ReprocessForm,
-    bulk_form=NoteForm,
     effect="Its job goes round again with the payload below, and its attempts start over.",
-    bulk_effect="Their jobs go round again as they are, and their attempts start over.",
     obstacle=_resolved,
     seen=lambda row: row.resolution,
     perform=dead_letters.reprocess,
@@ -127,11 +121,9 @@ REPROCESS = QueueOperation(
 DISCARD = QueueOperation(
     name="discard",
     label="Discard",
-    done="discarded",
     icon="delete",
     variant="danger",
     effect="Its job is given up for good and becomes failed.",
-    bulk_effect="Their jobs are given up for good and become failed.",
     obstacle=_resolved,
     seen=lambda row: row.resolution,
     perform=dead_letters.discard,
@@ -179,7 +171,24 @@ class DeadLetterAdmin(BulkOperationsAdmin):
     """Jobs that ended dead: open ones and resolved ones."""
 
     operations = (REPROCESS, ESCALATE, DISCARD)
-    bulk_operations = (REPROCESS, DISCARD)
+    bulk_actions = (
+        BulkAction(
+            operation=BulkOperation.REPROCESS,
+            label="Reprocess",
+            icon="replay",
+            variant="primary",
+            form=RestartForm,
+            effect="Their jobs go back to the queue as they are, and their attempts start over.",
+        ),
+        BulkAction(
+            operation=BulkOperation.DISCARD,
+            label="Discard",
+            icon="delete",
+            variant="danger",
+            form=BulkReasonForm,
+            effect="Their jobs are given up for good and become failed.",
+        ),
+    )
     change_form_template = "admin/jobs/deadletterqueue/page.html"
     list_display = ("dead_letter", "number", "cause", "decision", "firm", "moved", "failure")
     list_select_related = ("firm", "original_job")
@@ -211,6 +220,17 @@ class DeadLetterAdmin(BulkOperationsAdmin):
         """Do not fetch the jobs' large columns: only a row's own page needs them."""
         rows: QuerySet[DeadLetterQueue] = super().get_queryset(request)
         return rows.defer(*LARGE_COLUMNS_OF_JOB)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the triage board."""
+        board = self.admin_site.admin_view(self.groups_view)
+        return [path("groups/", board, name=self.url_name("groups")), *super().get_urls()]
+
+    def groups_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the triage board."""
+        actions = self.bulk_actions if self.may(request, REPROCESS) else ()
+        links = [(action, self.address(f"bulk_{action.name}")) for action in actions]
+        return triage_board(request, links, self.address("changelist"))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return why the job stopped, its resolution, and the dead letters of the same failure."""

@@ -25,6 +25,7 @@ from jobs.admin.base import (
     pretty_json,
 )
 from jobs.admin.bulk import BulkOperationsAdmin
+from jobs.admin.bulk_actions import BulkAction, BulkPriorityForm, RestartForm
 from jobs.admin.filters import (
     CategoryFilter,
     CreatedFilter,
@@ -42,7 +43,7 @@ from jobs.queries.filters import search_jobs
 from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import LARGE_COLUMNS
-from jobs.states import IN_FLIGHT, RETRYABLE, Priority, Status
+from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Priority, Status
 from tenants.admin.filters import FirmFilter
 
 
@@ -77,11 +78,9 @@ def _cancel_report(job: JobQueue) -> str:
 RETRY = QueueOperation(
     name="retry",
     label="Retry",
-    done="retried",
     icon="replay",
     variant="primary",
     form=OptionalReasonForm,
-    bulk_form=OptionalReasonForm,
     effect="It goes round again with its payload as it is, and its attempts start over. "
     "An open dead letter of it closes as reprocessed.",
     obstacle=_not_retryable,
@@ -116,7 +115,33 @@ class JobAdmin(BulkOperationsAdmin):
     """All jobs, newest first."""
 
     operations = (RETRY, CANCEL)
-    bulk_operations = (RETRY,)
+    bulk_actions = (
+        BulkAction(
+            operation=BulkOperation.RETRY,
+            label="Retry",
+            icon="replay",
+            variant="primary",
+            form=RestartForm,
+            effect="They go back to the queue as they are, and their attempts start over. Open dead "
+            "letters of them close as reprocessed.",
+        ),
+        BulkAction(
+            operation=BulkOperation.CANCEL,
+            label="Cancel",
+            icon="block",
+            variant="danger",
+            effect="Those that have not started are canceled at once; running ones are asked to stop "
+            "at their next checkpoint.",
+        ),
+        BulkAction(
+            operation=BulkOperation.SET_PRIORITY,
+            label="Set priority",
+            icon="low_priority",
+            form=BulkPriorityForm,
+            effect="Those that have not started get another priority; the lower the number, the "
+            "sooner they start.",
+        ),
+    )
     change_form_template = "admin/jobs/jobqueue/page.html"
     list_display = (
         "job",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -32,16 +33,23 @@ _ELIGIBLE: dict[BulkOperation, frozenset[Status]] = {
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows that somebody chose: by id, or all that meet a filter of their list."""
+    """The rows that somebody chose: by id, all that meet a filter of their list, or a query set.
+
+    With `seen_at`, rows that changed after that time are left out.
+    """
 
     ids: Sequence[UUID] | None = None
     filters: Mapping[str, Any] | None = None
+    rows: QuerySet[Any] | None = None
+    seen_at: datetime | None = None
 
     @property
     def summary(self) -> dict[str, Any]:
         """What a run keeps of it; the run's members are its ids."""
         if self.ids is not None:
             return {"ids": len(self.ids)}
+        if self.rows is not None:
+            return {"list": self.rows.model._meta.verbose_name_plural}
         return {"filter": {name: str(value) for name, value in (self.filters or {}).items()}}
 
 
@@ -69,16 +77,25 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
     """Return the chosen rows in scope whose state allows the operation now."""
     rows: QuerySet[Any]
     if operation in OF_DEAD_LETTERS:
-        rows = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
+        rows = DeadLetterQueue.objects.all() if selection.rows is None else selection.rows
+        rows = rows.filter(resolution__in=OPEN_RESOLUTIONS)
+        if selection.seen_at is not None:
+            decided = Q(reviewed_at__gt=selection.seen_at)
+            rows = rows.filter(moved_at__lte=selection.seen_at).exclude(decided)
         narrow: Any = filter_dead_letters
     else:
-        rows = JobQueue.objects.filter(status__in=_ELIGIBLE[operation])
+        rows = JobQueue.objects.all() if selection.rows is None else selection.rows
+        rows = rows.filter(status__in=_ELIGIBLE[operation])
+        if selection.seen_at is not None:
+            rows = rows.filter(updated_at__lte=selection.seen_at)
         if operation is not BulkOperation.RETRY:
             # Through the indexes of live jobs: history is not read.
             rows = rows.filter(Q(ready=True) | Q(waiting=True))
         narrow = filter_jobs
     if selection.ids is not None:
         return rows.filter(pk__in=set(selection.ids))
+    if selection.rows is not None:
+        return rows
     chosen: QuerySet[Any] = narrow(rows, **(selection.filters or {}))
     return chosen
 

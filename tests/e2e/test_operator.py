@@ -92,7 +92,9 @@ def test_selected_rows_are_decided_together(
     assert "Discard: 2 dead letters" in page.locator(".queue-operation").inner_text()
     page.get_by_label("Reason").fill("a trial")
     page.get_by_role("button", name="Discard").click()
-    page.get_by_text("2 of 2 discarded.").wait_for()
+    page.get_by_text("0 of 2 done").wait_for()
+    work()
+    page.get_by_text("2 of 2 done").wait_for()
     assert {row(job.pk).status for job in dead_jobs} == {"failed"}
 
 

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import (
+    BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
@@ -45,6 +46,7 @@ class FirmRows:
     pause: Pause
     rate_limit: RateLimit
     schedule: Schedule
+    bulk_run: BulkRun
     membership: Membership
     api_key: ApiKey
     audit_entry: AuditEntry
@@ -52,7 +54,7 @@ class FirmRows:
     def rows(self) -> list[Any]:
         """Return a row of each kind that has a page."""
         rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.breaker, self.firm]
-        rows += [self.pause, self.rate_limit, self.schedule]
+        rows += [self.pause, self.rate_limit, self.schedule, self.bulk_run]
         return [*rows, self.membership, self.api_key, self.audit_entry]
 
     def pages(self) -> list[tuple[str, Any]]:
@@ -132,6 +134,17 @@ def _fill(firm: Firm, username: str) -> FirmRows:
                 cron="30 2 * * *",
                 time_zone="Europe/Vienna",
                 payload={"text": f"secret of {firm.slug}"},
+            ),
+            bulk_run=BulkRun.objects.create(
+                firm=firm,
+                operation="reprocess",
+                selection={"ids": 1},
+                reason=f"secret of {firm.slug}",
+                total=1,
+                job_id=waiting.pk,
+                correlation_id="c-1",
+                door="admin",
+                started_by_name=username,
             ),
             rate_limit=RateLimit.objects.create(
                 firm=firm, job_type="noop", amount=5, per_seconds=60, burst=5

@@ -1,4 +1,4 @@
-"""One operation on many selected rows."""
+"""Bulk operations of the lists: a page that counts, then a run by a durable job."""
 
 from __future__ import annotations
 
@@ -11,55 +11,79 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs.admin import bulk
-from jobs.models import DeadLetterQueue, JobQueue
+from jobs.models import BulkRun, DeadLetterQueue, JobQueue
+from jobs.operations.bulk_step import do_step
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import audit_entries, messages_of, now
+from tests.queue_kit import row, rows
 
-pytestmark = pytest.mark.req("O-03")
+pytestmark = pytest.mark.req("O-03", "D-03")
 
 JOBS = reverse("admin:jobs_jobqueue_changelist")
 LETTERS = reverse("admin:jobs_deadletterqueue_changelist")
+BOARD = reverse("admin:jobs_deadletterqueue_groups")
 
 
 def choose(client: Client, listing: str, act: str, rows: list[Any], **more: str) -> Any:
     """Select rows in a list and run an operation on them."""
     chosen = [str(row.pk) for row in rows]
-    return client.post(listing, {"action": act, "_selected_action": chosen, "index": "0", **more})
+    sent = {"action": act, "_selected_action": chosen, "index": "0", **more}
+    return client.post(listing, sent, follow=True)
 
 
 def confirm(client: Client, page: Any, **answers: str) -> Any:
     """Send the page that asks."""
-    sent = {name: page.context[name] for name in ("ids", "seen")}
+    sent = {name: page.context[name] for name in ("ids", "chosen", "list", "seen_at")}
     return client.post(page.context["action"], {**sent, **answers})
 
 
-def dead_letters(firm: Firm, count: int) -> list[DeadLetterQueue]:
+def started() -> list[BulkRun]:
+    """Return the runs that were started by the test, oldest first."""
+    return [run for run in rows(BulkRun) if run.correlation_id != "c-1"]
+
+
+def finish(expected: int = 1) -> list[BulkRun]:
+    """Do these runs as their jobs would; return them."""
+    runs = started()
+    assert len(runs) == expected
+    for run in runs:
+        with all_firms("test"):
+            owner = Firm.objects.get(pk=run.firm_id)
+        while not do_step(run.pk, owner, run.job_id, row(run.job_id).lease_token).is_over:
+            pass
+    return started()
+
+
+def dead_letters(firm: Firm, count: int, error: str = "Boom") -> list[DeadLetterQueue]:
     """Return open dead letters with their jobs."""
     return [
         DeadLetterQueueFactory(
-            original_job=JobQueueFactory(firm=firm, status="dlq", attempts=1), error_class="Boom"
+            original_job=JobQueueFactory(firm=firm, status="dlq", attempts=1),
+            error_class=error,
+            fingerprint=error,
         )
         for _ in range(count)
     ]
 
 
-def test_selected_jobs_are_retried_after_a_page_that_lists_them(
+def test_selected_jobs_are_retried_after_a_page_that_counts_them(
     operator: Client, acme: FirmRows
 ) -> None:
     jobs = [JobQueueFactory(firm=acme.firm, status="failed") for _ in range(3)]
     page = choose(operator, JOBS, "retry", [*jobs, acme.waiting])
     assert page.status_code == 200
-    assert (page.context["count"], len(page.context["lines"])) == (4, 4)
-    assert "only a dead, failed or canceled one" in page.content.decode()
+    assert (page.context["totals"].count, page.context["left_alone"]) == (3, 1)
+    assert "1 of those selected are left alone" in page.content.decode()
     assert {now(job).status for job in jobs} == {"failed"}
     answer = confirm(operator, page, reason="fixed")
-    assert answer["Location"] == JOBS
-    assert "3 of 4 retried." in messages_of(answer)
-    assert "1 left alone: The job is pending" in messages_of(answer)
+    (run,) = finish()
+    assert answer["Location"].startswith(reverse("admin:jobs_bulkrun_change", args=[run.pk]))
+    assert "Started for 3 jobs." in messages_of(answer)
+    assert (run.state, run.done) == ("completed", 3)
     assert {now(job).status for job in jobs} == {"pending"}
     assert [(entry.door, entry.reason) for entry in audit_entries(jobs[0].pk)] == [
         ("admin", "fixed")
@@ -76,81 +100,103 @@ def test_dead_letters_are_discarded_together_with_a_reason(
     assert missing.status_code == 400
     assert missing.context["form"].errors.keys() == {"reason"}
     assert missing.context["ids"] == page.context["ids"]
-    assert {now(letter).resolution for letter in letters} == {""}
-    assert "3 of 3 discarded." in messages_of(confirm(operator, page, reason="obsolete"))
+    assert started() == []
+    confirm(operator, page, reason="obsolete")
+    assert finish()[0].done == 3
     assert {now(letter).resolution for letter in letters} == {"discarded"}
+
+
+@pytest.mark.req("J-16", "O-08")
+def test_jobs_are_canceled_and_given_a_priority(operator: Client, acme: FirmRows) -> None:
+    jobs = [JobQueueFactory(firm=acme.firm) for _ in range(2)]
+    confirm(operator, choose(operator, JOBS, "set_priority", jobs), priority="0", reason="")
+    confirm(operator, choose(operator, JOBS, "cancel", jobs), reason="")
+    finish(2)
+    assert [(now(job).priority, now(job).status) for job in jobs] == [(0, "canceled")] * 2
 
 
 def test_sending_the_page_twice_decides_nothing_twice(operator: Client, acme: FirmRows) -> None:
     letters = dead_letters(acme.firm, 2)
     page = choose(operator, LETTERS, "reprocess", letters)
-    assert "2 of 2 reprocessed." in messages_of(confirm(operator, page, note=""))
-    again = messages_of(confirm(operator, page, note=""))
-    assert "0 of 2 reprocessed. 2 left alone: This was decided already" in again
+    confirm(operator, page, reason="")
+    confirm(operator, page, reason="")
+    first, second = finish(2)
+    assert (first.done, second.done, second.refused) == (2, 0, 2)
+    assert "does not allow this" in messages_of(confirm(operator, page, reason=""))
     with all_firms("test"):
         series = JobQueue.objects.filter(dead_letters__in=letters).values_list("series", flat=True)
         assert set(series) == {2}
 
 
-@pytest.mark.parametrize("seen", [None, "", "[]", "{", '{"a": 1}'], ids=str)
 def test_what_changed_after_the_page_was_opened_is_left_alone(
-    operator: Client, acme: FirmRows, seen: str | None
+    operator: Client, acme: FirmRows
 ) -> None:
     stale, fresh = (JobQueueFactory(firm=acme.firm, status="failed") for _ in range(2))
     page = choose(operator, JOBS, "retry", [stale, fresh])
     with all_firms("test"):
-        JobQueue.objects.filter(pk=stale.pk).update(series=2)
-    # An answer without what the page showed rests on nothing at all.
-    answers = {} if seen is None else {"seen": seen}
-    answer = messages_of(confirm(operator, page, reason="", **answers))
-    left = 1 if seen is None else 2
-    assert f"{2 - left} of 2 retried. {left} left alone: changed after you opened" in answer
+        from django.db.models.functions import Now
+
+        JobQueue.objects.filter(pk=stale.pk).update(series=2, updated_at=Now())
+    confirm(operator, page, reason="")
+    assert finish()[0].total == 1
     assert (now(stale).series, now(stale).status) == (2, "failed")
-    assert now(fresh).status == ("pending" if seen is None else "failed")
+    assert now(fresh).status == "pending"
 
 
 def test_one_refused_row_spoils_nothing_for_the_others(operator: Client, acme: FirmRows) -> None:
     JobQueueFactory(firm=acme.firm, idempotency_key="import:7", live_key="import:7")
     clash = JobQueueFactory(firm=acme.firm, status="failed", idempotency_key="import:7")
     fine = JobQueueFactory(firm=acme.firm, status="failed")
-    page = choose(operator, JOBS, "retry", [clash, fine])
-    answer = confirm(operator, page, reason="")
-    assert "1 of 2 retried. 1 refused:" in messages_of(answer)
-    assert "same idempotency key" in messages_of(answer)
+    answer = confirm(operator, choose(operator, JOBS, "retry", [clash, fine]), reason="")
+    assert (finish()[0].done, finish()[0].refused) == (1, 1)
+    page = operator.get(answer["Location"])
+    assert "same idempotency key" in page.content.decode()
     assert (now(clash).status, now(fine).status) == ("failed", "pending")
 
 
-def test_all_that_match_the_filter_can_be_taken(operator: Client, acme: FirmRows) -> None:
+def test_all_that_match_the_filter_really_are_all_and_the_filter_is_kept(
+    operator: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MAX_IDS", 2)
     JobQueueFactory(firm=acme.firm, status="failed", category="sync")
     for _ in range(55):
         JobQueueFactory(firm=acme.firm, status="canceled", category="sync")
     listing = f"{JOBS}?category=sync&status=canceled"
     shown = operator.get(listing).context["cl"].result_list
     page = choose(operator, listing, "retry", [shown[0]], select_across="1")
-    assert page.context["count"] == 55
-    assert page.context["unlisted"] == 5
+    assert page.context["totals"].count == 55
+    assert page.context["back"] == listing
+    answer = confirm(operator, page, reason="")
+    assert finish()[0].done == 55
+    assert operator.get(answer["Location"]).context["back"] == listing
 
 
-def test_there_is_a_limit_to_how_many_at_a_time(
-    operator: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+def test_an_address_that_leads_elsewhere_is_no_way_back(operator: Client, acme: FirmRows) -> None:
+    confirm(operator, choose(operator, LETTERS, "reprocess", dead_letters(acme.firm, 1)), reason="")
+    (run,) = started()
+    address = reverse("admin:jobs_bulkrun_change", args=[run.pk])
+    for back in ("https://evil.example/", "//evil.example", "javascript:alert(1)"):
+        assert operator.get(address, {"back": back}).context["back"] == LETTERS
+
+
+@pytest.mark.parametrize("listing", ["colour=red", "status=odd", "p=x&status=%00"])
+def test_a_filter_that_the_list_does_not_know_is_refused(
+    operator: Client, acme: FirmRows, listing: str
 ) -> None:
-    monkeypatch.setattr(bulk, "MAX_ROWS", 2)
-    letters = dead_letters(acme.firm, 3)
-    page = choose(operator, LETTERS, "discard", letters)
-    assert page.context["count"] == 2
-    assert "More than these match" in page.content.decode()
-    ids = " ".join(str(letter.pk) for letter in letters)
-    answer = operator.post(page.context["action"], {"ids": ids, "reason": "all"})
-    assert "Select from 1 to 2 rows; nothing was done." in messages_of(answer)
-    assert {now(letter).resolution for letter in letters} == {""}
+    url = reverse("admin:jobs_jobqueue_bulk_retry")
+    assert operator.get(f"{url}?{listing}").status_code == 400
+    answers = {"chosen": "all", "list": listing, "reason": ""}
+    assert operator.post(url, answers).status_code == 400
+    assert started() == []
 
 
 @pytest.mark.parametrize("ids", ["", "   ", "not-an-id", "%00", "1 2 3"])
-def test_no_rows_no_operation(operator: Client, acme: FirmRows, ids: str) -> None:
+@pytest.mark.parametrize("chosen", ["", "ids"])
+def test_no_rows_no_operation(operator: Client, acme: FirmRows, ids: str, chosen: str) -> None:
     url = reverse("admin:jobs_deadletterqueue_bulk_discard")
-    answer = operator.post(url, {"ids": ids, "reason": "because"})
+    answer = operator.post(url, {"ids": ids, "chosen": chosen, "reason": "because"})
     assert "nothing was done" in messages_of(answer)
-    assert now(acme.dead_letter).resolution == ""
+    assert started() == []
 
 
 @pytest.mark.req("T-01")
@@ -162,7 +208,11 @@ def test_viewers_are_offered_nothing_and_refused(member: Client, acme: FirmRows)
     url = reverse("admin:jobs_deadletterqueue_bulk_discard")
     answers = {"ids": str(acme.dead_letter.pk), "reason": "because"}
     assert member.post(url, answers).status_code == 403
+    assert member.get(url).status_code == 403
     assert now(acme.dead_letter).resolution == ""
+    board = member.get(BOARD)
+    assert board.context["cards"]
+    assert "Discard all" not in board.content.decode()
 
 
 @pytest.mark.req("T-03")
@@ -176,8 +226,8 @@ def test_rows_of_another_firm_are_not_found(
     assert "globex" not in answer.content.decode().lower()
     page = choose(operator, LETTERS, "discard", [acme.dead_letter])
     both = f"{globex.dead_letter.pk} {acme.dead_letter.pk}"
-    answer = messages_of(confirm(operator, page, reason="because", ids=both))
-    assert "1 of 2 discarded. 1 no longer there." in answer
+    confirm(operator, page, reason="because", ids=both)
+    assert finish()[0].total == 1
     assert now(globex.dead_letter).resolution == ""
 
 
@@ -185,17 +235,32 @@ def test_rows_of_another_firm_are_not_found(
 def test_each_rows_own_firm_decides_about_the_role(acme: FirmRows, globex: FirmRows) -> None:
     client = browser_of(acme.firm, Role.OPERATOR)
     user = get_user_model().objects.get(username="operator@acme.example")
-    MembershipFactory(firm=globex.firm, user=user, role=Role.VIEWER)
+    member = MembershipFactory(firm=globex.firm, user=user, role=Role.VIEWER)
     page = choose(client, LETTERS, "discard", [acme.dead_letter, globex.dead_letter])
-    assert "Globex: noop" in page.content.decode()
-    answer = messages_of(confirm(client, page, reason="because"))
-    assert "1 of 2 discarded. 1 left alone: your role in their firm" in answer
+    assert (page.context["totals"].firms, page.context["left_alone"]) == ([("acme", 1)], 1)
+    confirm(client, page, reason="because")
+    assert finish()[0].firm_id == acme.firm.pk
     assert now(globex.dead_letter).resolution == ""
+    # An operator of both firms starts one run in each: neither sees the other's figures.
+    with all_firms("test"):
+        type(member).objects.filter(pk=member.pk).update(role=Role.OPERATOR)
+    letters = [*dead_letters(acme.firm, 1), *dead_letters(globex.firm, 2)]
+    answer = confirm(client, choose(client, LETTERS, "discard", letters), reason="because")
+    assert answer["Location"] == reverse("admin:jobs_bulkrun_changelist")
+    finished = finish(3)[1:]
+    assert {(run.firm_id, run.done) for run in finished} == {(acme.firm.pk, 1), (globex.firm.pk, 2)}
 
 
-def test_the_address_alone_leads_back_to_the_list(operator: Client, acme: FirmRows) -> None:
-    answer = operator.get(reverse("admin:jobs_deadletterqueue_bulk_discard"))
-    assert (answer.status_code, answer["Location"]) == (302, LETTERS)
+@pytest.mark.req("T-03")
+def test_platform_staff_start_one_run_on_every_firm(
+    staff: Client, operator: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    page = staff.get(reverse("admin:jobs_deadletterqueue_bulk_discard"))
+    assert page.context["totals"].count == 2
+    confirm(staff, page, reason="because")
+    (run,) = finish()
+    assert (run.done, Firm.objects.get(pk=run.firm_id).slug) == (2, "system")
+    assert operator.get(reverse("admin:jobs_bulkrun_change", args=[run.pk])).status_code == 404
 
 
 def test_a_post_without_the_forms_token_is_refused(acme: FirmRows) -> None:
@@ -204,3 +269,31 @@ def test_a_post_without_the_forms_token_is_refused(acme: FirmRows) -> None:
     answers = {"ids": str(acme.dead_letter.pk), "reason": "because"}
     assert client.post(url, answers).status_code == 403
     assert now(acme.dead_letter).resolution == ""
+
+
+def test_the_board_shows_groups_and_leads_to_what_can_be_done(
+    operator: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    dead_letters(acme.firm, 2), dead_letters(globex.firm, 5)
+    page = operator.get(BOARD)
+    cards = page.context["cards"]
+    assert (cards[0]["group"].count, cards[0]["query"]) == (2, "q=Boom&decision=open")
+    assert "globex" not in page.content.decode().lower()
+    asked = operator.get(
+        f"{reverse('admin:jobs_deadletterqueue_bulk_reprocess')}?{cards[0]['query']}"
+    )
+    assert asked.context["totals"].count == 2
+
+
+def test_the_progress_is_json_and_a_run_is_stopped_once(operator: Client, acme: FirmRows) -> None:
+    letters = dead_letters(acme.firm, 2)
+    confirm(operator, choose(operator, LETTERS, "reprocess", letters), reason="", canary_size="1")
+    (run,) = started()
+    progress = operator.get(reverse("admin:jobs_bulkrun_progress", args=[run.pk])).json()
+    assert (progress["state"], progress["handled"]) == ("running", 0)
+    assert progress["canary"] == "The canary of 1 goes first."
+    stop = reverse("admin:jobs_bulkrun_stop", args=[run.pk])
+    assert operator.post(stop, {"reason": "no", "seen": ""}).status_code == 302
+    assert operator.post(stop, {"reason": "no", "seen": ""}).status_code == 409
+    assert finish()[0].state == "stopped"
+    assert {now(letter).resolution for letter in letters} == {""}

@@ -1,0 +1,164 @@
+"""Bulk runs in the admin: progress, and stop."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import OptionalReasonForm
+from jobs.admin.base import LABELS, Fact, age_column, exact, job_url
+from jobs.admin.operations import QueueOperation
+from jobs.engine.clock import database_now
+from jobs.models import BulkRun
+from jobs.operations import bulk
+from jobs.queries.bulk import details_of_run
+from jobs.queries.durations import in_words
+from jobs.states import OF_DEAD_LETTERS, RETRYABLE, BulkState, Priority
+from tenants.admin.base import TenantOperationsAdmin, access_in
+from tenants.admin.filters import FirmFilter
+from tenants.models import Role
+
+
+def _state(run: BulkRun) -> str:
+    return run.state.replace("_", " ")
+
+
+def _over(run: BulkRun) -> str:
+    return "" if run.state == BulkState.RUNNING else f"The run is over: {_state(run)}."
+
+
+def _percent(run: BulkRun) -> int:
+    return round(run.handled * 100 / run.total) if run.total else 100
+
+
+STOP = QueueOperation(
+    name="stop",
+    label="Stop",
+    icon="stop_circle",
+    variant="danger",
+    form=OptionalReasonForm,
+    effect="No further row is handled. What was done stays done.",
+    obstacle=_over,
+    perform=bulk.stop,
+    report=lambda run: f"Stopped: {run.handled:,} of {run.total:,} were handled.",
+)
+
+
+@admin.register(BulkRun)
+class BulkRunAdmin(TenantOperationsAdmin):
+    """Bulk runs, newest first."""
+
+    operations = (STOP,)
+    change_form_template = "admin/jobs/bulkrun/page.html"
+    list_display = ("what", "state_now", "progress", "firm", "who", "started")
+    list_filter = (FirmFilter,)
+    list_select_related = ("firm",)
+    ordering = ("-id",)
+    what = column("Run", lambda run: [str(run), str(run.pk)], header=True)
+    state_now = column("State", _state, label=LABELS)
+    progress = column("Progress", lambda run: f"{_percent(run)} %")
+    who = column("By", lambda run: run.started_by_name)
+    started = age_column("Started", "created_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[BulkRun]:
+        """Fetch the firm with the rows."""
+        rows: QuerySet[BulkRun] = super().get_queryset(request)
+        return rows.select_related("firm")
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the progress, as JSON."""
+        progress = self.admin_site.admin_view(self.progress_view)
+        own = path("<path:object_id>/progress/", progress, name=self.url_name("progress"))
+        return [own, *super().get_urls()]
+
+    def progress_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return the figures that the page keeps up to date."""
+        run: Any = self.get_object(request, object_id)
+        answer = JsonResponse({"state": run.state, **_figures(run, database_now())})
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the run's progress, and where its reader came from."""
+        details, now = details_of_run(row), database_now()
+        back = request.GET.get("back", "")
+        if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+            listing = "deadletterqueue" if row.operation in OF_DEAD_LETTERS else "jobqueue"
+            back = reverse(f"admin:jobs_{listing}_changelist")
+        return {
+            **super().page_context(request, row),
+            "title": str(row),
+            "run": row,
+            "state": _state(row),
+            "state_label": LABELS[_state(row)],
+            "figures": _figures(row, now),
+            "refusals": details.refusals,
+            "stranded": _stranded(row, details.job_status),
+            "progress_url": self.address("progress", row.pk),
+            "back": back,
+            "facts": _facts(row, reads_log=access_in(request).may(Role.ADMIN, row.firm_id)),
+        }
+
+    def subject(self, row: BulkRun) -> str:
+        """Return the operation and how far it is."""
+        return f"{row}: {row.handled:,} of {row.total:,} handled"
+
+
+def _figures(run: BulkRun, now: datetime) -> dict[str, Any]:
+    ended = run.finished_at or now
+    seconds = max((ended - run.created_at).total_seconds(), 0.001)
+    return {
+        "handled": run.handled,
+        "done": f"{run.done:,}",
+        "refused": f"{run.refused:,}",
+        "percent": f"{_percent(run)} %",
+        "seconds": in_words(seconds),
+        "speed": f"{run.handled / seconds:,.0f} a second",
+        "canary": _canary(run),
+    }
+
+
+def _canary(run: BulkRun) -> str:
+    if not run.canary_size:
+        return ""
+    if run.state == BulkState.CANARY_FAILED:
+        return f"More than {run.canary_max_failure_rate:.0%} of the canary failed again."
+    if run.canary_passed_at is not None:
+        return "The canary passed."
+    if run.handled < min(run.canary_size, run.total):
+        return f"The canary of {run.canary_size:,} goes first."
+    return f"Waiting for the jobs of the canary of {run.canary_size:,}."
+
+
+def _stranded(run: BulkRun, job_status: str) -> str:
+    """Say why a run that is not over does not go on."""
+    if run.state != BulkState.RUNNING or job_status not in RETRYABLE:
+        return ""
+    return f"Its job is {job_status}: retry the job, and the run goes on; or stop the run."
+
+
+def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
+    log = f"{reverse('admin:tenants_auditentry_changelist')}?{urlencode({'q': run.correlation_id})}"
+    rate, size = run.rate_per_second, run.canary_size
+    priority = None if run.priority is None else Priority(run.priority).name.lower()
+    return [
+        Fact("Run (batch in the audit log)", run.pk, is_code=True),
+        Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
+        Fact("Audit log", "Every change of this run" if reads_log else None, log),
+        Fact("Firm", "Every firm" if run.firm.is_system else run.firm.name),
+        Fact("Started by", run.started_by_name),
+        Fact("Reason", run.reason),
+        Fact("Priority", priority),
+        Fact("Most each second", f"{rate:g}" if rate else None),
+        Fact("Canary", f"{size:,}, stop above {run.canary_max_failure_rate:.0%}" if size else None),
+        Fact("Started", exact(run.created_at)),
+        Fact("Finished", exact(run.finished_at)),
+    ]

@@ -1,0 +1,100 @@
+"""A bulk run whose workers are killed goes on: nothing twice, nothing left out."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+from django.utils import timezone
+from uuid_utils.compat import uuid7
+
+from jobs.models import BulkRun, DeadLetterQueue, JobQueue
+from jobs.operations import bulk
+from jobs.operations.bulk import BulkSpec
+from jobs.queries.bulk import Selection
+from jobs.states import BulkOperation, BulkState, Status
+from tenants.models import AuditEntry, Firm
+from tenants.scope import all_firms
+from tests.factories.jobs import envelope
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("D-03", "J-09")]
+
+# Dead letters and kills: in the suite, and in `make chaos`.
+SUITE = (3_000, 3)
+CHAOS = (20_000, 20)
+
+
+def dead_letters(firm: Firm, count: int) -> None:
+    """Store dead letters of jobs that would complete now."""
+    now = timezone.now()
+    jobs = [
+        JobQueue(
+            job_id=uuid7(), firm=firm, category="maintenance", job_type="noop", status=Status.DLQ,
+            ready=False, payload_version="1.0", payload=envelope(firm.pk), correlation_id="c-1",
+            completed_at=now,
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+    with all_firms("test"):
+        JobQueue.objects.bulk_create(jobs, batch_size=500)
+        DeadLetterQueue.objects.bulk_create(
+            [
+                DeadLetterQueue(
+                    firm=firm, original_job=one, job_series=1, reason="fatal", fingerprint="f",
+                    moved_at=now,
+                )
+                for one in jobs
+            ],
+            batch_size=500,
+        )  # fmt: skip
+
+
+def run_now(run: BulkRun) -> BulkRun:
+    with all_firms("test"):
+        found: BulkRun = BulkRun.objects.get(pk=run.pk)
+        return found
+
+
+def test_killed_workers_leave_nothing_out_and_do_nothing_twice(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    count, kills = CHAOS if chaos else SUITE
+    dead_letters(queue.firm, count)
+    with all_firms("test"):
+        run = bulk.start(
+            BulkSpec(
+                operation=BulkOperation.REPROCESS,
+                selection=Selection(filters={"fingerprint": "f"}),
+                firm=queue.firm,
+            )
+        )
+    for kill in range(kills):
+        worker = fleet.start(lease_seconds=SHORT_LEASE_SECONDS).wait_until_started()
+        before = run_now(run).handled
+        wait_until(lambda: run_now(run).handled > before, "a chunk", timeout=60)  # noqa: B023 - waited for at once
+        time.sleep(0.05 * kill)
+        worker.kill()
+        # By hand: the letters that arrive meanwhile are no members.
+        assert run_now(run).state == BulkState.RUNNING
+        with all_firms("test"):
+            # The job that does it would be poison after its third death.
+            JobQueue.objects.filter(pk=run.job_id).update(deaths=0)
+    dead_letters(queue.firm, 5)
+    fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
+    wait_until(lambda: run_now(run).state != BulkState.RUNNING, "the end", timeout=240)
+    wait_until(lambda: queue.statuses().get(Status.COMPLETED, 0) >= count, "all jobs", timeout=240)
+    fleet.stop()
+
+    assert (run_now(run).state, run_now(run).done) == (BulkState.COMPLETED, count)
+    with all_firms("test"):
+        series = Counter(JobQueue.objects.filter(job_type="noop").values_list("series", flat=True))
+        resolutions = Counter(DeadLetterQueue.objects.values_list("resolution", flat=True))
+        logged = AuditEntry.objects.filter(act="dead_letter.reprocess")
+        targets = list(logged.values_list("target_id", flat=True))
+    assert series == {2: count, 1: 5}
+    assert resolutions == {"reprocessed": count, "": 5}
+    assert (len(targets), len(set(targets))) == (count, count)
