@@ -22,7 +22,7 @@ REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
 }
 
 _DESCRIPTION = """
-The queue's data and operations, as in the admin and on the command line.
+The data and operations of the queue and of mail, as in the admin and on the command line.
 
 **Authentication**: `Authorization: Bearer KEY` (made by `manage.py create_api_key`), or the session of
 the admin together with its CSRF token. A caller sees the firms they belong to; `?firm=slug`
@@ -50,6 +50,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         {"name": "workers", "description": "The processes that run jobs."},
         {"name": "locks", "description": "Exclusive rights of jobs and of user code to a key."},
         {"name": "schedules", "description": "Jobs that are enqueued by a timetable."},
+        {"name": "accounts", "description": "Mailboxes: connection, mode and sync."},
     ],
     "ENUM_NAME_OVERRIDES": {
         "BulkStateEnum": [word.value for word in BulkState],

@@ -32,6 +32,7 @@ urlpatterns = [
         name="gmail-oauth-callback",
     ),
     path("api/v1/jobs/admin/", include("jobs.api.urls")),
+    path("api/v1/mail/", include("mail.api.urls")),
     path("api/v1/schema/", SchemaView.as_view(), name="api-schema"),
     path("api/v1/docs/", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -8,6 +8,7 @@ MailError
   MailboxWaits       the mailbox must be connected again, or Gmail asked for fewer requests
   ConsentUnusable    a person's consent does not cover what Mailroom needs
     WrongMailbox     the consent is for another mailbox
+  WrongState         the mailbox's state does not allow the operation
   RowGone            a message, thread or action a job names is no longer there
   ReasonMissing      the operation needs a reason
   ActionInvalid      the action's parameters cannot be used
@@ -71,6 +72,12 @@ class WrongMailbox(ConsentUnusable):
     """The consent is for another mailbox than the one to be connected."""
 
     code = "wrong_mailbox"
+
+
+class WrongState(MailError):
+    """The mailbox's state does not allow this."""
+
+    code = "wrong_state"
 
 
 class RowGone(MailError):

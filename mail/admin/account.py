@@ -43,7 +43,7 @@ def _readers(account: MailAccount) -> SafeString | str:
 def _permission(account: MailAccount) -> SafeString | str:
     credential = MailCredential.objects.filter(account=account).only("scopes").first()
     rows = [
-        (scope, REQUIRED_SCOPES.get(scope, "Not asked for."))
+        (scope.rpartition("/")[2] or scope, REQUIRED_SCOPES.get(scope, "Not asked for."))
         for scope in (credential.scopes if credential else [])
     ]
     return format_html_join("", "<div><code>{}</code> {}</div>", rows) or "-"
@@ -67,7 +67,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "firm",
         "owner",
         "may_read",
-        "link",
+        "connection",
         "permission",
         "may_do",
         "active_since",
@@ -83,7 +83,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "delete_mail_at",
         "created_at",
     )
-    readonly_fields = ("may_read", "link", "permission", "may_do", "other_addresses")
+    readonly_fields = ("may_read", "permission", "may_do", "other_addresses")
     synced = age_column("Last sync", "last_sync_at")
     may_read = column("Readers", _readers)
     permission = column("Granted", _permission)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from jobs.queue import enqueue
 from mail.conf import gmail_api_base, oauth_client
-from mail.errors import ConsentUnusable, WrongMailbox
+from mail.errors import ConsentUnusable, WrongMailbox, WrongState
 from mail.gmail import oauth
 from mail.gmail.connect import google_client
 from mail.gmail.oauth import AccessToken, Grant
@@ -137,6 +137,8 @@ def disconnect_account(
     account: MailAccount, *, keep_days: int, reason: str = "", by: Actor = SERVICE
 ) -> None:
     """Use the mailbox no more: have the permission withdrawn, and its mail deleted in so many days."""
+    if account.connection == Connection.DISCONNECTED:
+        raise WrongState("The mailbox is disconnected already.")
     delete_at = timezone.now() + timedelta(days=keep_days)
     MailAccount.objects.filter(pk=account.pk).update(
         connection=Connection.DISCONNECTED, delete_mail_at=delete_at

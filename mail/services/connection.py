@@ -54,14 +54,16 @@ def check_connection(account: MailAccount) -> None:
 
 
 def require_reauth(
-    account: MailAccount, credential: MailCredential, error: GmailNeedsReauth
+    account: MailAccount, credential: MailCredential | None, error: GmailNeedsReauth
 ) -> None:
-    """Note that this credential is no longer good: pause the mailbox, and notify a person once."""
+    """Note that this credential is no longer good: pause the mailbox, and notify a person once.
+
+    Nothing happens where the mailbox has another credential by now; None: it had none.
+    """
     with firm_scope(account.firm_id):
-        same = MailCredential.objects.filter(
-            pk=credential.pk, refresh_token=credential.refresh_token
-        )
-        noticed = same.exists() and MailAccount.objects.filter(
+        stored = MailCredential.objects.filter(account_id=account.pk).first()
+        same = (stored and stored.refresh_token) == (credential and credential.refresh_token)
+        noticed = same and MailAccount.objects.filter(
             pk=account.pk, connection=Connection.CONNECTED
         ).update(connection=Connection.NEEDS_REAUTH)
         if noticed:

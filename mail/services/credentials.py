@@ -65,7 +65,9 @@ class StoredToken:
         with firm_scope(self._account.firm_id):
             found = MailCredential.objects.filter(account_id=self._account.pk).first()
         if found is None:
-            raise GmailNeedsReauth(reason="no_credential")
+            error = GmailNeedsReauth(reason="no_credential")
+            require_reauth(self._account, None, error)
+            raise error
         credential: MailCredential = found
         return credential
 

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from jobs.errors import WrongState
+from jobs.errors import WrongState as PausedAlready
 from jobs.models import Pause
 from jobs.operations import limits
 from jobs.queue import EnqueueResult
 from mail.conf import label_backlog_days
-from mail.errors import MailboxWaits
+from mail.errors import MailboxWaits, WrongState
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
 from mail.labels import PAUSE_LABEL
@@ -20,6 +20,7 @@ from mail.models import (
     UNFINISHED,
     Action,
     ActionStatus,
+    Connection,
     EventType,
     MailAccount,
     MailThread,
@@ -73,6 +74,7 @@ def may_label(account: MailAccount, message: Message) -> bool:
 @in_firm_scope
 def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """Let Mailroom write to Gmail, and show there what was decided on mail of the last days."""
+    _refuse(account.mode == Mode.ACTIVE, "The mailbox is active already.")
     _change(account, "mailbox.activate", by, reason, mode=Mode.ACTIVE, active_since=timezone.now())
     if not account.paused_by:
         request_activation(account)
@@ -81,6 +83,7 @@ def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> 
 @in_firm_scope
 def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """Write nothing to Gmail from now on; actions that wait are canceled."""
+    _refuse(account.mode == Mode.SUGGEST, "The mailbox suggests only already.")
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
     Action.objects.filter(account=account, status__in=UNFINISHED).update(
         status=ActionStatus.CANCELED
@@ -96,8 +99,9 @@ def pause_mailbox(
     paused_by: PausedBy = PausedBy.SWITCH,
 ) -> None:
     """Write nothing to Gmail until the mailbox is resumed; actions wait."""
+    _refuse(bool(account.paused_by), "The mailbox is paused already.")
     _change(account, "mailbox.pause", by, reason, paused_by=paused_by)
-    with suppress(WrongState):
+    with suppress(PausedAlready):
         limits.pause(
             firm=account.firm_id,
             job_type=WRITING_TYPE,
@@ -110,6 +114,7 @@ def pause_mailbox(
 @in_firm_scope
 def resume_writing(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
     """End the pause; what was decided meanwhile is shown in Gmail."""
+    _refuse(not account.paused_by, "The mailbox is not paused.")
     _change(account, "mailbox.resume", by, reason, paused_by=PausedBy.NOTHING)
     held = Pause.objects.filter(
         firm_id=account.firm_id,
@@ -145,6 +150,7 @@ def sync_now(
     account: MailAccount, *, force_full: bool = False, reason: str = "", by: Actor = SERVICE
 ) -> EnqueueResult:
     """Have the mailbox synced; `force_full` scans recent mail besides."""
+    _refuse(account.connection != Connection.CONNECTED, "The mailbox is not connected.")
     requested = request_sync(account, force_full=force_full)
     record_operation(
         by,
@@ -167,6 +173,11 @@ def threads_to_label(account: MailAccount) -> list[MailThread]:
 def _first_labelled(account: MailAccount) -> datetime:
     since = account.active_since or timezone.now()
     return since - timedelta(days=label_backlog_days())
+
+
+def _refuse(obstacle: bool, why: str) -> None:
+    if obstacle:
+        raise WrongState(why)
 
 
 def _change(account: MailAccount, operation: str, by: Actor, reason: str, **values: object) -> None:

@@ -27,6 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
+from mail.models import MailAccount
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -40,6 +41,7 @@ RESOURCES: dict[str, type[Any]] = {
     "rate-limits": RateLimit,
     "breakers": CircuitBreaker,
     "schedules": Schedule,
+    "accounts": MailAccount,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [
@@ -90,7 +92,7 @@ def api_rows(rows: Canaries) -> Iterator[Ask]:
     for path, method, operation in api_operations():
         if not ID_IN_PATH.search(path):
             continue
-        model = RESOURCES[path.removeprefix("/api/v1/jobs/admin/").partition("/")[0]]
+        model = RESOURCES[re.sub("^/api/v1/(jobs/admin|mail)/", "", path).partition("/")[0]]
         body: dict[str, Any] = {}
         if method == "post":
             body = _example(operation)

@@ -15,6 +15,7 @@ from jobs.models import Pause
 from mail.errors import MailboxWaits
 from mail.gmail.errors import GmailMisconfigured, GmailUnavailable
 from mail.gmail.simulator.faults import Fault
+from mail.gmail.simulator.server import SimulatorServer
 from mail.models import Connection, MailCredential, MailEvent
 from mail.services.accounts import usable_account
 from mail.services.connection import resume_mailbox
@@ -131,6 +132,15 @@ def test_a_late_refusal_of_an_old_grant_does_not_undo_a_new_one(connected: Mailb
     with pytest.raises(Exception, match="invalid_grant"):
         source._refresh(old)
     assert connected.reload().connection == Connection.CONNECTED
+
+
+def test_a_mailbox_without_a_permission_waits_for_one(
+    mailbox: Mailbox, google: SimulatorServer
+) -> None:
+    sync_now(mailbox)
+    assert isinstance(work_off(), Snoozed)
+    assert mailbox.reload().connection == Connection.NEEDS_REAUTH
+    assert "no_credential" in mailbox.account.last_error
 
 
 def test_a_refused_client_holds_the_mailbox_and_blames_the_settings(connected: Mailbox) -> None:

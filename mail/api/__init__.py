@@ -1,0 +1,1 @@
+"""Mail over REST, below /api/v1/mail/."""

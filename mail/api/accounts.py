@@ -1,0 +1,135 @@
+"""`accounts/`: mailboxes, and syncing, switching, pausing and disconnecting one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.problems import Refusal
+from interfaces.api.schema import operation
+from interfaces.api.serializers import StrictSerializer
+from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
+from mail.api.serializers import (
+    AccountSerializer,
+    DisconnectBody,
+    RequestedSyncSerializer,
+    SwitchBody,
+    SyncBody,
+)
+from mail.errors import MailError
+from mail.models import MailAccount
+from mail.services import modes
+from mail.services.connect_account import disconnect_account
+from tenants.models import Role
+
+_ACCOUNT = OpenApiResponse(AccountSerializer, "The mailbox as it is now.")
+
+
+class Accounts(QueueView):
+    """The mailboxes of the caller's firms."""
+
+    resource = tag = "accounts"
+    model, serializer = MailAccount, AccountSerializer
+
+    list = list_operation(
+        "List mailboxes",
+        "The latest made first. A mailbox is connected in the admin, where Google can ask its owner.",
+        serializer=AccountSerializer,
+        rows="mailboxes",
+    )
+    show = show_operation(
+        "Show a mailbox",
+        "Its connection, mode, cursor and last error; no mail and no token.",
+        answer=OpenApiResponse(AccountSerializer, "The mailbox."),
+    )
+    suggest_only = row_operation(
+        modes.suggest_only,
+        "Only suggest in a mailbox",
+        "Decisions are stored and shown, and nothing more is written to Gmail. Needs the role "
+        "operator. 409 where it suggests only already.",
+        body=SwitchBody,
+        answer=_ACCOUNT,
+        example=example("Suggest only", reason="We try out new rules"),
+    )
+    pause = row_operation(
+        modes.pause_mailbox,
+        "Pause a mailbox",
+        "Nothing is written to Gmail until it is resumed; what was asked for waits. Needs the "
+        "role operator. 409 where it is paused.",
+        body=SwitchBody,
+        answer=_ACCOUNT,
+        example=example("Pause", reason="The owner is looking into it"),
+    )
+    resume = row_operation(
+        modes.resume_writing,
+        "Resume a mailbox",
+        "What waits is written to Gmail. Needs the role operator. 409 where it is not paused.",
+        body=SwitchBody,
+        answer=_ACCOUNT,
+        example=example("Resume", reason="It was nothing"),
+    )
+
+    @operation(
+        "Sync a mailbox",
+        "Reads what changed since the last sync; `full` scans the mail of the last days besides. "
+        "One that waits already is not doubled. Needs the role operator. 409 where the mailbox "
+        "is not connected.",
+        body=SyncBody,
+        answers={HTTPStatus.OK: OpenApiResponse(RequestedSyncSerializer, "The sync's job.")},
+        example=example("In full", full=True, reason="Mail is missing"),
+    )
+    def sync(self, _: Request, **__: UUID) -> Response:
+        """Ask for a sync."""
+        account = self.get_object(Role.OPERATOR)
+        body = self.get_body(SyncBody)
+        requested = modes.sync_now(account, force_full=body.pop("full"), by=self.actor, **body)
+        answer = {"job_id": str(requested.job.pk), "created": requested.created}
+        return Response(answer)
+
+    @operation(
+        "Make a mailbox active",
+        "Decisions are shown in Gmail as labels, on mail of the last days too. For its owner, or "
+        "the role admin. 409 where it is active.",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: _ACCOUNT},
+        example=example("Make active", reason="The suggestions were right"),
+    )
+    def activate(self, _: Request, **__: UUID) -> Response:
+        """Make it active."""
+        return self._as_owner(modes.activate, SwitchBody)
+
+    @operation(
+        "Disconnect a mailbox",
+        "Its jobs end canceled, Google withdraws the permission, and its mail is deleted in "
+        "`keep_days`. For its owner, or the role admin. 409 where it is disconnected.",
+        body=DisconnectBody,
+        answers={HTTPStatus.OK: _ACCOUNT},
+        example=example("Delete its mail now", keep_days=0, reason="The owner left the firm"),
+    )
+    def disconnect(self, _: Request, **__: UUID) -> Response:
+        """Disconnect it."""
+        return self._as_owner(disconnect_account, DisconnectBody)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the mailboxes with their owners."""
+        return super().get_rows(**filters).select_related("firm", "owner")
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Turn the mail app's errors into problem details."""
+        if isinstance(exc, MailError):
+            exc = Refusal(HTTPStatus.CONFLICT, "wrong_state", str(exc))
+        return super().handle_exception(exc)
+
+    def _as_owner(self, operate: Callable[..., object], body: type[StrictSerializer]) -> Response:
+        account = self.get_object()
+        if account.owner_id is None or account.owner_id != self.request.user.pk:
+            self.check_role(Role.ADMIN, account.firm_id)
+        operate(account, by=self.actor, **self.get_body(body))
+        return Response(self.represent(self.get_rows().get(pk=account.pk)))

@@ -1,0 +1,85 @@
+"""Mail accounts as JSON, and the bodies of their operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.models import Connection, Mode, SyncStatus
+
+MAX_REASON_LENGTH = 2000
+MAX_KEEP_DAYS = 3650
+
+
+class AccountSerializer(serializers.Serializer[Any]):
+    """A mailbox: its connection, what Mailroom may do in it, and how far it has been read."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    address = serializers.CharField()
+    display_name = NullableTextField()
+    owner = NullableTextField(
+        "Who connected it; null for a local mailbox.", source="owner.username", default=None
+    )
+    shared = serializers.BooleanField(help_text="Every member of the firm reads its mail.")
+    aliases = serializers.ListField(
+        child=serializers.CharField(), help_text="The owner's other addresses."
+    )
+    connection = serializers.ChoiceField(Connection.choices)
+    mode = serializers.ChoiceField(Mode.choices)
+    paused_by = NullableTextField("switch or label; null while it is not paused.")
+    active = serializers.BooleanField(help_text="False: switched off, its jobs end canceled.")
+    sync_status = serializers.ChoiceField(SyncStatus.choices)
+    history_cursor = serializers.CharField(
+        allow_null=True, help_text="Gmail's history id up to which it is read."
+    )
+    last_sync_at = TimestampField()
+    watch_expires_at = TimestampField("When Gmail stops sending notifications.")
+    held_until = TimestampField("Gmail asked for fewer requests: no job calls it before.")
+    last_error = NullableTextField("What Gmail refused last.")
+    last_error_at = TimestampField()
+    delete_mail_at = TimestampField("When the mail of a disconnected mailbox is deleted.")
+    created_at = TimestampField()
+
+
+class RequestedSyncSerializer(serializers.Serializer[Any]):
+    """The job of a sync that was asked for."""
+
+    job_id = serializers.UUIDField()
+    created = serializers.BooleanField(help_text="False: one waited already, and this is its job.")
+
+
+class _ReasonField(TextField):
+    """An optional reason."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            default="",
+            allow_blank=True,
+            max_length=MAX_REASON_LENGTH,
+            help_text="Kept in the audit log.",
+        )
+
+
+class SwitchBody(StrictSerializer):
+    """Why a mailbox is switched."""
+
+    reason = _ReasonField()
+
+
+class SyncBody(SwitchBody):
+    """How to sync."""
+
+    full = FlagField(default=False, help_text="Scan the mail of the last days besides.")
+
+
+class DisconnectBody(StrictSerializer):
+    """What becomes of the stored mail, and why the mailbox is disconnected."""
+
+    keep_days = WholeNumberField(
+        min_value=0, max_value=MAX_KEEP_DAYS, help_text="For so many days; 0 deletes it now."
+    )
+    reason = TextField(max_length=MAX_REASON_LENGTH, help_text="Kept in the audit log.")
