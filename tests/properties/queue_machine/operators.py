@@ -15,8 +15,10 @@ def cancel(state: State, job_id: UUID) -> bool:
     """End a waiting job; ask a running one. True: it is over."""
     job = _job(state, job_id)
     if job.in_flight:
-        job.cancel_requested = True
-        job.touched = state.now
+        if not job.cancel_requested:
+            # To ask again changes nothing.
+            job.cancel_requested = True
+            job.touched = state.now
         return False
     if job.status is not Status.PENDING:
         raise WrongState

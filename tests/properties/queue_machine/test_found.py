@@ -6,9 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from jobs import queue
 from jobs.engine.fair_share import FairShare
+from jobs.engine.rescue import rescue_orphans
+from jobs.states import Status
 from tenants.models import Firm
-from tests.properties.queue_machine.kinds import KINDS, Does
+from tests.properties.queue_machine import operators, upkeep
+from tests.properties.queue_machine.kinds import KINDS, Does, Middle
 from tests.properties.queue_machine.state import Job
 from tests.properties.queue_machine.twin import Twin
 
@@ -112,3 +116,27 @@ def test_each_key_has_its_own_slots_when_several_are_admitted_together(
     twin.admit([(firm.pk, "b"), (firm.pk, other)])
     twin.assert_agreement()
     assert all(job.ready for job in twin.state.jobs.values())
+
+
+@pytest.mark.req("J-14", "J-16")
+def test_a_cancel_that_is_repeated_keeps_nobody_from_rescuing_the_job(
+    machine_firms: list[Firm],
+) -> None:
+    twin = Twin()
+    worker_id = twin.begin_worker()
+    twin.state.now += 31
+    twin.rescue()
+    twin.enqueue([new_job(1, machine_firms[0])])
+    twin.claim(worker_id, 1, FairShare())
+    for seconds in (0, 31):
+        twin.state.now += seconds
+        twin.same(
+            lambda: queue.cancel(UUID(int=1)).status == Status.CANCELED,
+            lambda: operators.cancel(twin.state, UUID(int=1)),
+        )
+    twin.same(
+        lambda: rescue_orphans(Middle()).released_capacity.keys,
+        lambda: upkeep.rescue_orphans(twin.state),
+    )
+    twin.assert_agreement()
+    assert [job.status for job in twin.state.jobs.values()] == ["canceled"]
