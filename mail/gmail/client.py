@@ -53,11 +53,25 @@ class GmailClient:
         return cast("Profile", self._execute(self._resources.users.getProfile(userId=_ME)))
 
     def list_messages(
-        self, query: str, page_token: str | None = None, max_results: int = 100
+        self,
+        query: str,
+        page_token: str | None = None,
+        max_results: int = 100,
+        *,
+        label_id: str | None = None,
+        everywhere: bool = False,
     ) -> MessagePage:
-        """Return one page of the messages a search matches, newest first; 500 at most."""
+        """Return one page of the messages a search matches, newest first; 500 at most.
+
+        With `everywhere` spam and trash are searched, too.
+        """
         request = self._resources.messages.list(
-            userId=_ME, q=query, pageToken=page_token, maxResults=max_results
+            userId=_ME,
+            q=query,
+            pageToken=page_token,
+            maxResults=max_results,
+            labelIds=[label_id] if label_id else None,
+            includeSpamTrash=everywhere,
         )
         return cast("MessagePage", self._execute(request))
 

@@ -10,7 +10,7 @@ from jobs.breaker import Breaker
 from jobs.errors import Cancel, Fatal, Retryable, Snooze
 from jobs.registry import JobPayload
 from jobs.retry import RetryPolicy
-from mail.errors import MailboxDisconnected, MailboxInactive, MailboxWaits, MailError
+from mail.errors import MailboxDisconnected, MailboxInactive, MailboxWaits, MailError, RowGone
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import (
     GmailAuthExpired,
@@ -60,7 +60,7 @@ def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]
         Fatal: trying again cannot help, or the mailbox is gone.
         Retryable: Gmail, or its credentials, may work later.
         Snooze: no job of the mailbox may call Gmail now.
-        Cancel: the mailbox is switched off or disconnected.
+        Cancel: the mailbox is switched off or disconnected, or what the job is about was deleted.
     """
     try:
         account = usable_account(payload.tenant_id, payload.account_id)
@@ -68,7 +68,7 @@ def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]
             yield account, gmail_of(account)
     except MailboxWaits as error:
         raise Snooze(str(error), seconds=error.seconds) from error
-    except (MailboxInactive, MailboxDisconnected) as error:
+    except (MailboxInactive, MailboxDisconnected, RowGone) as error:
         raise Cancel(str(error)) from error
     except MailError as error:
         raise Fatal(str(error)) from error

@@ -27,6 +27,7 @@ from mail.models import (
 )
 from mail.services.events import record_event
 from mail.services.label_changes import label_parameter, undo_hint
+from mail.services.mirror import cursor_of
 from mail.services.queueing import enqueue_action
 from tenants.scope import firm_scope
 
@@ -101,12 +102,19 @@ def _startable(action: Action, job_id: UUID) -> QuerySet[Action]:
     return rows.filter(Q(status=ActionStatus.QUEUED) | own)
 
 
-def complete_action(account: MailAccount, action: Action, labels: list[str]) -> dict[str, Any]:
-    """Mark the executing action completed, its message carrying `labels`; return its undo hint."""
+def complete_action(
+    account: MailAccount, action: Action, labels: list[str], cursor: int | None
+) -> dict[str, Any]:
+    """Mark the executing action completed, its message carrying `labels`; return its undo hint.
+
+    `cursor` is the account's before Gmail was asked: where a sync has moved it since, the labels
+    may be out of date, and it is that sync, or the next, which stores them.
+    """
     before = (action.pre_image or {}).get("labels", [])
     hint = undo_hint(ActionType(action.action_type), before, labels)
     with firm_scope(account.firm_id):
-        Message.objects.filter(pk=action.message_id).update(labels=labels)
+        if cursor_of(account, lock=True) == cursor:
+            Message.objects.filter(pk=action.message_id).update(labels=labels)
         Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING).update(
             status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""
         )
@@ -122,6 +130,14 @@ def complete_action(account: MailAccount, action: Action, labels: list[str]) -> 
             },
         )
     return hint
+
+
+def cancel_action(action: Action) -> None:
+    """Cancel an unfinished action: what it is about is gone."""
+    with firm_scope(action.firm_id):
+        Action.objects.filter(pk=action.pk, status__in=UNFINISHED).update(
+            status=ActionStatus.CANCELED
+        )
 
 
 def fail_action(firm_id: int, action_id: UUID, error: str) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
+from mail.errors import MailboxWaits
 from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
@@ -23,35 +24,59 @@ from mail.models import (
 )
 from mail.services.accounts import own_addresses
 from mail.services.events import record_event
+from mail.services.mirror import cursor_of
 from mail.services.queueing import enqueue_classify
-from mail.services.threads import newest_first
+from mail.services.threads import refresh_thread
 from mail.text.cleaning import clean_line
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
 from tenants.scope import firm_scope
 
 MAX_SNIPPET_LENGTH = 500
+# How often a message is read again because a sync moved on meanwhile.
+MOST_READINGS = 5
+BUSY_SECONDS = 1.0
 
 
 def ingest_message(
     account: MailAccount, gmail: GmailClient, gmail_message_id: str
 ) -> dict[str, Any]:
-    """Store one message, new or known, and return the job's result."""
+    """Store one message, new or known, and return the job's result.
+
+    Raises:
+        MailboxWaits: syncs moved on again and again while it was read.
+    """
     try:
+        with firm_scope(account.firm_id):
+            cursor = cursor_of(account)
         resource = gmail.get_message(gmail_message_id)
         if "DRAFT" in resource.get("labelIds", []):
             return {"skipped": True, "reason": "The message is a draft"}
         mail = parse_message(
             resource, fetch=lambda part: gmail.get_attachment(gmail_message_id, part)
         )
+        for _ in range(MOST_READINGS):
+            with firm_scope(account.firm_id):
+                now = cursor_of(account, lock=True)
+                if now == cursor:
+                    return _store_and_judge(account, resource, mail)
+            # A sync was faster: of a message only its labels may have changed.
+            cursor = now
+            labels = gmail.get_message(gmail_message_id, fmt="minimal").get("labelIds", [])
+            resource["labelIds"] = labels
     except GmailNotFound:
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
-    with firm_scope(account.firm_id):
-        message, created = _store(account, resource, mail)
-        if created:
-            record_event(EventType.INGESTED, account, message=message)
-        if _to_be_judged(message):
-            enqueue_classify(message)
+    raise MailboxWaits("The mailbox is being read: the message has to wait", seconds=BUSY_SECONDS)
+
+
+def _store_and_judge(
+    account: MailAccount, resource: GmailMessage, mail: ParsedMail
+) -> dict[str, Any]:
+    message, created = _store(account, resource, mail)
+    if created:
+        record_event(EventType.INGESTED, account, message=message)
+    if _to_be_judged(message):
+        enqueue_classify(message)
     return {"message_id": str(message.pk), "created": created}
 
 
@@ -85,7 +110,7 @@ def _store(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> tu
         # A message never changes: what is stored of it already is the same.
         ignore_conflicts=True,
     )
-    _refresh(thread)
+    refresh_thread(thread)
     return message, created
 
 
@@ -94,15 +119,6 @@ def _locked_thread(account: MailAccount, gmail_thread_id: str) -> MailThread:
     thread = MailThread.objects.get_or_create(account=account, gmail_thread_id=gmail_thread_id)[0]
     locked: MailThread = MailThread.objects.select_for_update().get(pk=thread.pk)
     return locked
-
-
-def _refresh(thread: MailThread) -> None:
-    messages = newest_first(thread)
-    newest = messages.only("subject", "internal_date")[0]
-    thread.subject = newest.subject
-    thread.last_message_at = newest.internal_date
-    thread.message_count = messages.count()
-    thread.save(update_fields=["subject", "last_message_at", "message_count"])
 
 
 def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> dict[str, Any]:

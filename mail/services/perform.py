@@ -7,12 +7,14 @@ from uuid import UUID
 
 from mail.gmail.answers import MessageReference
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailBadRequest
+from mail.gmail.errors import GmailBadRequest, GmailNotFound
 from mail.models import Action, ActionType, MailAccount
-from mail.services.actions import complete_action, find_action, start_action
+from mail.services.actions import cancel_action, complete_action, find_action, start_action
 from mail.services.label_changes import change_of, label_parameter
 from mail.services.labels import ensure_label, find_label, refresh_labels
+from mail.services.mirror import cursor_of
 from mail.services.modes import suggests_only
+from tenants.scope import firm_scope
 
 
 def perform_action(
@@ -33,7 +35,13 @@ def perform_action(
         return {"skipped": True, "reason": "The mailbox suggests only"}
     label = label_parameter(ActionType(action.action_type), action.parameters)
     gmail_message_id = action.message.gmail_message_id
-    before = _labels(gmail.get_message(gmail_message_id, fmt="minimal"))
+    with firm_scope(account.firm_id):
+        cursor = cursor_of(account)
+    try:
+        before = _labels(gmail.get_message(gmail_message_id, fmt="minimal"))
+    except GmailNotFound:
+        cancel_action(action)
+        return {"skipped": True, "reason": "The message is no longer in Gmail"}
     refusal = start_action(action, job_id=job_id, labels=before)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
@@ -45,7 +53,7 @@ def perform_action(
         # Perhaps a label we know by its id was deleted meanwhile: learn the labels anew.
         refresh_labels(account, gmail)
         after = _execute(account, gmail, action, label, before)
-    hint = complete_action(account, action, after)
+    hint = complete_action(account, action, after, cursor)
     return {"action_id": str(action.pk), "changed": hint["inverse_action"] != "none"}
 
 

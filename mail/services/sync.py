@@ -1,12 +1,12 @@
-"""Reads what is new in a mailbox into ingest jobs, and moves the cursor that says how far.
+"""Reads what has changed in a mailbox, and moves the cursor that says how far it was read.
 
-The jobs of a page and the move of the cursor past it are committed together, and the cursor only
+New mail becomes ingest jobs; label changes and deletions are applied to what is stored. The jobs
+and changes of a page and the move of the cursor past it are committed together, and the cursor only
 grows: a crash at any point repeats some reading and loses nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,18 +15,23 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from mail.conf import sync_full_days
-from mail.gmail.answers import HistoryPage, MessageReference
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired
 from mail.labels import LABEL_NAMES
 from mail.models import EventType, MailAccount, SyncStatus
 from mail.services.events import record_event
+from mail.services.mirror import (
+    apply_changes,
+    apply_differences,
+    changes_in,
+    cursor_of,
+    differences,
+)
 from mail.services.queueing import enqueue_ingests, enqueue_next_page
 from tenants.scope import firm_scope
 
 PAGE_SIZE = 500
 INBOX_AND_SENT = "{in:inbox in:sent}"
-WATCHED_LABELS = frozenset({"INBOX", "SENT"})
 
 
 @dataclass(frozen=True)
@@ -124,32 +129,18 @@ def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> Sync
         page = gmail.history(str(cursor), page_token)
         page_token = page.get("nextPageToken")
         records = page.get("history", [])
-        found = list(_arrivals(page))
+        changes = changes_in(records)
+        found = [one for one, change in changes.items() if change.enters]
         reached = [int(record["id"]) for record in records]
         if not page_token:
             reached.append(int(page["historyId"]))
         with firm_scope(account.firm_id):
+            cursor_of(account, lock=True)
+            apply_changes(account, changes)
             enqueued = enqueue_ingests(account, found)
             _advance_cursor(account, max(reached, default=cursor))
         report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
     return report
-
-
-def _arrivals(page: HistoryPage) -> Iterator[str]:
-    """Yield the ids of messages that came into the inbox or were sent.
-
-    Label changes are left out, and with them the echo of our own writes.
-    """
-    for record in page.get("history", []):
-        for change in record.get("messagesAdded", []):
-            if _watched(change["message"]):
-                yield change["message"]["id"]
-
-
-def _watched(message: MessageReference) -> bool:
-    # Gmail does not always name the labels here; ingest sees them and decides.
-    labels = set(message.get("labelIds", WATCHED_LABELS))
-    return bool(labels & WATCHED_LABELS) and "DRAFT" not in labels
 
 
 def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> SyncReport:
@@ -158,6 +149,7 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
     query = _scan_query(account)
     _set_status(account, SyncStatus.BACKFILLING)
     report = SyncReport(full=True)
+    found_out = differences(account, gmail) if seed_cursor else {}
     page_token: str | None = None
     while report.pages == 0 or page_token:
         page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE)
@@ -166,6 +158,8 @@ def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> Syn
         with firm_scope(account.firm_id):
             enqueued = enqueue_ingests(account, found)
             if seed_cursor and not page_token:
+                cursor_of(account, lock=True)
+                apply_differences(account, found_out)
                 _seed_cursor(account, history_id)
         report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
     return report

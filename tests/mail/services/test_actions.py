@@ -8,11 +8,12 @@ from uuid import uuid4
 import pytest
 
 from mail.errors import ActionInvalid, RowGone
-from mail.gmail.errors import GmailNotFound, GmailUnavailable
+from mail.gmail.errors import GmailUnavailable
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.models import Action, ActionStatus, ActionType, EventType, MailEvent, MailLabel
-from mail.services.actions import fail_action, request_action
+from mail.services.actions import complete_action, fail_action, request_action
 from mail.services.perform import perform_action
+from mail.services.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, jobs, letter, only, stored
 
@@ -258,13 +259,32 @@ def test_a_failed_action_can_be_tried_again_by_its_own_job(mailbox: Mailbox) -> 
 
 
 @pytest.mark.req("M-15")
-def test_a_message_deleted_in_gmail_is_not_found(mailbox: Mailbox) -> None:
+def test_an_action_on_a_message_deleted_in_gmail_is_canceled(mailbox: Mailbox) -> None:
     arrived = received(mailbox, *ARRIVED)
     action = ask(mailbox, arrived, ActionType.ARCHIVE)
     messages = mailbox.gmail._resources.messages
     mailbox.gmail._execute(messages.delete(userId="me", id=arrived))
-    with pytest.raises(GmailNotFound):
-        perform(mailbox, action)
+    assert perform(mailbox, action)["skipped"] is True
+    assert current(action).status == "canceled"
+
+
+@pytest.mark.req("M-04", "M-15")
+def test_an_action_does_not_bring_back_labels_that_a_sync_has_taken_away(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    sync_mailbox(mailbox.account, mailbox.gmail)
+    action = ask(mailbox, arrived, ActionType.STAR)
+
+    def late(*arguments: Any) -> dict[str, Any]:
+        # Between Gmail's answer and the store the person takes the star off again.
+        mailbox.gmail.modify_message(arrived, remove=["STARRED"])
+        sync_mailbox(mailbox.account, mailbox.gmail)
+        return complete_action(*arguments)
+
+    monkeypatch.setattr("mail.services.perform.complete_action", late)
+    perform(mailbox, action)
+    assert "STARRED" not in mailbox.message(arrived).labels
 
 
 @pytest.mark.req("M-15", "T-02")
