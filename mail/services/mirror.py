@@ -19,6 +19,8 @@ from mail.services.threads import refresh_thread
 from tenants.scope import firm_scope
 
 WATCHED_LABELS = frozenset({"INBOX", "SENT"})
+# What carries one of these is in no listing, whatever else it carries.
+HIDING_LABELS = frozenset({"TRASH", "SPAM"})
 LISTED = 500
 BATCH = 500
 
@@ -33,9 +35,10 @@ class MessageChange:
 
     @property
     def enters(self) -> bool:
-        """Whether it came into the inbox or the sent mail, which are read."""
+        """Whether it came into the inbox or the sent mail, which are read, or into sight there."""
         watched = any(self.labels.get(label) for label in WATCHED_LABELS)
-        return not self.deleted and (self.arrived or watched)
+        shown = any(self.labels.get(label) is False for label in HIDING_LABELS)
+        return not self.deleted and (self.arrived or watched or shown)
 
     def applied_to(self, labels: Collection[str]) -> list[str]:
         """Return the labels after the change, those kept in their order."""

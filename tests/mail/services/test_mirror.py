@@ -65,7 +65,9 @@ def delete(mailbox: Mailbox, gmail_message_id: str) -> None:
 def check_equal(mailbox: Mailbox) -> None:
     """Check that the store has the inbox and the sent mail, and of nothing anything else than Gmail."""
     gmail, store = in_gmail(mailbox), in_store(mailbox)
-    wanted = {one for one, labels in gmail.items() if labels & {"INBOX", "SENT"}}
+    hidden = {"TRASH", "SPAM"}
+    read = {"INBOX", "SENT"}
+    wanted = {one for one, labels in gmail.items() if labels & read and not labels & hidden}
     assert wanted <= store.keys()
     assert store == {one: gmail.get(one) for one in store}
     threads = [one for one in stored(MailThread) if one.account_id == mailbox.account.pk]
@@ -95,6 +97,17 @@ def test_mail_that_comes_back_to_the_inbox_is_read(mailbox: Mailbox) -> None:
     sync(mailbox)
     run_ingests(mailbox)
     assert in_store(mailbox) == {spam: {"INBOX", "UNREAD"}}
+
+
+def test_mail_that_comes_out_of_the_trash_is_read(mailbox: Mailbox) -> None:
+    sync(mailbox)
+    trashed = mailbox.receive(labels=("INBOX", "TRASH"))
+    mailbox.simulator.expire_history(mailbox.account.address)
+    sync(mailbox)
+    mailbox.gmail.modify_message(trashed, remove=["TRASH"])
+    sync(mailbox)
+    run_ingests(mailbox)
+    assert in_store(mailbox) == {trashed: {"INBOX"}}
 
 
 def test_lost_history_is_made_good_by_comparing(mailbox: Mailbox) -> None:
