@@ -33,15 +33,22 @@ def perform_action(
     action = find_action(account, action_id)
     if suggests_only(account):
         return {"skipped": True, "reason": "The mailbox suggests only"}
+    try:
+        return _perform(account, gmail, action, job_id=job_id)
+    except GmailNotFound:
+        # The person deleted it; the next sync deletes it here.
+        cancel_action(action)
+        return {"skipped": True, "reason": "The message is no longer in Gmail"}
+
+
+def _perform(
+    account: MailAccount, gmail: GmailClient, action: Action, *, job_id: UUID
+) -> dict[str, Any]:
     label = label_parameter(ActionType(action.action_type), action.parameters)
     gmail_message_id = action.message.gmail_message_id
     with firm_scope(account.firm_id):
         cursor = cursor_of(account)
-    try:
-        before = _labels(gmail.get_message(gmail_message_id, fmt="minimal"))
-    except GmailNotFound:
-        cancel_action(action)
-        return {"skipped": True, "reason": "The message is no longer in Gmail"}
+    before = _labels(gmail.get_message(gmail_message_id, fmt="minimal"))
     refusal = start_action(action, job_id=job_id, labels=before)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}

@@ -180,16 +180,16 @@ def test_an_action_is_failed_only_when_no_attempt_is_left(mailbox: Mailbox) -> N
 
 
 @pytest.mark.req("M-15")
-def test_an_action_on_a_deleted_message_fails_at_once(mailbox: Mailbox) -> None:
+def test_an_action_on_a_deleted_message_is_canceled_and_no_dead_letter(mailbox: Mailbox) -> None:
     action = action_of(mailbox)
     messages = mailbox.gmail._resources.messages
     gone = only(mailbox.messages(), pk=action.message_id).gmail_message_id
     mailbox.gmail._execute(messages.delete(userId="me", id=gone))
     outcome = work_off()
-    assert isinstance(outcome, DeadLettered)
-    assert outcome.reason == DeadReason.FATAL
+    assert isinstance(outcome, Completed)
+    assert outcome.result["skipped"] is True
     (action,) = stored(Action)
-    assert action.status == "failed"
+    assert action.status == "canceled"
 
 
 @pytest.mark.req("J-11", "M-01")
