@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mail.llm.base import Category
-from tests.mail.mail_kit import letter
+from tests.mail.mail_kit import OWNER, letter
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
@@ -76,9 +76,26 @@ def test_the_demo_reads_ones_own_mail(var_dir: Path, tmp_path: Path) -> None:
     (folder / "bad.txt").write_text("no mail")
     finished = manage(var_dir, "demo", "--mail", str(folder))
     assert finished.returncode == 0, finished.stderr
-    assert "my.mail@demo.example" in finished.stdout
+    # Nobody said whose mail it is: the address it was sent to.
+    assert OWNER in finished.stdout
     assert "bad.txt" in finished.stderr
     assert "Where to look next" in finished.stdout
+
+
+@pytest.mark.req("E-01", "M-03")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--mail", ".", "--address", "no address"], "'no address' is not a mail address"),
+        (["--address", OWNER], "--address says whose mail --mail is"),
+    ],
+)
+def test_the_demo_refuses_an_address_it_cannot_use(
+    var_dir: Path, options: list[str], said: str
+) -> None:
+    finished = manage(var_dir, "demo", *options)
+    assert finished.returncode == 1
+    assert said in finished.stderr
 
 
 @pytest.mark.req("E-01")
