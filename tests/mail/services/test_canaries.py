@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterator
 
 import pytest
 from django.db import connection
+from django.test import Client
+from django.urls import reverse
 
+from mail.gmail.errors import GmailNeedsReauth
 from mail.models import MailCredential
 from mail.services.queueing import request_sync
 from tenants.encryption import decrypt_field
 from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import UserFactory
 from tests.mail.google_kit import granted
 from tests.mail.mail_kit import Mailbox, drain, stored
 from tests.queue_kit import work_off
@@ -63,3 +68,23 @@ def test_tokens_are_in_no_table_and_no_log_line(
         assert secret not in log.text
     assert "ya29." not in log.text
     assert "1//" not in log.text
+
+
+def test_tokens_are_on_no_page_and_in_no_error(connected: Mailbox) -> None:
+    client = Client()
+    client.force_login(UserFactory(username="root", is_staff=True, is_superuser=True))
+    pages = [
+        reverse("admin:mail_mailaccount_changelist"),
+        *(
+            reverse(f"admin:mail_mailaccount_{page}", args=[connected.account.pk])
+            for page in ("change", "disconnect", "reconnect")
+        ),
+    ]
+    shown = "".join(client.get(page).content.decode() for page in pages)
+    connected.simulator.revoke_grants(connected.account.address)
+    with pytest.raises(GmailNeedsReauth) as caught:
+        connected.gmail.profile()
+    shown += "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    (credential,) = stored(MailCredential)
+    for secret in [*secrets_of(connected), credential.refresh_token]:
+        assert secret not in shown
