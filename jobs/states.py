@@ -89,6 +89,14 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half_open"
 
 
+class CountedBy(StrEnum):
+    """Which jobs a rate limit counts together: a firm's, those of one limit key, those of all firms."""
+
+    FIRM = "firm"
+    KEY = "key"
+    ALL_FIRMS = "all_firms"
+
+
 class LockKind(StrEnum):
     """Who can hold a lock: a job until it is settled, or user code until it expires."""
 

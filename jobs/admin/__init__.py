@@ -1,5 +1,15 @@
 """The queue's admin pages."""
 
-from jobs.admin import breaker, bulk_run, dead_letter, job, limits, lock, schedule, worker
+from jobs.admin import breaker, bulk_run, dead_letter, job, limits, lock, pause, schedule, worker
 
-__all__ = ["breaker", "bulk_run", "dead_letter", "job", "limits", "lock", "schedule", "worker"]
+__all__ = [
+    "breaker",
+    "bulk_run",
+    "dead_letter",
+    "job",
+    "limits",
+    "lock",
+    "pause",
+    "schedule",
+    "worker",
+]

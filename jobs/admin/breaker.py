@@ -51,29 +51,47 @@ class BreakerAdmin(TenantOperationsAdmin):
             "again.",
             seen=_seen,
             perform=breakers.close_breaker,
-            report=lambda breaker: f"{breaker.job_type} runs again for {breaker.firm.name}.",
+            report=lambda breaker: f"{breaker} runs again for {breaker.firm.name}.",
         ),
         QueueOperation(
             name="open",
             label="Open",
             icon="block",
             variant="danger",
-            effect="The type's jobs of this firm wait and use no attempts. After the cooldown one "
-            "is tried: when it completes, the others follow.",
+            effect="The type's jobs of this firm and limit key wait and use no attempts. After the "
+            "cooldown one is tried: when it completes, the others follow.",
             seen=_seen,
             perform=lambda breaker, **answers: breakers.open_breaker(
-                breaker.job_type, breaker.firm, **answers
+                breaker.job_type, breaker.firm, limit_key=breaker.limit_key, **answers
             ),
-            report=lambda breaker: f"{breaker.job_type} waits for {breaker.firm.name}.",
+            report=lambda breaker: f"{breaker} waits for {breaker.firm.name}.",
         ),
     )
     returns_to_list = True
     list_select_related = ("firm",)
-    list_display = ("job_type", "firm", "shown_state", "failed", "trips", "opened", "next_try")
+    list_display = (
+        "job_type",
+        "limit_key",
+        "firm",
+        "shown_state",
+        "failed",
+        "trips",
+        "opened",
+        "next_try",
+    )
     list_filter = (BreakerStateFilter, JobTypeFilter, FirmFilter)
     ordering = ("-id",)
     fields = (
-        *("job_type", "firm", "shown_state", "failed", "window_ends_at", "trips", "fingerprint"),
+        *(
+            "job_type",
+            "limit_key",
+            "firm",
+            "shown_state",
+            "failed",
+            "window_ends_at",
+            "trips",
+            "fingerprint",
+        ),
         *("opened_at", "next_try", "probe"),
     )
     shown_state = column("State", lambda row: row.get_state_display(), label=LABELS)

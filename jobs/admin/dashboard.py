@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from jobs.admin.charts import HOURS, charts
-from jobs.admin.limits import subject_of
+from jobs.admin.pause import subject_of
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.models import CircuitBreaker, Pause
 from jobs.queries.durations import in_words, since_in_words

@@ -240,6 +240,8 @@ def _facts(job: JobQueue) -> list[Fact]:
         Fact("Parent", job.parent_id, job_url(job.parent_id), is_code=True),
         Fact("Idempotency key", job.idempotency_key, is_code=True),
         Fact("Lock key", job.lock_key, is_code=True),
+        Fact("Limit key", job.limit_key, is_code=True),
+        Fact("Limit units", job.limit_units if job.limit_units > 1 else None),
         Fact("Worker", job.worker_id, is_code=True),
         Fact("Payload version", job.payload_version),
         Fact("Created", exact(job.created_at)),

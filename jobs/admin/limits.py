@@ -1,4 +1,4 @@
-"""Pauses and rate limits in the admin; each holds for one firm or for every firm."""
+"""Rate limits in the admin, and what they have in common with pauses."""
 
 from __future__ import annotations
 
@@ -11,53 +11,38 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from interfaces.admin.base import clipped, column
-from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm, TextAnswer
-from jobs.admin.base import LABELS, age, age_column, type_choices
-from jobs.admin.filters import CategoryFilter, JobTypeFilter
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
+from jobs.admin.base import type_choices
+from jobs.admin.filters import JobTypeFilter
 from jobs.admin.operations import QueueOperation
 from jobs.models import Pause, RateBucket, RateLimit
+from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
 from jobs.queries.durations import in_words
-from jobs.states import Category
+from jobs.states import CountedBy
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
-from tenants.models import Firm, Role
+from tenants.models import Role
 
-# The formats of a browser's datetime field, and of a person who types seconds.
-TIME_FORMATS = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 MAX_NUMBER = 1_000_000
-
-
-class PauseForm(FirmChoiceForm):
-    """What to hold back, why, and until when."""
-
-    category = forms.TypedChoiceField(
-        required=False,
-        empty_value=None,
-        choices=[("", "Every category"), *((word.value, word.value) for word in Category)],
-    )
-    job_type = forms.TypedChoiceField(
-        required=False,
-        empty_value=None,
-        label="Type",
-        choices=lambda: [("", "Every type"), *type_choices()],
-    )
-    reason = TextAnswer(help_text="Shown with each job it holds back, and kept in the audit log.")
-    until = forms.DateTimeField(
-        required=False,
-        label="Until (UTC)",
-        input_formats=TIME_FORMATS,
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
-        help_text="When it ends by itself; empty means somebody resumes it.",
-    )
+COUNTED_BY = [
+    (CountedBy.FIRM.value, "Each firm: its jobs of the type"),
+    (CountedBy.KEY.value, "Each limit key of a firm, such as a mailbox"),
+    (CountedBy.ALL_FIRMS.value, "All firms together"),
+]
 
 
 class RateForm(OperationForm):
     """How many jobs may start in how many seconds: as it is and as it should be."""
 
-    amount = forms.IntegerField(label="Starts", min_value=1, max_value=MAX_NUMBER)
+    amount = forms.IntegerField(
+        label="Starts",
+        min_value=1,
+        max_value=MAX_NUMBER,
+        help_text="A job counts for one, or for the units that its type declares.",
+    )
     per_seconds = forms.IntegerField(
         label="In seconds",
         min_value=1,
@@ -79,16 +64,33 @@ class RateForm(OperationForm):
 
 
 class NewRateForm(FirmChoiceForm, RateForm):
-    """Which type to limit, where, and to what."""
+    """Which jobs to limit, where, and to what."""
 
     role = Role.ADMIN
-    field_order = ("everywhere", "firm", "job_type")
-    job_type = forms.ChoiceField(
-        label="Type", choices=lambda: [("", "Choose a type"), *type_choices()]
+    field_order = ("everywhere", "firm", "counted_by", "job_type", "limit_key")
+    counted_by = forms.TypedChoiceField(
+        required=False,
+        empty_value=CountedBy.FIRM.value,
+        choices=COUNTED_BY,
+        initial=CountedBy.FIRM.value,
+    )
+    job_type = forms.TypedChoiceField(
+        required=False,
+        empty_value=None,
+        label="Type",
+        choices=lambda: [("", "Every type (of a limit key)"), *type_choices()],
+    )
+    limit_key = forms.CharField(
+        required=False,
+        empty_value=None,
+        max_length=MAX_KEY_LENGTH,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Where keys are counted: the one to limit; empty means each.",
     )
 
 
-def _where(row: Pause | RateLimit) -> str:
+def where(row: Pause | RateLimit) -> str:
+    """Return the firm that a limit holds for, or "every firm"."""
     return "every firm" if row.everywhere else row.firm.name
 
 
@@ -98,7 +100,7 @@ class LimitAdmin(TenantOperationsAdmin):
     firm_columns = ("where",)
     returns_to_list = True
     list_select_related = ("firm",)
-    where = column("Firm", _where)
+    where = column("Firm", where)
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Compare roles; require platform staff where the row holds for every firm."""
@@ -106,67 +108,6 @@ class LimitAdmin(TenantOperationsAdmin):
         return super().may(request, operation, row) and (
             not for_staff or access_in(request).is_platform_staff
         )
-
-
-def subject_of(pause: Pause) -> str:
-    """Return what is paused: "everything", "category export", "type sync in category sync"."""
-    parts = {"type": pause.job_type, "category": pause.category}
-    named = [f"{what} {value}" for what, value in parts.items() if value]
-    key = f" with limit key {pause.limit_key}" if pause.limit_key else ""
-    return (" in ".join(named) or "everything") + key
-
-
-def _pause_state(pause: Pause) -> str:
-    return "over" if pause.until is not None and pause.until <= timezone.now() else "holds"
-
-
-@admin.register(Pause)
-class PauseAdmin(LimitAdmin):
-    """The pauses: what each holds back, why, and until when."""
-
-    operations = (
-        QueueOperation(
-            name="resume",
-            label="Resume",
-            icon="play_arrow",
-            variant="primary",
-            form=OptionalReasonForm,
-            effect="The pause is over, and what it held back runs in its turn.",
-            # A new pause reuses the row of one that is over.
-            seen=lambda pause: str(pause.created_at),
-            perform=limits.resume,
-            report=lambda pause: f"Resumed {subject_of(pause)}.",
-        ),
-    )
-    list_operations = (
-        QueueOperation(
-            name="new",
-            label="Pause work",
-            icon="pause",
-            variant="primary",
-            form=PauseForm,
-            effect="Nothing that matches starts while the pause stands. What runs goes on to its "
-            "end, and nothing is lost: jobs wait and use no attempts.",
-            perform=limits.pause,
-            report=lambda pause: (
-                f"Paused {subject_of(pause)} "
-                f"{'everywhere' if pause.everywhere else f'of {pause.firm.name}'}."
-            ),
-        ),
-    )
-    list_display = ("held", "where", "state", "since", "ends", "paused_by", "why")
-    list_filter = (CategoryFilter, JobTypeFilter, FirmFilter)
-    ordering = ("-id",)
-    fields = ("held", "where", "state", "reason", "paused_by", "created_at", "until")
-    held = column("Paused", subject_of)
-    state = column("State", _pause_state, label=LABELS)
-    since = age_column("Since", "created_at")
-    ends = column("Ends", lambda pause: age(pause.until) if pause.until else "by hand")
-    why = column("Reason", lambda pause: clipped(pause.reason))
-
-    def subject(self, row: Pause) -> str:
-        """Say what the pause holds back, and where."""
-        return f"{subject_of(row)}: {_where(row)}"
 
 
 def _rate(limit: RateLimit) -> str:
@@ -177,16 +118,23 @@ def _rate(limit: RateLimit) -> str:
     return f"{limit.amount:,} in {limit.per_seconds:g} s"
 
 
-def _firm_of(limit: RateLimit) -> Firm | None:
-    return None if limit.everywhere else limit.firm
-
-
 def _seen_rate(limit: RateLimit) -> str:
     return f"{limit.amount} {limit.per_seconds} {limit.burst}"
 
 
+def _counting(limit: RateLimit) -> dict[str, Any]:
+    """Return the arguments that say what the limit counts together."""
+    return {
+        "firm": None if limit.everywhere else limit.firm,
+        "limit_key": limit.limit_key,
+        "counted_by": limit.counted_by,
+    }
+
+
 def _left(limit: Any) -> str:
-    if limit.everywhere:
+    if limit.counted_by == CountedBy.KEY and not limit.limit_key:
+        return "counted for each limit key"
+    if limit.everywhere and limit.counted_by != CountedBy.ALL_FIRMS:
         return "counted for each firm"
     if limit.bucket_tokens is None:
         return f"{limit.burst} may start"
@@ -215,9 +163,9 @@ class RateLimitAdmin(LimitAdmin):
             effect="Holds for every start from now on.",
             seen=_seen_rate,
             perform=lambda limit, **answers: limits.set_rate_limit(
-                limit.job_type, firm=_firm_of(limit), **answers
+                limit.job_type, **_counting(limit), **answers
             ),
-            report=lambda limit: f"Changed: {limit.job_type}, {_rate(limit)}.",
+            report=lambda limit: f"Changed: {limit.subject}, {_rate(limit)}.",
         ),
         QueueOperation(
             name="clear",
@@ -229,9 +177,9 @@ class RateLimitAdmin(LimitAdmin):
             effect="What waits for this limit starts as fast as workers take it.",
             seen=_seen_rate,
             perform=lambda limit, **answers: limits.clear_rate_limit(
-                limit.job_type, firm=_firm_of(limit), **answers
+                limit.job_type, **_counting(limit), **answers
             ),
-            report=lambda limit: f"Cleared: {limit.job_type}.",
+            report=lambda limit: f"Cleared: {limit.subject}.",
         ),
     )
     list_operations = (
@@ -242,25 +190,29 @@ class RateLimitAdmin(LimitAdmin):
             variant="primary",
             role=Role.ADMIN,
             form=NewRateForm,
-            effect="Jobs of the type start no more often than this, each firm counted for itself. "
-            "The others wait and use no attempts. A firm's own limit stands before the one for "
-            "every firm; a limit that is there already is changed.",
+            effect="Jobs that are counted together start no more often than this. The others wait "
+            "and use no attempts. A firm's own limit stands before the one for every firm; a limit "
+            "that is there already is changed.",
             perform=limits.set_rate_limit,
-            report=lambda limit: f"Set: {limit.job_type}, {_rate(limit)}, {_where(limit)}.",
+            report=lambda limit: f"Set: {limit.subject}, {_rate(limit)}, {where(limit)}.",
         ),
     )
-    list_display = ("job_type", "where", "rate", "burst", "left")
+    list_display = ("limited", "where", "counted", "rate", "burst", "left")
     list_filter = (JobTypeFilter, FirmFilter)
     ordering = ("job_type", "firm_id", "id")
-    fields = ("job_type", "where", "rate", "burst", "left", "created_at")
+    fields = (
+        *("job_type", "limit_key", "where", "counted", "rate", "burst", "left"),
+        "created_at",
+    )
+    limited = column("Limit", lambda limit: limit.subject)
+    counted = column("Counted by", lambda limit: limit.counted_by.replace("_", " "))
     rate = column("At most", _rate)
     left = column("Now", _left)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RateLimit]:
         """Add the columns of each firm's token bucket."""
-        buckets = RateBucket.objects.filter(
-            firm_id=OuterRef("firm_id"), job_type=OuterRef("job_type")
-        )
+        names = ("firm_id", "counted_by", "job_type", "limit_key")
+        buckets = RateBucket.objects.filter(**{name: OuterRef(name) for name in names})
         limits: QuerySet[RateLimit] = super().get_queryset(request)
         return limits.annotate(
             **{
@@ -271,4 +223,4 @@ class RateLimitAdmin(LimitAdmin):
 
     def subject(self, row: RateLimit) -> str:
         """Return the type, the rate and the firm."""
-        return f"{row.job_type}, {_rate(row)}: {_where(row)}"
+        return f"{row.subject}, {_rate(row)}: {where(row)}"

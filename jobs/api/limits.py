@@ -61,8 +61,8 @@ class Pauses(LimitView):
 
     @operation(
         "Pause work",
-        "No job of the firm that matches category and type starts during the pause; running "
-        "jobs go on. Needs the role operator. To pause everywhere is for platform staff. 409 "
+        "No job of the firm that matches category, type and limit key starts during the pause; "
+        "running jobs go on. Needs the role operator. To pause everywhere is for platform staff. 409 "
         "where the same is paused already.",
         body=PauseBody,
         answers={HTTPStatus.OK: OpenApiResponse(PauseSerializer, "The pause.")},
@@ -104,9 +104,10 @@ class RateLimits(LimitView):
 
     @operation(
         "Set a rate limit",
-        "Jobs of the type start no more often than this; the others wait and use no attempts. "
-        "Replaces the limit of the same type and firm; a firm's own limit goes before the one "
-        "for everywhere. Needs the role admin; everywhere is for platform staff.",
+        "Jobs start no more often than this; the others wait and use no attempts. Replaces the "
+        "limit that counts the same. Of those that count the same together, a firm's own goes "
+        "before the one for everywhere, then the one for a key before the one for each; limits "
+        "that count otherwise hold besides. Needs the role admin; everywhere is for platform staff.",
         body=RateLimitBody,
         answers={HTTPStatus.OK: OpenApiResponse(RateLimitSerializer, "The rate limit.")},
         example=example(
@@ -117,7 +118,9 @@ class RateLimits(LimitView):
         """Set a rate limit."""
         body = self.get_body(RateLimitBody)
         firm = self.pop_firm_or_every(body, Role.ADMIN)
-        return Response(self.represent(limits.set_rate_limit(firm=firm, by=self.actor, **body)))
+        job_type = body.pop("job_type", None)
+        limit = limits.set_rate_limit(job_type, firm=firm, by=self.actor, **body)
+        return Response(self.represent(limit))
 
 
 class Breakers(QueueView):
@@ -144,7 +147,8 @@ class Breakers(QueueView):
 
     @operation(
         "Open a circuit breaker",
-        "The type's jobs of the firm wait and use no attempts. After the cooldown one is tried: "
+        "The type's jobs of the firm and limit key wait and use no attempts. After the cooldown "
+        "one is tried: "
         "when it completes, the others follow. To stop them until further notice, pause them. "
         "Needs the role operator. 409 where it is not closed.",
         body=BreakerBody,
@@ -155,9 +159,7 @@ class Breakers(QueueView):
         """Open the breaker of a type for a firm."""
         body = self.get_body(BreakerBody)
         firm = self.firm_named(body.pop("firm", None), Role.OPERATOR)
-        breakers.open_breaker(firm=firm, by=self.actor, **body)
-        breaker = self.get_rows().get(firm=firm, job_type=body["job_type"])
-        return Response(self.represent(breaker))
+        return Response(self.represent(breakers.open_breaker(firm=firm, by=self.actor, **body)))
 
 
 class Locks(QueueView):

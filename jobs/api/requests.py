@@ -18,11 +18,12 @@ from interfaces.api.serializers import (
 )
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.engine.new_job import MAX_KEY_LENGTH
-from jobs.operations.limits import LEAST_SECONDS, MOST
+from jobs.operations.limit_faults import LEAST_SECONDS, MOST
 from jobs.queries.filters import OPEN
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.states import (
     Category,
+    CountedBy,
     DeadReason,
     LockKind,
     Priority,
@@ -44,6 +45,12 @@ def _choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
 
 def _text(help_text: str, max_length: int) -> serializers.CharField:
     return serializers.CharField(required=False, max_length=max_length, help_text=help_text)
+
+
+def _limit_key(help_text: str, *, allow_null: bool = True) -> TextField:
+    return TextField(
+        required=False, allow_null=allow_null, max_length=MAX_KEY_LENGTH, help_text=help_text
+    )
 
 
 def _optional_note(help_text: str) -> TextField:
@@ -92,6 +99,7 @@ class JobQuery(FirmPageQuery):
     status = _choice(Status, "Where the job is in its life.")
     category = _choice(Category, "The kind of work.")
     job_type = _text("The exact type.", 100)
+    limit_key = _text("The exact limit key, such as a mailbox's.", MAX_KEY_LENGTH)
     correlation_id = _text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
     created_after = MomentField(required=False, help_text="Created then or later.")
     created_before = MomentField(required=False, help_text="Created before then.")
@@ -150,21 +158,34 @@ class FirmBody(StrictSerializer):
 
 
 class BreakerBody(ObligatoryReason, FirmBody):
-    """The job type whose circuit breaker is opened, and the reason."""
+    """The job type and limit key whose circuit breaker is opened, and the reason."""
 
     job_type = TextField(max_length=100, help_text="A type that declares a circuit breaker.")
+    limit_key = _limit_key("The limit key; else the jobs without one.", allow_null=False)
 
 
 class RateLimitBody(FirmBody):
-    """How often a type may start."""
+    """How often jobs may start, and which are counted together."""
 
-    everywhere = FlagField(
-        default=False,
-        help_text="For every firm, each counted for itself; for platform staff alone.",
+    everywhere = FlagField(default=False, help_text="For every firm; for platform staff alone.")
+    counted_by = _choice(
+        CountedBy,
+        "What is counted together: the type's jobs in each `firm`; in each firm those of each limit "
+        "`key`; or the type's jobs in `all_firms`, which holds everywhere. Else `firm`.",
     )
-    job_type = TextField(max_length=100, help_text="The exact type.")
+    job_type = TextField(
+        required=False,
+        allow_null=True,
+        max_length=100,
+        help_text="The exact type. Where keys are counted it may be left out: then jobs of every "
+        "type are counted together.",
+    )
+    limit_key = _limit_key("Where keys are counted: the one that is limited; else each.")
     amount = WholeNumberField(
-        min_value=1, max_value=MOST, help_text="Most starts in `per_seconds` seconds."
+        min_value=1,
+        max_value=MOST,
+        help_text="Most units that start in `per_seconds` seconds; a job has one unless its type "
+        "declares more.",
     )
     per_seconds = NumberField(
         min_value=LEAST_SECONDS,
@@ -193,6 +214,7 @@ class PauseBody(ObligatoryReason, FirmBody):
         max_length=100,
         help_text="The exact type; else every type.",
     )
+    limit_key = _limit_key("The exact limit key, such as a mailbox's; else every job.")
     until = MomentField(
         required=False, allow_null=True, help_text="When it ends by itself; else by hand."
     )

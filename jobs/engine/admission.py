@@ -1,32 +1,35 @@
-"""Admits waiting jobs: within their firm's cap and their type's rate, with a lock slot if keyed.
+"""Admits waiting jobs: within their firm's cap and their rates, with a lock slot if keyed.
 
 `admit` runs after a keyed enqueue commits, and with what settle, rescue and release have given
-back. The sweep reads all waiting groups and finds what that missed. A job becomes ready in the
-transaction that locks the limits it passed, always in this order: firm, token buckets, lock slots.
+back. The sweep reads all waiting groups and finds what that missed; it alone shares out the tokens
+of rates over all firms, for it sees who waits for them. A job becomes ready in the transaction that
+locks the limits it passed, always in this order: firm, token buckets, lock slots.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from operator import attrgetter
+from random import Random
 
 from jobs.engine import dialects
 from jobs.engine.candidates import (
     FIRST_GROUP,
     Candidate,
+    Kind,
     candidates_after,
     candidates_of_firms,
     candidates_of_keys,
-    followers,
 )
+from jobs.engine.choose import Limits, choose
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
+from jobs.engine.firm_shares import FirmShares
 from jobs.engine.limit_sql import COUNTED
 from jobs.engine.locks import ReleasedCapacity, SlotRequest, WaitingGroup, take_job_slots
-from jobs.engine.token_bucket import lock_bucket, store_bucket
+from jobs.engine.rates import BucketKey, FirmRates, Rate
+from jobs.engine.token_bucket import lock_buckets, store_buckets
 from jobs.engine.transactions import (
     LockTimeout,
     fetch,
@@ -34,6 +37,7 @@ from jobs.engine.transactions import (
     reading,
     run,
 )
+from jobs.states import CountedBy
 
 BATCH = 500
 # An enqueue of very many lock keys leaves the rest to the sweep.
@@ -44,12 +48,24 @@ MOST_PARTS = 10
 class Sweep:
     """Reads all waiting groups in steps, again and again."""
 
+    rng: Random = field(default_factory=Random)
     after: WaitingGroup = FIRST_GROUP
+    # How many steps all groups took the last time, and how many of those are left.
+    _steps: int = 1
+    _left: int = 1
 
     def step(self) -> int:
         """Admit from the next groups; return the number of jobs admitted."""
+        if self.after == FIRST_GROUP:
+            self._left, self._steps = self._steps, 0
         candidates, self.after = reading(lambda: candidates_after(self.after))
-        return _admit(candidates)
+        by_firm = _by_firm(candidates)
+        # Firms are visited in random order, and each step may be the one that shares out scarce
+        # tokens of all firms: otherwise the same firms would always find them.
+        firms = self.rng.sample(list(by_firm), len(by_firm))
+        shares = FirmShares(by_firm) if self.rng.random() * self._left < 1 else None
+        self._left, self._steps = max(self._left - 1, 1), self._steps + 1
+        return _admit({pk: by_firm[pk] for pk in firms}, shares)
 
 
 def sweep() -> int:
@@ -63,7 +79,7 @@ def sweep() -> int:
 
 def admit(released: ReleasedCapacity) -> int:
     """Admit the next jobs for the released capacity; return the number of jobs admitted."""
-    return _admit(reading(lambda: _candidates_for(released))) if released else 0
+    return _admit(_by_firm(reading(lambda: _candidates_for(released)))) if released else 0
 
 
 def _candidates_for(released: ReleasedCapacity) -> list[Candidate]:
@@ -73,14 +89,18 @@ def _candidates_for(released: ReleasedCapacity) -> list[Candidate]:
     return of_keys + candidates_of_firms(released.groups | capped)
 
 
-def _admit(candidates: Iterable[Candidate]) -> int:
+def _by_firm(candidates: Iterable[Candidate]) -> dict[int, list[Candidate]]:
     by_firm: dict[int, dict[WaitingGroup, Candidate]] = defaultdict(dict)
     for candidate in candidates:
         by_firm[candidate.group.firm_id][candidate.group] = candidate
+    return {pk: list(by_firm[pk].values()) for pk in sorted(by_firm)}
+
+
+def _admit(by_firm: dict[int, list[Candidate]], shares: FirmShares | None = None) -> int:
     return sum(
-        _admit_of_firm(pk, part)
-        for pk in sorted(by_firm)
-        for part in islice(_parts(list(by_firm[pk].values())), MOST_PARTS)
+        _admit_of_firm(pk, part, shares)
+        for pk, candidates in by_firm.items()
+        for part in islice(_parts(candidates), MOST_PARTS)
     )
 
 
@@ -105,34 +125,62 @@ def _lock_key(candidate: Candidate) -> str:
     return candidate.group.lock_key
 
 
-def _admit_of_firm(firm_id: int, candidates: Sequence[Candidate]) -> int:
+def _admit_of_firm(firm_id: int, candidates: Sequence[Candidate], shares: FirmShares | None) -> int:
     """Admit one firm's jobs, or none while another transaction locks one of its limits.
 
     That transaction may stay open for long, and an enqueue must not wait for it: the sweep retries.
     """
     try:
         return in_transaction(
-            lambda: _admit_within_limits(firm_id, candidates),
+            lambda: _admit_within_limits(firm_id, candidates, shares),
             lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS,
         )
     except LockTimeout:
         return 0
 
 
-def _admit_within_limits(firm_id: int, candidates: Sequence[Candidate]) -> int:
+def _admit_within_limits(
+    firm_id: int, candidates: Sequence[Candidate], shares: FirmShares | None
+) -> int:
     room = _room(firm_id) if any(candidate.capped for candidate in candidates) else BATCH
     if room <= 0:
         return 0
-    rated = sorted({candidate.group.job_type for candidate in candidates if candidate.rated})
-    locked = [lock_bucket(firm_id, job_type) for job_type in rated]
-    buckets = [bucket for bucket in locked if bucket is not None]
-    limits = _Limits(room, {bucket.job_type: int(bucket.tokens) for bucket in buckets})
-    chosen = _with_slots(_still_waiting(_choose(candidates, limits)))
+    rates = _rates_by_kind(firm_id, candidates)
+    if shares is None:
+        candidates = [one for one in candidates if not _in_all_firms(rates.get(one.kind, ()))]
+    buckets = lock_buckets(
+        {key: rate for one in candidates for key, rate in rates.get(one.kind, {}).items()}
+    )
+    if shares is not None:
+        shares.apportion(buckets.values(), firm_id)
+    limits = Limits(
+        room,
+        {kind: [buckets[key] for key in keys if key in buckets] for kind, keys in rates.items()},
+    )
+    chosen = _with_slots(_still_waiting(choose(candidates, limits)))
     _make_ready(chosen)
-    taken = Counter(candidate.group.job_type for candidate in chosen)
-    for bucket in buckets:
-        store_bucket(bucket, taken[bucket.job_type])
+    for candidate in chosen:
+        for bucket in limits.buckets_of(candidate):
+            bucket.take(candidate.limit_units)
+    store_buckets(buckets.values())
+    if shares is not None:
+        shares.note(buckets.values(), firm_id)
     return len(chosen)
+
+
+def _rates_by_kind(
+    firm_id: int, candidates: Sequence[Candidate]
+) -> dict[Kind, dict[BucketKey, Rate]]:
+    """Return the buckets that count the rated candidates, by their kinds."""
+    kinds = {candidate.kind for candidate in candidates if candidate.rated}
+    if not kinds:
+        return {}
+    limits = FirmRates.read(firm_id)
+    return {kind: limits.of_jobs(*kind) for kind in kinds}
+
+
+def _in_all_firms(keys: Iterable[BucketKey]) -> bool:
+    return any(key.counted_by == CountedBy.ALL_FIRMS for key in keys)
 
 
 def _room(firm_id: int) -> int:
@@ -151,69 +199,6 @@ def _room(firm_id: int) -> int:
         f"SELECT count(*) FROM jobs_jobqueue q WHERE {COUNTED} AND q.firm_id = %s", [firm_id]
     )
     return min(int(firms[0][0]) - int(counted), BATCH)
-
-
-@dataclass
-class _Limits:
-    """What is left while one firm's jobs are chosen: room, tokens by type, slots by key."""
-
-    room: int
-    tokens: dict[str, int]
-    slots_taken: Counter[str] = field(default_factory=Counter)
-    # Keys whose best candidate found no slot: no other group of the key may overtake it.
-    blocked_keys: set[str] = field(default_factory=set)
-
-    def left(self, candidate: Candidate) -> int:
-        """Return how many jobs of the candidate's group may still be chosen."""
-        left = min(self.room, self.tokens.get(candidate.group.job_type, BATCH))
-        return min(left, self._slots_left(candidate)) if candidate.group.lock_key else left
-
-    def take(self, candidate: Candidate) -> bool:
-        """Reserve what the candidate needs. False: something is missing."""
-        key, job_type = candidate.group.lock_key, candidate.group.job_type
-        if self.left(candidate) <= 0:
-            if key and self._slots_left(candidate) <= 0:
-                self.blocked_keys.add(key)
-            return False
-        self.room -= 1
-        self.slots_taken[key] += 1
-        if job_type in self.tokens:
-            self.tokens[job_type] -= 1
-        return True
-
-    def _slots_left(self, candidate: Candidate) -> int:
-        key = candidate.group.lock_key
-        return 0 if key in self.blocked_keys else candidate.free_slots - self.slots_taken[key]
-
-
-def _choose(candidates: Sequence[Candidate], limits: _Limits) -> list[Candidate]:
-    """Merge the groups in order of admission and take what fits."""
-    chosen: list[Candidate] = []
-    groups_of_key = Counter(candidate.group.lock_key for candidate in candidates)
-    groups = [_jobs_of_group(one, limits, groups_of_key[one.group.lock_key]) for one in candidates]
-    for candidate in heapq.merge(*groups, key=attrgetter("order")):
-        if limits.room <= 0:
-            break
-        if limits.take(candidate):
-            chosen.append(candidate)
-    return chosen
-
-
-def _jobs_of_group(
-    candidate: Candidate, limits: _Limits, groups_of_key: int
-) -> Iterator[Candidate]:
-    """Return the candidate, then those after it in its group, read when it has been considered.
-
-    If other groups share its key, one more is read than can be admitted: the one that the others
-    must not overtake.
-    """
-    yield candidate
-    key = candidate.group.lock_key
-    wanted = limits.left(candidate)
-    if key and groups_of_key > 1 and key not in limits.blocked_keys:
-        wanted += 1
-    if wanted > 0:
-        yield from followers(candidate, wanted)
 
 
 def _still_waiting(chosen: Sequence[Candidate]) -> list[Candidate]:

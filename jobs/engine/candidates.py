@@ -53,7 +53,7 @@ WITH RECURSIVE waiting_group (firm_id, lock_key, job_type, limit_key, steps) AS 
     WHERE w.steps < %s
 )
 SELECT w.firm_id, w.lock_key, w.job_type, w.limit_key, c.job_id, c.priority, c.scheduled_at,
-    c.lock_limit,
+    c.limit_units, c.lock_limit,
     c.lock_limit - (SELECT count(*) FROM jobs_concurrencylock l
         WHERE l.firm_id = c.firm_id AND l.lock_key = c.lock_key
           AND (l.expires_at IS NULL OR l.expires_at >= {now})),
@@ -69,6 +69,8 @@ FIRST_DUE_SQL = """(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
 
 
 FIRST_GROUP = WaitingGroup(0, "", "", "")
+# A type and a limit key, empty for none: which rates apply to a firm's jobs.
+Kind = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,16 @@ class Candidate:
     job_id: UUID
     priority: int
     scheduled_at: datetime
+    limit_units: int
     lock_limit: int
     free_slots: int
     capped: bool
     rated: bool
+
+    @property
+    def kind(self) -> Kind:
+        """Its type and its limit key."""
+        return self.group.job_type, self.group.limit_key
 
     @property
     def order(self) -> tuple[int, datetime, UUID]:
@@ -135,7 +143,7 @@ def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
     for priority in range(candidate.priority, max(Priority) + 1):
         rows = fetch(
             f"""
-            SELECT q.job_id, q.scheduled_at FROM jobs_jobqueue q
+            SELECT q.job_id, q.scheduled_at, q.limit_units FROM jobs_jobqueue q
             WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
               AND q.job_type = %s AND {Q_LIMIT_KEY} = %s AND q.priority = %s AND {due_sql("q")}
             ORDER BY q.scheduled_at, q.job_id LIMIT %s
@@ -143,12 +151,13 @@ def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
             # One more than wanted: the candidate itself comes first.
             [*candidate.group, priority, wanted + 1],
         )
-        for job_id, scheduled_at in rows:
+        for job_id, scheduled_at, limit_units in rows:
             follower = replace(
                 candidate,
                 job_id=dialect.read_uuid(job_id),
                 priority=priority,
                 scheduled_at=dialect.read_time(scheduled_at),  # type: ignore[arg-type]  # never null
+                limit_units=limit_units,
             )
             if follower.job_id != candidate.job_id:
                 wanted -= 1
@@ -186,7 +195,7 @@ def _find(
         ),
         [*params, most],
     )
-    candidates = [_candidate(row) for row in found if row[4] is not None and row[11]]
+    candidates = [_candidate(row) for row in found if row[4] is not None and row[12]]
     # A candidate without a slot stays if another group of its key has one: they must not overtake it.
     free_keys = {one.group.key for one in candidates if one.free_slots > 0}
     return (
@@ -202,8 +211,9 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
         job_id=dialect.read_uuid(row[4]),
         priority=row[5],
         scheduled_at=dialect.read_time(row[6]),  # type: ignore[arg-type]  # never null
-        lock_limit=row[7],
-        free_slots=row[8],
-        capped=bool(row[9]),
-        rated=bool(row[10]),
+        limit_units=row[7],
+        lock_limit=row[8],
+        free_slots=row[9],
+        capped=bool(row[10]),
+        rated=bool(row[11]),
     )

@@ -14,6 +14,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED, LIMITED_FIRM, any_limit_sql, claim_guard_sql
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, in_transaction, reading
+from jobs.states import CountedBy
 
 BATCH = 1000
 FIRMS_OVER_CAP = 100
@@ -62,16 +63,22 @@ def demote() -> None:
         pass
 
 
-def demote_type(firm_id: int | None, job_type: str) -> None:
-    """Demote admitted, unclaimed jobs of a type, so that they pass a new rate limit.
+def demote_rated(
+    firm_id: int | None, *, job_type: str, limit_key: str, counted_by: CountedBy
+) -> None:
+    """Demote admitted, unclaimed jobs that a new rate limit applies to, so that they pass it.
 
-    `firm_id` None means every firm. Joins the transaction that sets the limit.
+    `firm_id` None means every firm; an empty type or key means any. Joins the transaction that sets
+    the limit.
     """
-    condition = "q.admitted AND q.job_type = %s"
-    params: list[Any] = [job_type]
-    if firm_id is not None:
-        condition += " AND q.firm_id = %s"
-        params.append(firm_id)
+    condition = "q.admitted"
+    params: list[Any] = []
+    for column, value in (("firm_id", firm_id), ("job_type", job_type), ("limit_key", limit_key)):
+        if value:
+            condition += f" AND q.{column} = %s"
+            params.append(value)
+    if counted_by is CountedBy.KEY:
+        condition += " AND q.limit_key IS NOT NULL"
 
     def work() -> None:
         while _demote(condition, params) == BATCH:

@@ -7,6 +7,7 @@ nothing. `job` is the alias of a row with the columns firm_id, category, job_typ
 from __future__ import annotations
 
 from jobs.engine import dialects
+from jobs.states import CountedBy
 
 # Must be spelled as in the partial index `firm_limited`, or neither database would use it.
 LIMITED_FIRM = "(f.running_cap IS NOT NULL OR NOT f.active)"
@@ -20,13 +21,13 @@ COUNTED = "q.ready AND q.priority IN (0, 1, 2, 3) AND (q.admitted OR q.status <>
 
 _ANY_PAUSE = "EXISTS (SELECT 1 FROM jobs_pause)"
 _ANY_BREAKER = f"EXISTS (SELECT 1 FROM jobs_circuitbreaker b WHERE {NOT_CLOSED})"
-_ANY_RATE = "EXISTS (SELECT 1 FROM jobs_ratelimit)"
+ANY_RATE = "EXISTS (SELECT 1 FROM jobs_ratelimit)"
 _ANY_LIMITED_FIRM = f"EXISTS (SELECT 1 FROM tenants_firm f WHERE {LIMITED_FIRM})"
 
 
 def any_limit_sql() -> str:
     """Return the condition that any limit exists."""
-    return f"({_ANY_PAUSE} OR {_ANY_BREAKER} OR {_ANY_RATE} OR {_ANY_LIMITED_FIRM})"
+    return f"({_ANY_PAUSE} OR {_ANY_BREAKER} OR {ANY_RATE} OR {_ANY_LIMITED_FIRM})"
 
 
 def held_back_sql(job: str, *, single: bool = False) -> str:
@@ -37,7 +38,7 @@ def held_back_sql(job: str, *, single: bool = False) -> str:
     limits = {
         _ANY_PAUSE: _paused(job),
         _ANY_BREAKER: _broken(job),
-        _ANY_RATE: rated_sql(job),
+        ANY_RATE: rated_sql(job),
         _ANY_LIMITED_FIRM: _firm(job, LIMITED_FIRM),
     }
     conditions = limits.values() if single else (f"({a} AND {b})" for a, b in limits.items())
@@ -51,7 +52,7 @@ def claim_guard_sql(job: str) -> str:
     became ready before or meanwhile.
     """
     return (
-        f"({may_run_sql(job)} AND ({job}.admitted OR NOT ({_ANY_RATE} AND {rated_sql(job)})"
+        f"({may_run_sql(job)} AND ({job}.admitted OR NOT ({ANY_RATE} AND {rated_sql(job)})"
         f" AND NOT ({_ANY_LIMITED_FIRM} AND {capped_sql(job)})))"
     )
 
@@ -91,7 +92,9 @@ def rated_sql(job: str) -> str:
     """Return the condition that a rate limit applies to the job."""
     return (
         "EXISTS (SELECT 1 FROM jobs_ratelimit l"
-        f" WHERE l.job_type = {job}.job_type AND (l.everywhere OR l.firm_id = {job}.firm_id))"
+        f" WHERE (l.everywhere OR l.firm_id = {job}.firm_id) AND l.job_type IN ('', {job}.job_type)"
+        f" AND (l.counted_by <> '{CountedBy.KEY}' OR l.limit_key = {job}.limit_key"
+        f" OR (l.limit_key = '' AND {job}.limit_key IS NOT NULL)))"
     )
 
 

@@ -97,6 +97,9 @@ CURSOR = argument("--cursor", help="where to go on: the cursor a list ended with
 CATEGORY = argument("--category", choices=[category.value for category in Category])
 TYPE = argument("--type", dest="job_type", metavar="TYPE")
 REQUIRED_TYPE = argument("--type", dest="job_type", metavar="TYPE", required=True)
+LIMIT_KEY = argument(
+    "--limit-key", metavar="KEY", help="jobs of this limit key alone, such as a mailbox's"
+)
 PRIORITY = argument(
     "--priority",
     type=int,

@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.models.base import QueueModel, choices
-from jobs.states import BreakerState, Category
+from jobs.states import BreakerState, Category, CountedBy
 
 # The prefix of `holder_id` for a job's own lock; the job's id follows.
 JOB_HOLDER = "job:"
@@ -60,14 +60,33 @@ class Pause(QueueModel):
 
 
 class RateLimit(QueueModel):
-    """At most `amount` starts of a type in `per_seconds`, counted for each firm separately.
+    """At most `amount` units start in `per_seconds`, counted together as `counted_by` says.
 
-    A firm's own row takes precedence over the one for every firm.
+    Of the limits with the same `counted_by` and type, a firm's own takes precedence over one for
+    every firm, then one for a named key over one for any.
     """
 
     everywhere = models.BooleanField(default=False, help_text=_EVERYWHERE)
-    job_type = models.CharField(max_length=100)
-    amount = models.PositiveIntegerField()
+    counted_by = models.CharField(
+        max_length=10,
+        choices=choices(CountedBy),
+        default=CountedBy.FIRM,
+        db_default=CountedBy.FIRM.value,
+        help_text="What is counted together: a firm's jobs, those of one limit key, or all firms'.",
+    )
+    job_type = models.CharField(
+        max_length=100,
+        blank=True,
+        help_text="Empty means every type with the limit key, counted together.",
+    )
+    limit_key = models.CharField(
+        max_length=MAX_KEY_LENGTH,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Where keys are counted: the one it is for; empty means each.",
+    )
+    amount = models.PositiveIntegerField(help_text="A job counts as its units, 1 unless declared.")
     per_seconds = models.FloatField()
     burst = models.PositiveIntegerField(help_text="Most that may start at once after a quiet time.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -75,7 +94,11 @@ class RateLimit(QueueModel):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["firm", "everywhere", "job_type"], name="rate_limit_once"
+                fields=["firm", "everywhere", "counted_by", "job_type", "limit_key"],
+                name="rate_limit_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(counted_by__in=list(CountedBy)), name="rate_limit_counted_by_known"
             ),
             models.CheckConstraint(
                 condition=Q(amount__gt=0, per_seconds__gt=0, burst__gt=0),
@@ -84,26 +107,51 @@ class RateLimit(QueueModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.job_type}: {self.amount} in {self.per_seconds:g} s"
+        return f"{self.subject}: {self.amount} in {self.per_seconds:g} s"
+
+    @property
+    def subject(self) -> str:
+        """What is limited: "sync", "sync of all firms", "each limit key", "sync of mailbox:1"."""
+        match self.counted_by:
+            case CountedBy.KEY:
+                key = self.limit_key or "each limit key"
+                return f"{self.job_type} of {key}" if self.job_type else key
+            case CountedBy.ALL_FIRMS:
+                return f"{self.job_type} of all firms"
+        return self.job_type
 
 
 class RateBucket(QueueModel):
-    """The token bucket of one firm and type."""
+    """The token bucket of a firm and type, of a limit key, or of a type in all firms.
 
-    job_type = models.CharField(max_length=100)
+    That of all firms belongs to the system firm.
+    """
+
+    counted_by = models.CharField(
+        max_length=10,
+        choices=choices(CountedBy),
+        default=CountedBy.FIRM,
+        db_default=CountedBy.FIRM.value,
+    )
+    job_type = models.CharField(max_length=100, blank=True, help_text="Empty means any.")
+    limit_key = models.CharField(
+        max_length=MAX_KEY_LENGTH, default="", db_default="", blank=True, help_text="Empty: any."
+    )
     tokens = models.FloatField()
     granted = models.IntegerField(
-        help_text="Jobs let through and not seen to have started, at the last look."
+        help_text="Units let through and not seen to have started, when it was last refilled."
     )
     refilled_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["firm", "job_type"], name="rate_bucket_once")
+            models.UniqueConstraint(
+                fields=["counted_by", "job_type", "limit_key", "firm"], name="rate_bucket_once"
+            )
         ]
 
     def __str__(self) -> str:
-        return self.job_type
+        return " ".join(filter(None, [self.job_type, self.limit_key]))
 
 
 class CircuitBreaker(QueueModel):

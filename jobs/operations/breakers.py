@@ -9,7 +9,8 @@ from jobs.breaker import Breaker, Circuit
 from jobs.engine.breakers import BreakerKey, lock_circuit, store_circuit
 from jobs.errors import Fault, LimitInvalid, WrongState
 from jobs.models import CircuitBreaker
-from jobs.operations.limits import key_faults, owner_id
+from jobs.operations.limit_faults import key_faults
+from jobs.operations.limits import owner_id
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
 from jobs.states import BreakerState
 from tenants.models import Firm

@@ -7,33 +7,26 @@ claimed from then on; running jobs continue. A firm's cap on running jobs is `Fi
 
 from __future__ import annotations
 
-import difflib
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
-from jobs.engine.demotion import demote_type
+from jobs.engine.demotion import demote_rated
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, run
-from jobs.errors import Fault, LimitInvalid, UnknownJob, WrongState
+from jobs.errors import LimitInvalid, UnknownJob, WrongState
 from jobs.models import Pause, RateLimit
-from jobs.models.limits import MAX_KEY_LENGTH
+from jobs.operations.limit_faults import counting_faults, pause_faults, rate_faults
 from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
-from jobs.states import Category
+from jobs.states import CountedBy
 from tenants.audit import as_actor
 from tenants.errors import TenantMismatch
 from tenants.models import Firm
 from tenants.scope import current_scope
-
-# The largest value of a database's integer.
-MOST = 2**31 - 1
-# A smaller value overflows the database's rate arithmetic and stops admission for everybody.
-LEAST_SECONDS = 0.001
 
 INSERT_PAUSE_SQL = """
 INSERT INTO jobs_pause
@@ -68,7 +61,8 @@ def pause(
         WrongState: the same is paused already.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    _check_pause(category, job_type, limit_key, until)
+    if faults := pause_faults(category, job_type, limit_key, until):
+        raise LimitInvalid(faults)
     require_reason(reason)
     firm_id = owner_id(firm)
     dialect = dialects.current()
@@ -109,44 +103,52 @@ def resume(pause: Pause | UUID | str, *, reason: str = "", by: By = None) -> Non
 
 @operation
 def set_rate_limit(
-    job_type: str,
+    job_type: str | None,
     amount: int,
     per_seconds: float,
     *,
     burst: int | None = None,
     firm: Firm | int | None = None,
+    limit_key: str | None = None,
+    counted_by: CountedBy | str = CountedBy.FIRM,
     by: By = None,
 ) -> RateLimit:
-    """Let at most `amount` jobs of a type start in `per_seconds`, counted for each firm.
+    """Let at most `amount` units start in `per_seconds`; a job is one unit unless it declares more.
 
-    After a quiet time up to `burst` (`amount` unless given) start at once: never more than
-    `burst` and what the time adds, in any stretch of time. A limit for the same firm and type is
-    replaced; a firm's own takes precedence over the one for everywhere.
+    After a quiet time up to `burst` (`amount` unless given) start at once: never more than `burst`
+    and what the time adds, in any period. What is counted together, `counted_by` says: the type's
+    jobs in each firm; those of each limit key, or of `limit_key` alone, in each firm, of every type
+    if `job_type` is None; or the type's jobs in all firms. A limit for the same is replaced. Of
+    those that count the same together, a firm's own takes precedence over one for everywhere, then
+    one for a `limit_key` over one for each.
 
     Raises:
         LimitInvalid: an argument is refused; `errors` lists field, code, message.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    _check_rate(job_type, amount, per_seconds, burst)
+    faults = counting_faults(job_type, limit_key, counted_by, for_one_firm=firm is not None)
+    if faults := [*faults, *rate_faults(amount, per_seconds, burst)]:
+        raise LimitInvalid(faults)
     firm_id = owner_id(firm)
-    before = _find_rate_limit(firm, firm_id, job_type)
+    counting = _counting(job_type, limit_key, counted_by)
+    before = _find_rate_limit(firm, firm_id, counting)
     row = RateLimit(
         firm_id=firm_id,
         everywhere=firm is None,
-        job_type=job_type,
         amount=amount,
         per_seconds=float(per_seconds),
         burst=amount if burst is None else burst,
         created_at=database_now(),
+        **counting,
     )
     RateLimit.objects.unscoped("the firm is in scope").bulk_create(
         [row],
         update_conflicts=True,
-        unique_fields=["firm", "everywhere", "job_type"],
+        unique_fields=["firm", "everywhere", *counting],
         update_fields=["amount", "per_seconds", "burst"],
     )
-    demote_type(None if firm is None else firm_id, job_type)
-    row = _find_rate_limit(firm, firm_id, job_type) or row
+    demote_rated(None if firm is None else firm_id, **counting)
+    row = _find_rate_limit(firm, firm_id, counting) or row
     audit(
         "rate_limit.set",
         row,
@@ -159,17 +161,23 @@ def set_rate_limit(
 
 @operation
 def clear_rate_limit(
-    job_type: str, *, firm: Firm | int | None = None, reason: str = "", by: By = None
+    job_type: str | None,
+    *,
+    firm: Firm | int | None = None,
+    limit_key: str | None = None,
+    counted_by: CountedBy | str = CountedBy.FIRM,
+    reason: str = "",
+    by: By = None,
 ) -> None:
-    """Lift the limit that was set for just this firm, or for everywhere.
+    """Lift the limit that was set for just this: for just this firm, or for everywhere.
 
     Raises:
         UnknownJob: there is none.
         TenantMismatch: the firm, or that of every firm, is out of scope.
     """
-    row = _find_rate_limit(firm, owner_id(firm), job_type)
+    row = _find_rate_limit(firm, owner_id(firm), _counting(job_type, limit_key, counted_by))
     if row is None:
-        raise UnknownJob(f"no rate limit for {job_type}")
+        raise UnknownJob(f"no rate limit for {job_type or limit_key}")
     remove_rate_limit(row, reason=reason, by=by)
 
 
@@ -204,7 +212,10 @@ def owner_id(firm: Firm | int | None) -> int:
 
 # The columns that the audit log keeps.
 _PAUSED = ("everywhere", "category", "job_type", "limit_key")
-_RATE = ("everywhere", "job_type", "amount", "per_seconds", "burst")
+_RATE = (
+    *("everywhere", "counted_by", "job_type", "limit_key"),
+    *("amount", "per_seconds", "burst"),
+)
 
 
 def _columns(row: Pause | RateLimit, *names: str) -> dict[str, Any]:
@@ -216,58 +227,22 @@ def _delete(row: Pause | RateLimit) -> None:
     run(f"DELETE FROM {row._meta.db_table} WHERE id = %s", [pk])
 
 
-def _find_rate_limit(firm: Firm | int | None, firm_id: int, job_type: str) -> RateLimit | None:
+def _counting(
+    job_type: str | None, limit_key: str | None, counted_by: CountedBy | str
+) -> dict[str, Any]:
+    """Return the columns that say what a rate limit counts together."""
+    return {
+        "counted_by": CountedBy(counted_by),
+        "job_type": job_type or "",
+        "limit_key": limit_key or "",
+    }
+
+
+def _find_rate_limit(
+    firm: Firm | int | None, firm_id: int, counting: dict[str, Any]
+) -> RateLimit | None:
     rows = RateLimit.objects.unscoped("the firm is in scope").select_for_update()
     found: RateLimit | None = rows.filter(
-        firm_id=firm_id, everywhere=firm is None, job_type=job_type
+        firm_id=firm_id, everywhere=firm is None, **counting
     ).first()
     return found
-
-
-def _check_pause(
-    category: str | None, job_type: str | None, limit_key: str | None, until: datetime | None
-) -> None:
-    faults = []
-    if category is not None:
-        faults += _unknown("category", category, [word.value for word in Category])
-    if job_type is not None:
-        faults += _type_faults(job_type)
-    faults += key_faults(limit_key or "")
-    if until is not None and until.tzinfo is None:
-        faults.append(Fault("until", "naive_time", "must carry a time zone"))
-    elif until is not None and until <= database_now():
-        faults.append(Fault("until", "past", "must lie ahead"))
-    if faults:
-        raise LimitInvalid(faults)
-
-
-def _check_rate(job_type: str, amount: int, per_seconds: float, burst: int | None) -> None:
-    faults = _type_faults(job_type)
-    for name, number in (("amount", amount), ("burst", burst)):
-        if number is not None and not 1 <= number <= MOST:
-            faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
-    if not LEAST_SECONDS <= per_seconds <= MOST:
-        message = f"must be from {LEAST_SECONDS} to {MOST:,}"
-        faults.append(Fault("per_seconds", "out_of_range", message))
-    if faults:
-        raise LimitInvalid(faults)
-
-
-def _type_faults(job_type: str) -> list[Fault]:
-    return _unknown("job_type", job_type, [declared.name for declared in registry.all_types()])
-
-
-def key_faults(limit_key: str) -> list[Fault]:
-    """Return what is wrong with a limit key; an empty one stands for none."""
-    if len(limit_key) <= MAX_KEY_LENGTH and "\x00" not in limit_key:
-        return []
-    message = f"must have at most {MAX_KEY_LENGTH} characters and no NUL"
-    return [Fault("limit_key", "wrong_length", message)]
-
-
-def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:
-    if word in known:
-        return []
-    close = difflib.get_close_matches(word, known, n=2)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return [Fault(field, "unknown", f"there is no {word!r}{hint}")]

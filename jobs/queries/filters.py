@@ -31,6 +31,7 @@ def filter_jobs(
     status: str | None = None,
     category: str | None = None,
     job_type: str | None = None,
+    limit_key: str | None = None,
     correlation_id: str | None = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
@@ -39,7 +40,13 @@ def filter_jobs(
     search: str | None = None,
 ) -> QuerySet[JobQueue]:
     """Narrow `jobs` to those that meet every filter; None filters nothing."""
-    jobs = _equal(jobs, category=category, job_type=job_type, correlation_id=correlation_id)
+    jobs = _equal(
+        jobs,
+        category=category,
+        job_type=job_type,
+        limit_key=limit_key,
+        correlation_id=correlation_id,
+    )
     if status is not None:
         jobs = with_status(jobs, status)
     if created_after is not None:

@@ -17,10 +17,11 @@ from django.db.models import Q
 
 from jobs.engine import dialects
 from jobs.engine.limit_sql import COUNTED, LIMITED_FIRM
+from jobs.engine.rates import MOST_SPECIFIC_FIRST, BucketKey
 from jobs.engine.transactions import fetch, reading
 from jobs.models import CircuitBreaker, JobQueue, Pause
 from jobs.queries.why_waiting import WaitCode
-from jobs.states import BreakerState, Status
+from jobs.states import BreakerState, CountedBy, Status
 from tenants.scope import require_scope
 
 # By what a due job can be held back, in the order in which an operator would ask.
@@ -39,8 +40,6 @@ INTENDED = frozenset(
 # The filter for jobs held back by whatever it is.
 ANYTHING = "anything"
 WAITS_FOR_LOCK = Q(waiting=True, lock_key__isnull=False)
-
-Pairs = Iterable[tuple[int, str]]
 
 
 class JobFacts(NamedTuple):
@@ -167,7 +166,7 @@ def _read(now: datetime, firm_ids: frozenset[int] | None) -> LimitsInForce:
             *_rules(WaitCode.FIRM_INACTIVE, {"firm_id": inactive}),
             *_breaker_rules(found.breakers),
             *_rules(WaitCode.CAPPED, {"firm_id": full, "admitted": (False,)}),
-            *_type_rules(_empty_buckets(firm_ids)),
+            *_rate_rules(_empty_buckets(firm_ids)),
             Rule(WaitCode.LOCKED, {"waits_for_lock": (True,)}),
         ]
     )
@@ -213,13 +212,22 @@ def _breaker_rules(breakers: Iterable[CircuitBreaker]) -> Iterator[Rule]:
         yield Rule(WaitCode.BREAKER, columns, probes)
 
 
-def _type_rules(pairs: Pairs) -> Iterator[Rule]:
-    """Yield a rule of rate limits for each type of these firms."""
-    firms: dict[str, set[int]] = defaultdict(set)
-    for firm_id, job_type in pairs:
-        firms[job_type].add(firm_id)
-    for job_type, firm_ids in firms.items():
-        columns = {"job_type": (job_type,), "firm_id": firm_ids, "admitted": (False,)}
+def _rate_rules(buckets: Iterable[BucketKey]) -> Iterator[Rule]:
+    """Yield a rule for each type and set of limit keys whose buckets are empty in the same firms."""
+    keys_of: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+    for bucket in buckets:
+        keys_of[bucket.counted_by, bucket.job_type, bucket.firm_id].add(bucket.limit_key)
+    firms_of: dict[tuple[str, str, frozenset[str]], set[int]] = defaultdict(set)
+    for (counted_by, job_type, firm_id), found in keys_of.items():
+        firms_of[counted_by, job_type, frozenset(found)].add(firm_id)
+    for (counted_by, job_type, keys), firm_ids in firms_of.items():
+        columns: dict[str, Collection[Any]] = {"admitted": (False,)}
+        if job_type:
+            columns["job_type"] = (job_type,)
+        if counted_by == CountedBy.KEY:
+            columns["limit_key"] = keys
+        if counted_by != CountedBy.ALL_FIRMS:
+            columns["firm_id"] = firm_ids
         yield Rule(WaitCode.RATE_LIMITED, columns)
 
 
@@ -238,24 +246,26 @@ def _limited_firms(firm_ids: frozenset[int] | None) -> tuple[Collection[int], Co
     return inactive, frozenset(pk for pk, _, is_full in own if is_full)
 
 
-def _empty_buckets(firm_ids: frozenset[int] | None) -> Pairs:
-    """Return the firms and types of which none may start now."""
+def _empty_buckets(firm_ids: frozenset[int] | None) -> list[BucketKey]:
+    """Return the buckets without a token, those of all firms too."""
     dialect = dialects.current()
     elapsed = dialect.seconds_between_sql("b.refilled_at", dialect.now_sql())
     rows = fetch(
         f"""
-        SELECT b.firm_id, b.job_type, l.burst - b.granted < 1
+        SELECT b.counted_by, b.firm_id, b.job_type, b.limit_key, l.burst - b.granted < 1
             OR b.tokens + {elapsed} * l.amount / l.per_seconds < 1
         FROM jobs_ratebucket b
-        JOIN jobs_ratelimit l ON l.job_type = b.job_type AND (l.everywhere OR l.firm_id = b.firm_id)
-        ORDER BY l.everywhere DESC
+        JOIN jobs_ratelimit l ON l.counted_by = b.counted_by AND l.job_type = b.job_type
+            AND l.limit_key IN ('', b.limit_key) AND (l.everywhere OR l.firm_id = b.firm_id)
+        {MOST_SPECIFIC_FIRST}
         """,
         [],
     )
-    # A firm's own limit comes last and takes precedence.
-    is_empty = {(pk, job_type): bool(empty) for pk, job_type, empty in rows}
+    # The last of each bucket is the most specific limit, which applies.
+    is_empty = {BucketKey(*key): bool(empty) for *key, empty in reversed(rows)}
     return [
-        (pk, job_type)
-        for (pk, job_type), empty in is_empty.items()
-        if empty and (firm_ids is None or pk in firm_ids)
+        key
+        for key, empty in is_empty.items()
+        if empty
+        and (firm_ids is None or key.firm_id in firm_ids or key.counted_by == CountedBy.ALL_FIRMS)
     ]

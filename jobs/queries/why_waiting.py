@@ -13,15 +13,17 @@ from enum import StrEnum
 from typing import Any
 
 from jobs.engine import dialects
-from jobs.engine.candidates import Q_KEY
+from jobs.engine.candidates import Q_KEY, Q_LIMIT_KEY
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import COUNTED, NOT_CLOSED, matches_pause_sql
+from jobs.engine.rates import BucketKey
+from jobs.engine.token_bucket import next_tokens
 from jobs.engine.transactions import fetch, reading
 from jobs.models import ConcurrencyLock, JobQueue, Worker
 from jobs.models.limits import held_at
 from jobs.queries.durations import in_words
-from jobs.states import BreakerState, Status
+from jobs.states import BreakerState, CountedBy, Status
 
 # Jobs ahead of one in its lock key's queue are counted up to this.
 MAX_AHEAD = 1000
@@ -127,32 +129,41 @@ def _cap_reasons(job: JobQueue) -> Iterator[WaitReason]:
 
 
 def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
+    """Return the rates whose tokens the job waits for; of all firms' no more than that."""
     if job.admitted:
         return
-    dialect = dialects.current()
-    rows = _read(
-        f"""
-        SELECT l.amount, l.per_seconds, b.tokens,
-            {dialect.after_sql("b.refilled_at", "(1 - b.tokens) * l.per_seconds / l.amount")}
-        FROM jobs_ratelimit l
-        LEFT JOIN jobs_ratebucket b ON b.firm_id = %s AND b.job_type = l.job_type
-        WHERE l.job_type = %s AND (l.everywhere OR l.firm_id = %s)
-        ORDER BY l.everywhere LIMIT 1
-        """,
-        [job.firm_id, job.job_type, job.firm_id],
-    )
-    for amount, per_seconds, tokens, token_at in rows:
-        next_at = None if tokens is None or tokens >= 1 else dialect.read_time(token_at)
+    for key, rate, next_at in reading(
+        lambda: next_tokens(job.firm_id, job.job_type, job.limit_key, job.limit_units)
+    ):
         if next_at is not None and next_at > now:
-            ahead = _count_ahead(job, "q.job_type = %s", job.job_type, MAX_AHEAD_IN_RATE)
-            own_at = next_at + timedelta(seconds=ahead * per_seconds / amount)
+            of_key = f" with the limit key {key.limit_key}" if key.limit_key else ""
+            of_all = " of all firms" if key.counted_by == CountedBy.ALL_FIRMS else ""
+            jobs, units = _ahead_in(key, job)
+            own_at = next_at + timedelta(seconds=units / rate.per_second)
             wait = in_words((own_at - now).total_seconds())
-            before = f"{_number(ahead, MAX_AHEAD_IN_RATE)} before it, its own turn in about"
+            own = rate.units(job.limit_units)
+            this_one = "the next one in" if own == 1 else f"this one of {own} units in"
+            before = f"{_number(jobs, MAX_AHEAD_IN_RATE)} before it, its own turn in about"
             detail = (
-                f"at most {amount} of {job.job_type} start in {in_words(per_seconds)};"
-                f" {before if ahead else 'the next one in'} {wait}"
+                f"at most {rate.amount} of {key.job_type or 'all types'}{of_key}{of_all} start"
+                f" in {in_words(rate.per_seconds)}; {before if jobs else this_one} {wait}"
             )
             yield WaitReason(WaitCode.RATE_LIMITED, detail, own_at)
+
+
+def _ahead_in(key: BucketKey, job: JobQueue) -> tuple[int, int]:
+    """Return how many jobs of the firm wait for the bucket before this one, and their units.
+
+    Of all firms nothing is said: they take turns.
+    """
+    alike = {
+        f"{column} = %s": value
+        for column, value in (("q.job_type", key.job_type), (Q_LIMIT_KEY, key.limit_key))
+        if value
+    }
+    if key.counted_by == CountedBy.ALL_FIRMS:
+        return 0, 0
+    return _count_ahead(job, " AND ".join(alike), list(alike.values()), MAX_AHEAD_IN_RATE)
 
 
 def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
@@ -190,7 +201,7 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
         ).order_by("slot")[: job.lock_limit]
     )
-    ahead = _count_ahead(job, f"{Q_KEY} = %s", job.lock_key, MAX_AHEAD)
+    ahead, _ = _count_ahead(job, f"{Q_KEY} = %s", [job.lock_key], MAX_AHEAD)
     if len(locks) < job.lock_limit and not ahead:
         return
     before = f"; {_number(ahead, MAX_AHEAD)} before it in line" if ahead else ""
@@ -205,13 +216,13 @@ def _number(ahead: int, most: int) -> str:
     return f"{ahead:,} or more" if ahead == most else f"{ahead:,}"
 
 
-def _count_ahead(job: JobQueue, alike: str, value: str, most: int) -> int:
-    """Return how many due jobs of the firm wait before this one, of those alike, up to `most`."""
+def _count_ahead(job: JobQueue, alike: str, values: list[str], most: int) -> tuple[int, int]:
+    """Return how many due jobs alike of the firm wait before this one, up to `most`, and their units."""
     dialect = dialects.current()
-    ((ahead,),) = _read(
+    ((ahead, units),) = _read(
         f"""
-        SELECT count(*) FROM (
-            SELECT 1 FROM jobs_jobqueue q
+        SELECT count(*), COALESCE(sum(ahead.limit_units), 0) FROM (
+            SELECT q.limit_units FROM jobs_jobqueue q
             WHERE q.waiting AND q.firm_id = %s AND {alike}
               AND q.scheduled_at <= {dialect.now_sql()}
               AND (q.priority, q.scheduled_at, q.job_id) < (%s, %s, %s)
@@ -220,13 +231,13 @@ def _count_ahead(job: JobQueue, alike: str, value: str, most: int) -> int:
         """,
         [
             job.firm_id,
-            value,
+            *values,
             job.priority,
             dialect.value(Column.TIME, job.scheduled_at),
             dialect.value(Column.UUID, job.pk),
         ],
     )
-    return int(ahead)
+    return int(ahead), int(units)
 
 
 def _worker_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:

@@ -24,6 +24,7 @@ from jobs.engine.locks import free_orphan_slots
 from jobs.engine.pending_work import PendingWork
 from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
+from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
@@ -107,7 +108,7 @@ class Maintenance:
     ) -> None:
         self._state = state
         self._pending_work = pending_work
-        self._sweep = Sweep()
+        self._sweep = Sweep(state.rng)
         self._demotion = Demotion()
         self._fan_in_cursor: UUID | None = None
         self._rescue_guard = RescueGuard()
@@ -121,6 +122,7 @@ class Maintenance:
             MaintenanceTask("demote", DEMOTE_SECONDS, self._demote, attrgetter("limited")),
             MaintenanceTask("send_probes", PROBE_SECONDS, send_probes, attrgetter("open_breakers")),
             MaintenanceTask("drop_idle_breakers", per_lease, drop_idle_breakers),
+            MaintenanceTask("drop_idle_buckets", IDLE_SECONDS / 4, drop_idle_buckets),
             MaintenanceTask("rescue", rescue_every, self._rescue, attrgetter("dead_workers")),
             MaintenanceTask("rescue_orphans", per_lease, self._rescue_orphans),
             MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),

@@ -22,12 +22,13 @@ BREAKERS = Resource(
 _list = BREAKERS.list(
     "List circuit breakers, the latest first.",
     columns=lambda: columns_of(
-        "Breaker", "Firm", "Type", "State", "Trips", "Tried again", "Failure"
+        "Breaker", "Firm", "Type", "Limit key", "State", "Trips", "Tried again", "Failure"
     ),
     cells=lambda row, now: [
         row.pk,
         row.firm.slug,
         row.job_type,
+        row.limit_key or None,
         row.get_state_display(),
         row.trips,
         since_in_words(row.probe_at, now) if row.state == BreakerState.OPEN else None,
@@ -41,13 +42,19 @@ _list = BREAKERS.list(
     "open",
     "Hold a type's jobs of a firm back; after the cooldown one is tried.",
     arguments.REQUIRED_TYPE,
+    arguments.LIMIT_KEY,
     arguments.REQUIRED_REASON,
 )
 def _open(options: Options) -> Result:
     if options["firm"] is None:
         raise CommandError("give --firm SLUG", returncode=EXIT_USAGE)
-    breakers.open_breaker(options["job_type"], options["firm"], options["reason"], by=operator())
-    row = BREAKERS.rows().get(job_type=options["job_type"])
+    row = breakers.open_breaker(
+        options["job_type"],
+        options["firm"],
+        options["reason"],
+        limit_key=options["limit_key"] or "",
+        by=operator(),
+    )
     return BREAKERS.result(row, lambda row: f"Opened: {_describe(row)}")
 
 
@@ -62,7 +69,7 @@ _close = BREAKERS.operation(
 
 
 def _describe(row: CircuitBreaker) -> str:
-    return f"{row.pk}, {row.job_type} of {row.firm.slug}."
+    return f"{row.pk}, {row} of {row.firm.slug}."
 
 
 class Command(CommandGroup):

@@ -41,6 +41,7 @@ _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
 _FILTERS = ("status", "category", "job_type", "correlation_id", "held_back")
 JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
 _ID = row_id("job")
+_FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id")
 
 
 def _rows(options: Options) -> QuerySet[JobQueue]:
@@ -56,6 +57,7 @@ _list = JOBS.list(
     argument("--status", choices=[status.value for status in Status]),
     arguments.CATEGORY,
     arguments.TYPE,
+    arguments.LIMIT_KEY,
     argument("--correlation-id", metavar="ID"),
     argument(
         "--held-back",
@@ -123,6 +125,8 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("correlation id", job.correlation_id),
         ("parent", job.parent_id),
         ("lock key", job.lock_key),
+        ("limit key", job.limit_key),
+        ("limit units", job.limit_units if job.limit_units > 1 else None),
         ("idempotency key", job.idempotency_key),
         ("last error", job.last_error),
     ]

@@ -20,7 +20,7 @@ PAUSES = Resource("pause", lambda: Pause.objects.select_related("firm"), PauseSe
 _list = PAUSES.list(
     "List pauses, the latest first.",
     columns=lambda: [
-        *columns_of("Pause", "Firm", "Category", "Type", "Since", "Ends"),
+        *columns_of("Pause", "Firm", "Category", "Type", "Limit key", "Since", "Ends"),
         Column("Reason", ratio=1),
     ],
     cells=lambda row, now: [
@@ -28,6 +28,7 @@ _list = PAUSES.list(
         firm_of_limit(row),
         row.category or "every",
         row.job_type or "every",
+        row.limit_key or "every",
         since_in_words(row.created_at, now),
         "by hand" if row.until is None else since_in_words(row.until, now),
         printable(row.reason.partition("\n")[0]),
@@ -41,12 +42,13 @@ _list = PAUSES.list(
     "Let nothing that matches start until somebody resumes it; what runs goes on.",
     arguments.CATEGORY,
     arguments.TYPE,
+    arguments.LIMIT_KEY,
     argument("--reason", required=True, help="why; shown with each job it holds"),
     argument("--until", type=arguments.moment, metavar="ISO", help="when it ends by itself"),
     everywhere=True,
 )
 def _add(options: Options) -> Result:
-    names = ("firm", "category", "job_type", "reason", "until")
+    names = ("firm", "category", "job_type", "limit_key", "reason", "until")
     row = limits.pause(by=operator(), **{name: options[name] for name in names})
     return PAUSES.result(row, lambda row: f"Paused: {row.pk}.")
 

@@ -9,6 +9,7 @@ from jobs.management.tables import columns_of, firm_of_limit
 from jobs.models import RateLimit
 from jobs.operations import limits
 from jobs.queries.serializers.limits import RateLimitSerializer
+from jobs.states import CountedBy
 from tenants.cli import operator
 
 RATE_LIMITS = Resource(
@@ -17,11 +18,15 @@ RATE_LIMITS = Resource(
 
 _list = RATE_LIMITS.list(
     "List rate limits, the latest first.",
-    columns=lambda: columns_of("Limit", "Firm", "Type", "Starts", "In seconds", "Burst"),
+    columns=lambda: columns_of(
+        *("Limit", "Firm", "Type", "Limit key", "Counted by", "Starts", "In seconds", "Burst")
+    ),
     cells=lambda row, _: [
         row.pk,
         firm_of_limit(row),
-        row.job_type,
+        row.job_type or "every",
+        row.limit_key or None,
+        row.counted_by,
         row.amount,
         f"{row.per_seconds:g}",
         row.burst,
@@ -32,9 +37,19 @@ _list = RATE_LIMITS.list(
 
 @subcommand(
     "set",
-    "Let a type start no more often than this, each firm counted for itself.",
-    arguments.REQUIRED_TYPE,
-    argument("--amount", type=int, required=True, metavar="N", help="number of starts"),
+    "Let jobs start no more often than this.",
+    arguments.TYPE,
+    arguments.LIMIT_KEY,
+    argument(
+        "--counted-by",
+        choices=[word.value for word in CountedBy],
+        default=CountedBy.FIRM.value,
+        help="what is counted together: the type in each firm, each limit key (of every type "
+        "without --type), or the type in all firms",
+    ),
+    argument(
+        "--amount", type=int, required=True, metavar="N", help="number of starts, or of units"
+    ),
     argument("--per", type=float, required=True, metavar="SECONDS", help="in this many seconds"),
     argument(
         "--burst", type=int, metavar="N", help="at once after a quiet time; else as the amount"
@@ -48,6 +63,8 @@ def _set(options: Options) -> Result:
         options["per"],
         burst=options["burst"],
         firm=options["firm"],
+        limit_key=options["limit_key"],
+        counted_by=options["counted_by"],
         by=operator(),
     )
     return RATE_LIMITS.result(row, lambda row: f"Set: {row.pk}, {row}.")
@@ -66,5 +83,5 @@ _clear = RATE_LIMITS.operation(
 class Command(CommandGroup):
     """The rate limits of the queue."""
 
-    help = "See, set and clear how often types start."
+    help = "See, set and clear how often jobs start."
     subcommands = (_list, _set, _clear)

@@ -35,6 +35,8 @@ class JobRowSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="The job whose handler enqueued this one."
     )
     lock_key = NullableTextField("At most one job of the firm with this key runs at a time.")
+    limit_key = NullableTextField("Pauses, breakers and rates can be for jobs of this key alone.")
+    limit_units = serializers.IntegerField(help_text="What the job counts for in rate limits.")
     idempotency_key = NullableTextField()
     last_error = NullableTextField("Redacted.")
     scheduled_at = TimestampField("Not before this time.")

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from jobs.models import CircuitBreaker
 from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
-from jobs.states import BreakerState, Category
+from jobs.states import BreakerState, Category, CountedBy
 
 
 class _FirmOfLimitField(NullableTextField):
@@ -32,6 +32,7 @@ class PauseSerializer(_LimitSerializer):
 
     category = EnumField(Category, allow_null=True, help_text="Null means every category.")
     job_type = NullableTextField("Null means every type.")
+    limit_key = NullableTextField("Null means every job, whatever its limit key.")
     reason = serializers.CharField()
     paused_by = serializers.CharField(help_text="Who did it.")
     created_at = TimestampField()
@@ -39,10 +40,14 @@ class PauseSerializer(_LimitSerializer):
 
 
 class RateLimitSerializer(_LimitSerializer):
-    """How often jobs of a type may start in each firm."""
+    """How often jobs may start that are counted together."""
 
-    job_type = serializers.CharField()
-    amount = serializers.IntegerField(help_text="Most starts in `per_seconds` seconds.")
+    counted_by = EnumField(
+        CountedBy, help_text="What is counted together: in each firm, by limit key, over all firms."
+    )
+    job_type = NullableTextField("Null means every type with the limit key.")
+    limit_key = NullableTextField("Where keys are counted: the one it is for; null means each.")
+    amount = serializers.IntegerField(help_text="Most units that start in `per_seconds` seconds.")
     per_seconds = serializers.FloatField(help_text="The seconds in which `amount` may start.")
     burst = serializers.IntegerField(help_text="Most that may start at once after a quiet time.")
     created_at = TimestampField()
@@ -57,11 +62,12 @@ class _MostFrequentField(serializers.IntegerField):
 
 
 class BreakerSerializer(serializers.Serializer[Any]):
-    """The circuit breaker of a job type in a firm."""
+    """The circuit breaker of a job type, and of one limit key, in a firm."""
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     job_type = serializers.CharField()
+    limit_key = NullableTextField("Null for the jobs without one.")
     state = EnumField(
         BreakerState, help_text="Closed: all are tried. Half open: one is. Open: none."
     )

@@ -57,7 +57,9 @@ def test_an_operator_pauses_work_of_the_firm_and_resumes_it(
 ) -> None:
     assert PAUSE in operator.get(PAUSES).content.decode()
     shown = operator.get(PAUSE)
-    assert list(shown.context["form"].fields) == ["category", "job_type", "reason", "until"]
+    assert list(shown.context["form"].fields) == [
+        *("category", "job_type", "limit_key", "reason", "until")
+    ]
     until = timezone.now() + timedelta(hours=2)
     answers = {"job_type": "noop", "reason": "stop", "until": f"{until:%Y-%m-%dT%H:%M}"}
     done = operator.post(PAUSE, answers)
@@ -173,6 +175,52 @@ def test_a_rate_that_makes_no_sense_is_refused(
 ) -> None:
     assert faults(firm_admin.post(LIMIT, {**RATE, field: number})) == {field}
     assert rows(RateLimit) == [acme.rate_limit]
+
+
+@pytest.mark.req("J-24")
+def test_a_limit_key_is_paused_and_limited(firm_admin: Client, acme: FirmRows) -> None:
+    done = firm_admin.post(PAUSE, {"limit_key": "mailbox:1", "reason": "refused credentials"})
+    assert messages_of(done) == "Paused everything with limit key mailbox:1 of Acme."
+    assert "mailbox:1" in firm_admin.get(PAUSES).content.decode()
+    by_key = {**RATE, "job_type": "", "counted_by": "key", "limit_key": "mailbox:1"}
+    assert messages_of(firm_admin.post(LIMIT, by_key)) == "Set: mailbox:1, 3 in 1 min, Acme."
+    (limit,) = [one for one in rows(RateLimit) if one.counted_by == "key"]
+    assert (limit.job_type, limit.limit_key, limit.amount) == ("", "mailbox:1", 3)
+    with all_firms("test"):
+        RateBucket.objects.create(
+            firm=acme.firm,
+            counted_by="key",
+            limit_key="mailbox:1",
+            tokens=2,
+            granted=0,
+            refilled_at=timezone.now(),
+        )
+    page = firm_admin.get(LIMITS).content.decode()
+    assert "mailbox:1" in page
+    assert "2 may start" in page
+    submit(firm_admin, limit, "rate", amount="6")
+    assert (now(limit).amount, now(limit).limit_key) == (6, "mailbox:1")
+    submit(firm_admin, limit, "clear")
+    assert now(limit) is None
+
+
+@pytest.mark.req("J-24")
+def test_what_cannot_be_counted_together_is_marked(firm_admin: Client, acme: FirmRows) -> None:
+    for change, field in (
+        ({"job_type": ""}, "job_type"),
+        ({"limit_key": "mailbox:1"}, "limit_key"),
+        ({"counted_by": "all_firms"}, "counted_by"),
+        ({"counted_by": "key", "limit_key": "x" * 201}, "limit_key"),
+    ):
+        assert faults(firm_admin.post(LIMIT, {**RATE, **change})) == {field}
+    assert rows(RateLimit) == [acme.rate_limit]
+
+
+@pytest.mark.req("J-24", "T-03")
+def test_staff_limits_all_firms_together(staff: Client, acme: FirmRows, system_firm: Firm) -> None:
+    done = staff.post(LIMIT, {**RATE, "everywhere": "on", "counted_by": "all_firms"})
+    assert messages_of(done) == "Set: purge_jobs of all firms, 3 in 1 min, every firm."
+    assert "3 may start" in staff.get(LIMITS).content.decode()
 
 
 @pytest.mark.req("J-24", "T-03")

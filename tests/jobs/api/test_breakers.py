@@ -31,6 +31,7 @@ def test_a_breaker_is_opened_listed_and_closed(operator: Api, acme: FirmRows) ->
         "id": shown["id"],
         "firm": "acme",
         "job_type": "sync",
+        "limit_key": None,
         "state": "open",
         "attempts": 0,
         "failed": 0,
@@ -50,16 +51,22 @@ def test_a_breaker_is_opened_listed_and_closed(operator: Api, acme: FirmRows) ->
         **shown, "state": "closed", "trips": 0, "opened_at": None, "next_try_at": None,
     }  # fmt: skip
     assert states() == {("acme", "sync"): "closed"}
+    of_key = operator.post("breakers/", {**OUTAGE, "limit_key": "mailbox:1"}).json()
+    assert (of_key["limit_key"], of_key["state"]) == ("mailbox:1", "open")
+    operator.post(f"breakers/{of_key['id']}/close/", {"reason": "it answers again"})
     problem(operator.post(where, {"reason": "again"}), 409)
     assert [(entry.act, entry.door, entry.reason) for entry in audit_log()] == [
         ("breaker.open", "api", OUTAGE["reason"]),
         ("breaker.close", "api", "it answers again"),
-    ]
+    ] * 2
 
 
 def test_a_reason_is_obligatory_and_the_type_has_to_declare_a_breaker(
     operator: Api, acme: FirmRows
 ) -> None:
+    assert fields(operator.post("breakers/", {**OUTAGE, "limit_key": None})) == {
+        "limit_key": "null"
+    }
     assert fields(operator.post("breakers/", {"job_type": "sync"})) == {"reason": "required"}
     assert fields(operator.post(f"breakers/{acme.breaker.pk}/close/")) == {"reason": "required"}
     for job_type in ("noop", "nopo"):

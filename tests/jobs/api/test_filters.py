@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, Pause, Worker
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Worker
 from jobs.queries.serializers.fields import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -54,6 +54,17 @@ def test_dead_letters_by_what_an_operator_has_at_hand(
     assert ids(viewer, "dlq/", search=str(old.pk)[:8]) == {str(old.pk), str(acme.dead_letter.pk)}
     for term in ("0123", "keyerror", "it broke", "%", str(globex.dead_letter.pk)):
         assert ids(viewer, "dlq/", search=term) == set()
+
+
+@pytest.mark.req("J-24")
+def test_jobs_of_one_limit_key(viewer: Api, acme: FirmRows, globex: FirmRows) -> None:
+    with all_firms("test"):
+        for rows in (acme, globex):
+            JobQueue.objects.filter(pk=rows.waiting.pk).update(limit_key="mailbox:1", limit_units=5)
+    (found,) = viewer.results("jobs/", {"limit_key": "mailbox:1"})
+    assert found["job_id"] == str(acme.waiting.pk)
+    assert (found["limit_key"], found["limit_units"]) == ("mailbox:1", 5)
+    assert viewer.results("jobs/", {"limit_key": "mailbox"}) == []
 
 
 @pytest.fixture

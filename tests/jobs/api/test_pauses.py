@@ -53,6 +53,7 @@ def test_work_of_the_only_firm_is_paused_and_resumed(operator: Api, acme: FirmRo
         "everywhere": False,
         "category": "sync",
         "job_type": "noop",
+        "limit_key": None,
         "reason": "it floods us",
         "paused_by": "operator@acme.example",
         "created_at": shown["created_at"],
@@ -74,6 +75,13 @@ def test_what_is_left_out_or_null_means_all_of_it(operator: Api, acme: FirmRows)
     shown = answer.json()
     assert (shown["category"], shown["job_type"], shown["until"]) == (None, None, None)
     assert stored() == [("acme", False, "", "")]
+
+
+@pytest.mark.req("J-24")
+def test_one_limit_key_is_paused(operator: Api, acme: FirmRows) -> None:
+    shown = operator.post("pauses/", {"reason": "stop", "limit_key": "mailbox:1"}).json()
+    assert (shown["limit_key"], shown["job_type"]) == ("mailbox:1", None)
+    assert operator.post("pauses/", {"reason": "stop"}).json()["limit_key"] is None
 
 
 def test_the_same_is_paused_once(operator: Api, acme: FirmRows) -> None:

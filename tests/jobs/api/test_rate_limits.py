@@ -34,6 +34,8 @@ def test_a_limit_is_set_replaced_listed_and_cleared(admin: Api, acme: FirmRows) 
         "id": shown["id"],
         "firm": "acme",
         "everywhere": False,
+        "counted_by": "firm",
+        "limit_key": None,
         **TEN_A_MINUTE,
         "burst": 10,
         "created_at": shown["created_at"],
@@ -58,7 +60,13 @@ def test_a_limit_is_set_replaced_listed_and_cleared(admin: Api, acme: FirmRows) 
     ("change", "faults"),
     [
         ({"job_type": "nopo"}, {"job_type": "unknown"}),
-        ({"job_type": None}, {"job_type": "null"}),
+        ({"job_type": None}, {"job_type": "missing"}),
+        ({"job_type": 1}, {"job_type": "invalid"}),
+        ({"counted_by": "keys"}, {"counted_by": "invalid_choice"}),
+        ({"counted_by": "all_firms"}, {"counted_by": "conflict"}),
+        ({"limit_key": "mailbox:1"}, {"limit_key": "conflict"}),
+        ({"limit_key": "x" * 201}, {"limit_key": "max_length"}),
+        ({"limit_key": ""}, {"limit_key": "blank"}),
         ({"amount": 0}, {"amount": "min_value"}),
         ({"amount": 1.5}, {"amount": "invalid"}),
         ({"amount": 2**31}, {"amount": "max_value"}),
@@ -77,6 +85,28 @@ def test_a_field_that_is_wrong_is_named(
 ) -> None:
     assert fields(admin.post("rate-limits/", {**TEN_A_MINUTE, **change})) == faults
     assert stored() == []
+
+
+@pytest.mark.req("J-24")
+def test_each_limit_key_is_limited_and_one_of_them_more(admin: Api, acme: FirmRows) -> None:
+    quota = {"counted_by": "key", "amount": 250, "per_seconds": 1}
+    of_each = admin.post("rate-limits/", quota).json()
+    assert (of_each["job_type"], of_each["limit_key"], of_each["counted_by"]) == (
+        *(None, None, "key"),
+    )
+    of_one = admin.post("rate-limits/", {**quota, "limit_key": "mailbox:1", "amount": 50}).json()
+    assert (of_one["limit_key"], of_one["amount"]) == ("mailbox:1", 50)
+    assert {one["id"] for one in admin.results("rate-limits/")} >= {of_each["id"], of_one["id"]}
+
+
+@pytest.mark.req("J-24", "T-03")
+def test_platform_staff_limits_all_firms_together(
+    staff: Api, acme: FirmRows, system_firm: Firm
+) -> None:
+    answer = staff.post(
+        "rate-limits/", {**TEN_A_MINUTE, "everywhere": True, "counted_by": "all_firms"}
+    )
+    assert (answer.status_code, answer.json()["counted_by"]) == (200, "all_firms")
 
 
 @pytest.mark.req("T-03")

@@ -35,7 +35,7 @@ def work_types(job_types: dict[str, Any]) -> None:
         options = {"category": "sync", "retry": exact, **options}
         job(name, payload=WorkPayload, **options)(handle)
 
-    declare("test.work")
+    declare("test.work", limit_units=lambda p: p.units)
     declare("test.other", category="export")
     declare("test.jittered", retry=RetryPolicy())
     declare("test.once", once_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import combinations
+from itertools import combinations_with_replacement
 from typing import Any
 from uuid import UUID
 
@@ -21,16 +21,17 @@ from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Released, Ret
 from jobs.engine.transactions import in_transaction, run
 from jobs.errors import WrongState
 from jobs.models import JobQueue, Pause, RateLimit
-from jobs.queue import clear_rate_limit, enqueue, pause, resume, set_rate_limit
-from jobs.states import LIVE, DeadReason
+from jobs.operations.limits import remove_rate_limit
+from jobs.queue import enqueue, pause, resume, set_rate_limit
+from jobs.states import LIVE, CountedBy, DeadReason
 from tenants.models import Firm
-from tests.queue_kit import FAILURE, finish, rows, take
+from tests.queue_kit import FAILURE, finish, row, rows, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20", "J-23", "J-24")]
 
 # How many histories: in the suite, and in `make chaos`.
 SUITE, CHAOS = 30, 2_000
-TYPES = {"test.work": "sync", "test.other": "export", "test.locked": "sync"}
+TYPES = {"test.work": "sync", "test.other": "export", "test.locked": "sync", "test.mailbox": "sync"}
 TABLES = (
     "jobqueue",
     "concurrencylock",
@@ -50,7 +51,11 @@ ROUNDS, ROUND_SECONDS = 40, 60.0
 
 firms = st.integers(0, 1)
 types = st.sampled_from(sorted(TYPES))
-adds = st.tuples(st.just("add"), firms, types, st.integers(0, 3), st.sampled_from("ab"))
+limit_keys = st.sampled_from(["anna", "ben"])
+adds = st.tuples(
+    *(st.just("add"), firms, types, st.integers(0, 3), st.sampled_from("ab")),
+    *(st.none() | limit_keys, st.integers(1, 4)),
+)
 # What workers do all day, and what operators do now and then.
 work = st.one_of(
     st.tuples(st.just("claim"), st.integers(1, 6)),
@@ -63,7 +68,12 @@ work = st.one_of(
 limits = st.one_of(
     st.tuples(st.just("cap"), firms, st.sampled_from([0, 1, 2, None])),
     st.tuples(st.just("rate"), st.none() | firms, types, st.integers(1, 3)),
-    st.tuples(st.just("pause"), st.none() | firms, st.none() | types),
+    st.tuples(
+        *(st.just("rate of keys"), st.none() | firms, st.none() | types),
+        *(st.none() | limit_keys, st.integers(1, 3)),
+    ),
+    st.tuples(st.just("rate of all"), types, st.integers(1, 3)),
+    st.tuples(st.just("pause"), st.none() | firms, st.none() | types, st.none() | limit_keys),
     st.tuples(st.just("activate"), firms, st.booleans()),
     st.tuples(st.just("resume"), st.integers(0, 3)),
     st.tuples(st.just("no rate"), st.integers(0, 3)),
@@ -80,7 +90,8 @@ class History:
         self.now = database_now()
         self.held: list[Claim] = []
         self.sweep, self.demotion = Sweep(), Demotion()
-        self.starts: dict[tuple[int, str], list[datetime]] = defaultdict(list)
+        # Since the rates last changed: when, which job, how many units.
+        self.starts: list[tuple[datetime, Claim, int]] = []
 
     def do(self, name: str, *arguments: Any) -> None:
         """Take one step at the time of the queue."""
@@ -90,8 +101,23 @@ class History:
     def _firm(self, number: int | None) -> int | None:
         return None if number is None else self.firm_ids[number]
 
-    def _add(self, firm: int, job_type: str, priority: int, key: str) -> None:
-        enqueue(job_type, {"name": key}, firm=self.firm_ids[firm], priority=priority)
+    def _add(
+        self,
+        firm: int,
+        job_type: str,
+        priority: int,
+        key: str,
+        limit_key: str | None,
+        units: int,
+    ) -> None:
+        payload = {"name": key, "units": units}
+        enqueue(
+            job_type,
+            payload,
+            firm=self.firm_ids[firm],
+            priority=priority,
+            limit_key=limit_key,
+        )
 
     def _tick(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -107,7 +133,7 @@ class History:
     def _claim(self, limit: int) -> None:
         for one in take(limit):
             self.held.append(one)
-            self.starts[one.firm_id, one.job_type].append(self.now)
+            self.starts.append((self.now, one, row(one.job_id).limit_units))
             self._check(one)
 
     def _finish(self, outcome: str) -> None:
@@ -121,9 +147,9 @@ class History:
             one = self.held.pop()
             finish(one, outcome_of(one, outcome))
 
-    def _pause(self, firm: int | None, job_type: str | None) -> None:
+    def _pause(self, firm: int | None, job_type: str | None, limit_key: str | None) -> None:
         with suppress(WrongState):  # that is paused already
-            pause(firm=self._firm(firm), job_type=job_type, reason="x")
+            pause(firm=self._firm(firm), job_type=job_type, limit_key=limit_key, reason="x")
 
     def _resume(self, pick: int) -> None:
         standing = rows(Pause)
@@ -142,28 +168,42 @@ class History:
         set_rate_limit(job_type, 1, 5.0, burst=burst, firm=self._firm(firm))
         self.starts.clear()
 
+    def _rate_of_keys(
+        self, firm: int | None, job_type: str | None, limit_key: str | None, burst: int
+    ) -> None:
+        by_key = {"limit_key": limit_key, "counted_by": CountedBy.KEY}
+        set_rate_limit(job_type, 1, 5.0, burst=burst, firm=self._firm(firm), **by_key)
+        self.starts.clear()
+
+    def _rate_of_all(self, job_type: str, burst: int) -> None:
+        set_rate_limit(job_type, 1, 5.0, burst=burst, counted_by=CountedBy.ALL_FIRMS)
+        self.starts.clear()
+
     def _no_rate(self, pick: int) -> None:
         standing = rows(RateLimit)
         if standing:
-            limit = standing[pick % len(standing)]
-            clear_rate_limit(limit.job_type, firm=None if limit.everywhere else limit.firm_id)
+            remove_rate_limit(standing[pick % len(standing)])
             self.starts.clear()
 
     def _check(self, started: Claim) -> None:
         firm = Firm.objects.get(pk=started.firm_id)
         assert firm.active
-        assert not [one for one in rows(Pause) if stops(one, started.firm_id, started.job_type)]
+        assert not [one for one in rows(Pause) if stops(one, started)]
         mine = [one for one in self.held if one.firm_id == started.firm_id]
         assert firm.running_cap is None or len(mine) <= firm.running_cap
         keys = Counter(one.lock_key for one in mine if one.lock_key is not None)
         assert set(keys.values()) <= {1}
-        limit = rate_of(started)
-        times = self.starts[started.firm_id, started.job_type]
-        if limit is not None:
-            for first, last in combinations(range(len(times)), 2):
-                seconds = (times[last] - times[first]).total_seconds()
+        limits = rows(RateLimit)
+        for bucket, limit in limits_of(limits, started).items():
+            counted = [
+                (moment, min(units, limit.burst))
+                for moment, one, units in self.starts
+                if bucket in limits_of(limits, one)
+            ]
+            for first, last in combinations_with_replacement(range(len(counted)), 2):
+                seconds = (counted[last][0] - counted[first][0]).total_seconds()
                 allowed = limit.burst + seconds * limit.amount / limit.per_seconds
-                assert last - first + 1 <= allowed + 0.001
+                assert sum(units for _, units in counted[first : last + 1]) <= allowed + 0.001
 
     def let_it_run(self) -> None:
         """Give it all the time there is; the limits stay as they are."""
@@ -187,7 +227,7 @@ class History:
             for job in rows(JobQueue)
             if job.status in LIVE
             and job.firm_id not in no_room
-            and not any(stops(one, job.firm_id, job.job_type) for one in rows(Pause))
+            and not any(stops(one, job) for one in rows(Pause))
         ]
 
 
@@ -198,16 +238,33 @@ def outcome_of(one: Claim, name: str) -> Outcome:
     return OUTCOMES[name]
 
 
-def stops(one: Pause, firm_id: int, job_type: str) -> bool:
-    """Say whether the pause means jobs of that firm and type."""
-    return (one.everywhere or one.firm_id == firm_id) and one.job_type in ("", job_type)
+def stops(one: Pause, job: Claim | JobQueue) -> bool:
+    """Say whether the pause means this job."""
+    return (
+        (one.everywhere or one.firm_id == job.firm_id)
+        and one.job_type in ("", job.job_type)
+        and one.limit_key in ("", job.limit_key)
+    )
 
 
-def rate_of(claim: Claim) -> RateLimit | None:
-    """Return the limit that holds for the job: its firm's own, else that for everywhere."""
-    limits = [one for one in rows(RateLimit) if one.job_type == claim.job_type]
-    own = [one for one in limits if not one.everywhere and one.firm_id == claim.firm_id]
-    return next(iter(own or [one for one in limits if one.everywhere]), None)
+def limits_of(limits: list[RateLimit], job: Claim) -> dict[tuple[Any, ...], RateLimit]:
+    """Return the limit that holds for the job in each bucket that counts it."""
+    ranked: dict[tuple[Any, ...], list[RateLimit]] = defaultdict(list)
+    for one in limits:
+        if not (one.everywhere or one.firm_id == job.firm_id):
+            continue
+        if one.counted_by == "all_firms" and one.job_type == job.job_type:
+            ranked["everybody", job.job_type].append(one)
+        if one.counted_by == "firm" and one.job_type == job.job_type:
+            ranked["firm", job.firm_id, job.job_type].append(one)
+        for_key = job.limit_key is not None and one.limit_key in ("", job.limit_key)
+        if one.counted_by == "key" and for_key and one.job_type in ("", job.job_type):
+            ranked["key", job.firm_id, one.job_type, job.limit_key].append(one)
+    # A firm's own before one for every firm, one for this key before one for each.
+    return {
+        bucket: min(found, key=lambda one: (one.everywhere, one.limit_key == ""))
+        for bucket, found in ranked.items()
+    }
 
 
 def begin_anew(firm_ids: list[int]) -> History:

@@ -41,6 +41,15 @@ def test_a_breaker_is_opened_listed_and_closed(run: Runner, firm: Firm, other_fi
     assert (again.code, again.json["code"]) == (1, "wrong_state")
 
 
+@pytest.mark.req("O-07", "J-24")
+def test_one_of_a_limit_key_is_opened(run: Runner, firm: Firm) -> None:
+    of_sync = ("open", "--firm", "acme", "--type", "sync", *WHY)
+    opened = run("breakers", *of_sync, "--limit-key", "mailbox:1", "--json").json
+    assert (opened["limit_key"], opened["state"]) == ("mailbox:1", "open")
+    assert run("breakers", *of_sync, "--json").json["limit_key"] is None
+    assert "mailbox:1" in run("breakers", "list").out
+
+
 @pytest.mark.req("O-07")
 @pytest.mark.parametrize(
     ("arguments", "code"),

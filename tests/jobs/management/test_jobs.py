@@ -19,8 +19,8 @@ pytestmark = pytest.mark.req("O-04")
 
 ROW = {
     "job_id", "firm", "category", "job_type", "status", "priority", "attempts", "max_attempts",
-    "correlation_id", "parent_id", "lock_key", "idempotency_key", "last_error", "scheduled_at",
-    "created_at", "started_at", "completed_at",
+    "correlation_id", "parent_id", "lock_key", "limit_key", "limit_units", "idempotency_key",
+    "last_error", "scheduled_at", "created_at", "started_at", "completed_at",
 }  # fmt: skip
 DETAIL = ROW | {
     "payload", "result", "attempts_log", "steps", "children", "dead_letter_id", "why_waiting",
@@ -51,6 +51,16 @@ def test_a_list_has_the_documented_shape(run: Runner, firm: Firm) -> None:
     assert [row[name] for name in ("parent_id", "lock_key", "last_error", "started_at")] == [
         None
     ] * 4
+
+
+@pytest.mark.req("J-24")
+def test_jobs_of_one_limit_key_are_listed_and_shown_with_it(run: Runner, firm: Firm) -> None:
+    mine = JobQueueFactory(firm=firm, limit_key="mailbox:1", limit_units=5)
+    JobQueueFactory(firm=firm, limit_key="mailbox:2")
+    assert ids(run("jobs", "list", "--limit-key", "mailbox:1", "--json").json) == [str(mine.pk)]
+    shown = run("jobs", "show", str(mine.pk)).out
+    assert "mailbox:1" in shown
+    assert "limit units" in shown
 
 
 def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> None:

@@ -33,6 +33,7 @@ def test_a_firm_is_paused_listed_and_resumed(run: Runner, firm: Firm, other_firm
         "everywhere": False,
         "category": "maintenance",
         "job_type": "noop",
+        "limit_key": None,
         "reason": "stop",
         "paused_by": operator().name,
         "created_at": "",
@@ -47,6 +48,13 @@ def test_a_firm_is_paused_listed_and_resumed(run: Runner, firm: Firm, other_firm
     log = [(entry.act, entry.door, entry.reason) for entry in rows(AuditEntry)]
     assert log == [("pause.set", "cli", "stop"), ("pause.lift", "cli", "calm")]
     assert "Nothing is paused" in run("pauses", "list").out
+
+
+@pytest.mark.req("J-24")
+def test_one_limit_key_is_paused(run: Runner, firm: Firm) -> None:
+    done = run("pauses", "add", "--firm", "acme", "--limit-key", "mailbox:1", *WHY, "--json")
+    assert (done.json["limit_key"], done.json["job_type"]) == ("mailbox:1", None)
+    assert "mailbox:1" in run("pauses", "list").out
 
 
 def test_everywhere_is_said_or_a_firm_is_named(run: Runner, firm: Firm) -> None:

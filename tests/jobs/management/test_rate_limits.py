@@ -30,7 +30,9 @@ def test_a_rate_limit_is_set_listed_and_cleared(run: Runner, firm: Firm, other_f
         "id": "",
         "firm": "acme",
         "everywhere": False,
+        "counted_by": "firm",
         "job_type": "noop",
+        "limit_key": None,
         "amount": 10,
         "per_seconds": 60.0,
         "burst": 3,
@@ -47,6 +49,24 @@ def test_a_rate_limit_is_set_listed_and_cleared(run: Runner, firm: Firm, other_f
         "rate_limit.clear",
     ]
     assert "Nothing is limited" in run("rate_limits", "list").out
+
+
+@pytest.mark.req("J-24")
+def test_limits_of_keys_and_of_all_firms_are_set_and_shown(run: Runner, firm: Firm) -> None:
+    numbers = ("--amount", "250", "--per", "1", "--json")
+    by_key = ("--counted-by", "key", "--limit-key", "mailbox:1")
+    of_key = run("rate_limits", "set", "--firm", "acme", *by_key, *numbers).json
+    assert (of_key["counted_by"], of_key["job_type"], of_key["limit_key"]) == (
+        *("key", None, "mailbox:1"),
+    )
+    of_all = ("--everywhere", "--type", "noop", "--counted-by", "all_firms")
+    shown = run("rate_limits", "set", *of_all, *numbers).json
+    assert (shown["counted_by"], shown["firm"]) == ("all_firms", None)
+    table = run("rate_limits", "list").out
+    assert "mailbox:1" in table
+    assert "all_firms" in table
+    assert run("rate_limits", "set", "--firm", "acme", *numbers).code == 1
+    assert run("rate_limits", "set", "--everywhere", "--counted-by", "x", *numbers).code == 2
 
 
 @pytest.mark.req("J-23")

@@ -1,0 +1,87 @@
+"""What is wrong with the arguments of the operations on limits."""
+
+from __future__ import annotations
+
+import difflib
+from datetime import datetime
+
+from jobs import registry
+from jobs.engine.clock import database_now
+from jobs.errors import Fault
+from jobs.models.limits import MAX_KEY_LENGTH
+from jobs.states import Category, CountedBy
+
+# The largest value of a database's integer.
+MOST = 2**31 - 1
+# A smaller value overflows the database's rate arithmetic and stops admission for everybody.
+LEAST_SECONDS = 0.001
+
+
+def pause_faults(
+    category: str | None, job_type: str | None, limit_key: str | None, until: datetime | None
+) -> list[Fault]:
+    """Return what is wrong with a pause."""
+    faults = []
+    if category is not None:
+        faults += _unknown("category", category, [word.value for word in Category])
+    if job_type is not None:
+        faults += _type_faults(job_type)
+    faults += key_faults(limit_key or "")
+    if until is not None and until.tzinfo is None:
+        faults.append(Fault("until", "naive_time", "must carry a time zone"))
+    elif until is not None and until <= database_now():
+        faults.append(Fault("until", "past", "must lie ahead"))
+    return faults
+
+
+def counting_faults(
+    job_type: str | None,
+    limit_key: str | None,
+    counted_by: CountedBy | str,
+    *,
+    for_one_firm: bool,
+) -> list[Fault]:
+    """Return what is wrong with what a rate limit is to count together."""
+    faults = _unknown("counted_by", counted_by, [word.value for word in CountedBy])
+    if job_type:
+        faults += _type_faults(job_type)
+    elif counted_by != CountedBy.KEY:
+        faults.append(Fault("job_type", "missing", "only keys can be counted for every type"))
+    faults += key_faults(limit_key or "")
+    if limit_key and counted_by != CountedBy.KEY:
+        faults.append(Fault("limit_key", "conflict", "takes a rate that is counted by key"))
+    if counted_by == CountedBy.ALL_FIRMS and for_one_firm:
+        faults.append(Fault("counted_by", "conflict", "one firm cannot limit all firms"))
+    return faults
+
+
+def rate_faults(amount: int, per_seconds: float, burst: int | None) -> list[Fault]:
+    """Return what is wrong with the numbers of a rate limit."""
+    faults = []
+    for name, number in (("amount", amount), ("burst", burst)):
+        if number is not None and not 1 <= number <= MOST:
+            faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
+    if not LEAST_SECONDS <= per_seconds <= MOST:
+        message = f"must be from {LEAST_SECONDS} to {MOST:,}"
+        faults.append(Fault("per_seconds", "out_of_range", message))
+    return faults
+
+
+def _type_faults(job_type: str) -> list[Fault]:
+    return _unknown("job_type", job_type, [declared.name for declared in registry.all_types()])
+
+
+def key_faults(limit_key: str) -> list[Fault]:
+    """Return what is wrong with a limit key; an empty one stands for none."""
+    if len(limit_key) <= MAX_KEY_LENGTH and "\x00" not in limit_key:
+        return []
+    message = f"must have at most {MAX_KEY_LENGTH} characters and no NUL"
+    return [Fault("limit_key", "wrong_length", message)]
+
+
+def _unknown(field: str, word: str, known: list[str]) -> list[Fault]:
+    if word in known:
+        return []
+    close = difflib.get_close_matches(word, known, n=2)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return [Fault(field, "unknown", f"there is no {word!r}{hint}")]
