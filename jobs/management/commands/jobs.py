@@ -38,10 +38,9 @@ from jobs.states import BulkOperation, Priority, Status
 
 # Always shown; the other columns only where a category has a value for them.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
-_FILTERS = ("status", "category", "job_type", "correlation_id", "held_back")
+_FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id", "held_back")
 JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
 _ID = row_id("job")
-_FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id")
 
 
 def _rows(options: Options) -> QuerySet[JobQueue]:

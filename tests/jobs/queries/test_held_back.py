@@ -20,10 +20,10 @@ from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
 from jobs.queries.stats import count_jobs, live_jobs, queue_stats
 from jobs.queries.why_waiting import WaitCode, why_waiting
 from jobs.queue import pause, set_rate_limit
-from jobs.states import Status
+from jobs.states import CountedBy, Status
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
-from tests.queue_kit import take
+from tests.queue_kit import row, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-25", "O-01", "O-03")]
 
@@ -101,6 +101,21 @@ def test_a_pause_counts_before_any_worker_has_acted_on_it(firm: Firm, add) -> No
     assert held(firm) == {"paused": 4}
     with firm_scope(firm):
         assert queue_stats().totals.runnable == 0
+
+
+@pytest.mark.req("J-24")
+def test_rates_of_keys_and_of_all_firms_hold_back(
+    firm: Firm, other_firm: Firm, system_firm: Firm, add
+) -> None:
+    set_rate_limit(None, 1, 3600, counted_by=CountedBy.KEY)
+    set_rate_limit("test.other", 1, 3600, counted_by=CountedBy.ALL_FIRMS)
+    keyed = [add("test.mailbox", key) for key in ("anna", "anna", "ben", "")]
+    shared = [add("test.other", firm=one) for one in (firm, other_firm, firm)]
+    settle_limits()
+    ready = {pk for pk in (*keyed, *shared) if row(pk).ready}
+    assert ready & set(keyed) == {keyed[0], keyed[2], keyed[3]}
+    assert found("rate_limited") == {*keyed, *shared} - ready
+    assert sum(held(one).get("rate_limited", 0) for one in (firm, other_firm)) == 3
 
 
 def test_what_was_admitted_is_held_back_by_a_pause_and_by_no_rate(firm: Firm, add) -> None:
@@ -214,6 +229,11 @@ def _change_limits(rng: Random, firms: list[Firm]) -> None:
         )
     if rng.random() < 0.5:
         set_rate_limit(rng.choice(TYPES), 1, 3600, firm=rng.choice((*firms, None)))
+    if rng.random() < 0.5:
+        job_type, one = rng.choice((None, *TYPES)), rng.choice((*firms, None))
+        set_rate_limit(job_type, 1, 3600, firm=one, counted_by=CountedBy.KEY)
+    if rng.random() < 0.3:
+        set_rate_limit(rng.choice(TYPES), 1, 3600, counted_by=CountedBy.ALL_FIRMS)
     if rng.random() < 0.3:
         open_breaker(rng.choice(TYPES), rng.choice(firms), reason="x")
 
