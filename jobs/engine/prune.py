@@ -34,6 +34,7 @@ class Pruned:
     dead_letters: int = 0
     minutes: int = 0
     locks: int = 0
+    bulk_runs: int = 0
 
 
 def prune(firm: Firm) -> Pruned:
@@ -51,6 +52,7 @@ def prune(firm: Firm) -> Pruned:
         pruned.jobs += deleted
     pruned.minutes = _prune_minutes(firm.pk, days)
     pruned.locks = _prune_locks(firm.pk)
+    pruned.bulk_runs = _prune_bulk_runs(firm.pk, days)
     return pruned
 
 
@@ -132,6 +134,20 @@ def _prune_locks(firm_id: int) -> int:
     """Delete users' locks that have expired; jobs' locks never do."""
     now = dialects.current().now_sql()
     return _delete_where("jobs_concurrencylock", f"expires_at < {now}", [firm_id])
+
+
+def _prune_bulk_runs(firm_id: int, days: int) -> int:
+    """Delete bulk runs that ended long ago, with their members, which may be of other firms."""
+    old, params = f"finished_at < {_ago_sql()}", [firm_id, -days * DAY_SECONDS]
+    runs = f"SELECT id FROM jobs_bulkrun WHERE firm_id = %s AND {old}"
+    members = f"""
+        DELETE FROM jobs_bulkmember WHERE id IN (
+            SELECT id FROM jobs_bulkmember WHERE run_id IN ({runs}) LIMIT {CHUNK}
+        )
+        """
+    while in_transaction(lambda: run(members, params)) == CHUNK:
+        pass
+    return _delete_where("jobs_bulkrun", old, params)
 
 
 def _ago_sql() -> str:

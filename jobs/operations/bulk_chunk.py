@@ -40,6 +40,15 @@ from tenants.audit import Actor, Change, record_operations
 # locked by somebody else.
 Outcomes = dict[UUID, str]
 
+# What the operations read of a row.
+_COLUMNS: dict[type[Any], tuple[str, ...]] = {
+    DeadLetterQueue: ("firm_id", "original_job_id", "resolution"),
+    JobQueue: (
+        *("firm_id", "category", "status", "series", "attempts", "priority"),
+        "idempotency_key",
+    ),
+}
+
 GONE = "it is gone"
 DECIDED = "it was decided already"
 
@@ -179,9 +188,7 @@ def _jobs_in(
 
 def _locked(model: Any, ids: Sequence[UUID]) -> tuple[dict[UUID, Any], Outcomes]:
     """Lock the rows that nobody else has locked; return them by id, and which are gone."""
-    rows = model.objects.filter(pk__in=ids).defer("payload", "result")
-    if model is DeadLetterQueue:
-        rows = model.objects.filter(pk__in=ids).defer("error")
+    rows = model.objects.filter(pk__in=ids).only(*_COLUMNS[model])
     found = {row.pk: row for row in rows.select_for_update(skip_locked=True).order_by("pk")}
     missing = [pk for pk in ids if pk not in found]
     there = set(model.objects.filter(pk__in=missing).values_list("pk", flat=True))
