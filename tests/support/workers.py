@@ -138,8 +138,20 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
+    def _has_stopped(self) -> bool:
+        """Say whether no thread of its process group runs; true where there is no /proc."""
+        for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                # Behind the name, which may contain anything: state, parent, group.
+                state, _, group, *_ = stat.read_text("ascii", "replace").rpartition(")")[2].split()
+                if int(group) == self._process.pid and state not in "TZX":
+                    return False
+        return True
+
     def _frozen_between_writes(self) -> bool:
         self._signal_all(signal.SIGSTOP)
+        # The signal is sent before it has reached every thread.
+        wait_until(self._has_stopped, "its threads to stop")
         if _database_is_free():
             return True
         self.thaw()
