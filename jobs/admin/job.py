@@ -191,7 +191,7 @@ class JobAdmin(BulkOperationsAdmin):
         found = super().get_changelist_instance(request)
         found.result_list = list(found.result_list)
         waits = any(job.status == Status.PENDING for job in found.result_list)
-        limits = limits_in_force(database_now()) if waits else None
+        limits = limits_in_force() if waits else None
         for job in found.result_list:
             job.wait_code = limits.reason_of(job) if limits else None
         return found

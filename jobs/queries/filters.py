@@ -58,7 +58,7 @@ def filter_jobs(
     if error is not None:
         jobs = jobs.filter(last_error__icontains=error)
     if held_back is not None:
-        jobs = jobs.filter(limits_in_force(database_now()).held_back(held_back))
+        jobs = jobs.filter(limits_in_force().held_back(held_back))
     return jobs if search is None else search_jobs(jobs, search)
 
 

@@ -139,14 +139,25 @@ class LimitsInForce:
         return (Q(ready=True) | Q(waiting=True)) & due & wanted
 
 
-def limits_in_force(now: datetime) -> LimitsInForce:
-    """Return the limits that hold back jobs of the firms in scope."""
+def limits_in_force() -> LimitsInForce:
+    """Return the limits that hold back jobs of the firms in scope now."""
     firm_ids = require_scope().firm_ids
-    return reading(lambda: _read(now, firm_ids))
+    return reading(lambda: _read(firm_ids))
 
 
-def _read(now: datetime, firm_ids: frozenset[int] | None) -> LimitsInForce:
+def _read(firm_ids: frozenset[int] | None) -> LimitsInForce:
     why = "limits that hold back the caller's jobs"
+    dialect = dialects.current()
+    ((moment, any_limited_firm, any_bucket),) = fetch(
+        f"""
+        SELECT {dialect.now_sql()}, EXISTS (SELECT 1 FROM tenants_firm f WHERE {LIMITED_FIRM}),
+            EXISTS (SELECT 1 FROM jobs_ratebucket)
+        """,
+        [],
+    )
+    now = dialect.read_time(moment)
+    if now is None:
+        raise RuntimeError("the database returned no time")
     own = Q(firm_id__isnull=False) if firm_ids is None else Q(firm_id__in=firm_ids)
     pauses = Pause.objects.unscoped(why).filter(Q(until__isnull=True) | Q(until__gt=now))
     pauses = pauses.filter(own | Q(everywhere=True)).select_related("firm")
@@ -159,14 +170,14 @@ def _read(now: datetime, firm_ids: frozenset[int] | None) -> LimitsInForce:
         list(breakers.select_related("firm").order_by("job_type", "pk")),
         [],
     )
-    inactive, full = _limited_firms(firm_ids)
+    inactive, full = _limited_firms(firm_ids) if any_limited_firm else ((), ())
     found.rules.extend(
         [
             *_pause_rules(found.pauses),
             *_rules(WaitCode.FIRM_INACTIVE, {"firm_id": inactive}),
             *_breaker_rules(found.breakers),
             *_rules(WaitCode.CAPPED, {"firm_id": full, "admitted": (False,)}),
-            *_rate_rules(_empty_buckets(firm_ids)),
+            *_rate_rules(_empty_buckets(firm_ids) if any_bucket else ()),
             Rule(WaitCode.LOCKED, {"waits_for_lock": (True,)}),
         ]
     )

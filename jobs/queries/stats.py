@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, Sum
 
-from jobs.engine.clock import database_now
 from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,
@@ -164,11 +163,10 @@ def live_jobs(*by: Group) -> LiveJobs:
 
     `by` names what they will be counted by, beside the category.
     """
-    now = database_now()
-    limits = limits_in_force(now)
+    limits = limits_in_force()
     # The fewer columns, the fewer groups: a type is read only where a limit is about types.
     columns = limits.columns | {"category", *by}
-    return LiveJobs(now, limits, list(_live(limits, sorted(columns))))
+    return LiveJobs(limits.now, limits, list(_live(limits, sorted(columns))))
 
 
 def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:

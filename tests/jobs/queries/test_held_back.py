@@ -93,7 +93,7 @@ def test_each_limit_names_itself(firm: Firm, other_firm: Firm, system_firm: Firm
 
 def in_force():
     with all_firms("test"):
-        return limits_in_force(database_now())
+        return limits_in_force()
 
 
 def test_a_pause_counts_before_any_worker_has_acted_on_it(firm: Firm, add) -> None:
