@@ -62,8 +62,11 @@ class Sweep:
         by_firm = _by_firm(candidates)
         # Firms are visited in random order, and each step may be the one that shares out scarce
         # tokens of all firms: otherwise the same firms would always find them.
-        firms = self.rng.sample(list(by_firm), len(by_firm))
-        shares = FirmShares(by_firm) if self.rng.random() * self._left < 1 else None
+        firms = list(by_firm)
+        if any(one.rated for one in candidates):
+            self.rng.shuffle(firms)
+        is_chosen = self._left == 1 or self.rng.random() * self._left < 1
+        shares = FirmShares(by_firm) if is_chosen else None
         self._left, self._steps = max(self._left - 1, 1), self._steps + 1
         return _admit({pk: by_firm[pk] for pk in firms}, shares)
 

@@ -122,7 +122,9 @@ class Maintenance:
             MaintenanceTask("demote", DEMOTE_SECONDS, self._demote, attrgetter("limited")),
             MaintenanceTask("send_probes", PROBE_SECONDS, send_probes, attrgetter("open_breakers")),
             MaintenanceTask("drop_idle_breakers", per_lease, drop_idle_breakers),
-            MaintenanceTask("drop_idle_buckets", IDLE_SECONDS / 4, drop_idle_buckets),
+            MaintenanceTask(
+                "drop_idle_buckets", IDLE_SECONDS / 4, drop_idle_buckets, attrgetter("limited")
+            ),
             MaintenanceTask("rescue", rescue_every, self._rescue, attrgetter("dead_workers")),
             MaintenanceTask("rescue_orphans", per_lease, self._rescue_orphans),
             MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),
