@@ -74,7 +74,17 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         }
         for section, links in _SECTIONS.items()
     ]
+    _mark_active(request.path, [item for section in sections for item in section["items"]])
     return [{"items": [overview]}, *(section for section in sections if section["items"])]
+
+
+def _mark_active(path: str, items: list[dict[str, Any]]) -> None:
+    """Mark the one page that was opened: the address of the triage board begins as that of a list."""
+    opened = max(
+        (item["link"] for item in items if path.startswith(item["link"])), key=len, default=""
+    )
+    for item in items:
+        item["active"] = bool(opened) and item["link"] == opened
 
 
 def _queue_styles(_: HttpRequest) -> str:

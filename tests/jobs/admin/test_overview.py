@@ -238,3 +238,14 @@ def test_what_is_not_allowed_shows_the_houses_page(member: Client, acme: FirmRow
     response = member.get(reverse("admin:jobs_jobqueue_add"))
     assert response.status_code == 403
     assert "This is not for you to do" in response.content.decode()
+
+
+def test_the_sidebar_marks_the_one_page_that_is_open(member: Client, acme: FirmRows) -> None:
+    for page, marked in (
+        ("admin:jobs_deadletterqueue_groups", "Triage board"),
+        ("admin:jobs_deadletterqueue_changelist", "Dead letters"),
+        ("admin:index", "Overview"),
+    ):
+        sections = member.get(reverse(page)).context["sidebar_navigation"]
+        items = [item for section in sections for item in section["items"]]
+        assert [item["title"] for item in items if item["active"]] == [marked]
