@@ -64,18 +64,20 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         pages["queue-doctor"] = reverse("queue-doctor")
     overview = {"title": "Overview", "icon": "monitoring", "link": reverse("admin:index")}
     sections = [
-        {
-            "title": section,
-            "items": [
-                {"title": title, "icon": icon, "link": pages[page]}
-                for title, icon, page in links
+        (
+            title,
+            [
+                {"title": page_title, "icon": icon, "link": pages[page]}
+                for page_title, icon, page in links
                 if pages.get(page)
             ],
-        }
-        for section, links in _SECTIONS.items()
+        )
+        for title, links in _SECTIONS.items()
     ]
-    _mark_active(request.path, [item for section in sections for item in section["items"]])
-    return [{"items": [overview]}, *(section for section in sections if section["items"])]
+    items: list[dict[str, Any]] = [item for _, links in sections for item in links]
+    _mark_active(request.path, items)
+    shown = [{"title": title, "items": links} for title, links in sections if links]
+    return [{"items": [overview]}, *shown]
 
 
 def _mark_active(path: str, items: list[dict[str, Any]]) -> None:

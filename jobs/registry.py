@@ -100,12 +100,11 @@ def job(
     """Declare the decorated function as the handler of a job type.
 
     The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
-    (a dict, or None for `{}`) becomes the job's result. `lock_key`, `limit_key`,
-    `limit_units` and `idempotency_key` are called with the validated payload at enqueue. Limits can
-    be set for each `limit_key`, such as a mailbox (None: the job has none), and the job counts for
-    `limit_units` in rates. `breaker` holds back a firm's jobs of the type, and of one limit key,
-    while they keep failing with the same failure. An upcaster takes a payload of its version and returns a
-    newer one, which is of the current version unless the upcaster sets `version`.
+    (a dict, or None for `{}`) becomes the job's result. `lock_key`, `limit_key`, `limit_units` and
+    `idempotency_key` are called with the validated payload at enqueue. Limits can be set for each
+    `limit_key`, such as a mailbox; the job counts for `limit_units` in rates. `breaker` holds back a
+    firm's jobs of the type and limit key while they keep failing alike. An upcaster takes a payload
+    of its version and returns a newer one, of the current version unless it sets `version`.
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
@@ -113,26 +112,25 @@ def job(
     """
 
     def register(handler: H) -> H:
-        _add(
-            JobType(
-                name=name,
-                category=Category(category),
-                payload_model=payload,
-                handler=handler,
-                version=version,
-                upcasters=dict(upcasters or {}),
-                retry=retry or RetryPolicy(),
-                timeout_seconds=timeout_seconds,
-                lock_key=lock_key,
-                lock_limit=lock_limit,
-                limit_key=limit_key,
-                limit_units=limit_units,
-                idempotency_key=idempotency_key,
-                once_only=once_only,
-                dead_letter=dead_letter,
-                breaker=breaker,
-            )
+        declared = JobType(
+            name=name,
+            category=Category(category),
+            payload_model=payload,
+            handler=handler,
+            version=version,
+            upcasters=dict(upcasters or {}),
+            retry=retry or RetryPolicy(),
+            timeout_seconds=timeout_seconds,
+            lock_key=lock_key,
+            lock_limit=lock_limit,
+            limit_key=limit_key,
+            limit_units=limit_units,
+            idempotency_key=idempotency_key,
+            once_only=once_only,
+            dead_letter=dead_letter,
+            breaker=breaker,
         )
+        _add(declared)
         return handler
 
     return register

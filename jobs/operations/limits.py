@@ -141,22 +141,21 @@ def set_rate_limit(
         created_at=database_now(),
         **counting,
     )
+    _upsert(row, [*counting])
+    demote_rated(None if firm is None else firm_id, **counting)
+    row = _find_rate_limit(firm, firm_id, counting) or row
+    was = None if before is None else _columns(before, *_RATE)
+    audit("rate_limit.set", row, by, before=was, after=_columns(row, *_RATE))
+    return row
+
+
+def _upsert(row: RateLimit, counting: list[str]) -> None:
     RateLimit.objects.unscoped("the firm is in scope").bulk_create(
         [row],
         update_conflicts=True,
         unique_fields=["firm", "everywhere", *counting],
         update_fields=["amount", "per_seconds", "burst"],
     )
-    demote_rated(None if firm is None else firm_id, **counting)
-    row = _find_rate_limit(firm, firm_id, counting) or row
-    audit(
-        "rate_limit.set",
-        row,
-        by,
-        before=None if before is None else _columns(before, *_RATE),
-        after=_columns(row, *_RATE),
-    )
-    return row
 
 
 @operation
