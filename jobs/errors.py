@@ -7,6 +7,7 @@ JobError
   ArgumentsInvalid       other arguments fail their checks; `errors` lists each fault
     ScheduleInvalid      a schedule
     LimitInvalid         a pause or rate limit
+    BulkInvalid          a bulk run
     LockInvalid          a user's lock
   HandlerError           what a handler raises on purpose
     Retryable            try again later; any other exception counts as this

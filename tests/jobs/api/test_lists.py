@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 
 JOB_FIELDS = [
     "job_id", "firm", "category", "job_type", "status", "priority", "attempts", "max_attempts",
-    "correlation_id", "parent_id", "lock_key", "idempotency_key", "last_error", "scheduled_at",
-    "created_at", "started_at", "completed_at",
+    "correlation_id", "parent_id", "lock_key", "limit_key", "limit_units", "idempotency_key",
+    "last_error", "scheduled_at", "created_at", "started_at", "completed_at",
 ]  # fmt: skip
 DETAIL_FIELDS = [
     *JOB_FIELDS,
