@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,6 +50,7 @@ class Heartbeat:
         self._info = info
         self._stop = stop
         self._next_cancel_check = 0.0
+        self._beating = threading.Lock()
 
     def start(self) -> None:
         """Register the worker and start the thread.
@@ -60,6 +62,14 @@ class Heartbeat:
         self._state.start_thread("heartbeat", self._loop)
         if self._state.slots.shared:
             self._state.start_thread("liveness", self._show_life)
+
+    def wait_for_last(self) -> None:
+        """Wait for the heartbeat under way; after a halt none follows.
+
+        One that finds its row deleted would register the worker anew.
+        """
+        with self._beating:
+            pass
 
     def _register(self, lease: Lease) -> None:
         requested_at = time.monotonic()
@@ -77,7 +87,9 @@ class Heartbeat:
             try:
                 if time.monotonic() >= next_at:
                     next_at = time.monotonic() + pause
-                    self._beat()
+                    with self._beating:
+                        if not self._state.halt.is_set():
+                            self._beat()
                 self._mark_processing()
                 self._pass_on_cancel_requests()
                 self._interrupt_overdue()

@@ -227,6 +227,7 @@ class WorkerLoop:
         self._release_lost_at_end()
         self.state.halt.set()
         self._listener.stop()
+        self._heartbeat.wait_for_last()
         if drained:
             self._deregister()
         emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)

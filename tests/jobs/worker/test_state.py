@@ -1,15 +1,20 @@
-"""A worker ends when one of its threads fails, and leaves the rest to the end of its lease."""
+"""How a worker ends: in order, or when one of its threads fails."""
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
 
+from jobs.engine.lease import heartbeat as send_heartbeat
 from jobs.models import Worker
-from jobs.worker import maintenance
+from jobs.worker import heartbeat, maintenance
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
 
 
 @pytest.mark.req("W-04")
@@ -29,3 +34,26 @@ def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     # Its row stays until its lease ends and others rescue its jobs.
     held = [UUID(str(row.id)) for row in Worker.objects.all()]
     assert held == [loop.state.worker_id]
+
+
+@pytest.mark.req("W-03")
+def test_a_heartbeat_under_way_does_not_bring_back_the_row_of_a_worker_that_ends(
+    queue: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way = threading.Event()
+
+    def slow_heartbeat(worker_id: UUID, rss_bytes: int) -> bool:
+        under_way.set()
+        # Its statement reaches the database as late as that of the end can.
+        with suppress(AssertionError):
+            wait_until(lambda: not Worker.objects.exists(), "the end of the row", timeout=1)
+        return send_heartbeat(worker_id, rss_bytes)
+
+    monkeypatch.setattr(heartbeat, "heartbeat", slow_heartbeat)
+    monkeypatch.setattr(heartbeat, "HEARTBEATS_PER_LEASE", 1000)
+    threads = threading.active_count()
+    with working(worker_loop(concurrency=1, burst=False)):
+        assert under_way.wait(10)
+
+    wait_until(lambda: threading.active_count() <= threads, "the end of its threads")
+    assert not Worker.objects.exists()
