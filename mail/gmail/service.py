@@ -14,6 +14,8 @@ from typing import Any
 import httplib2
 from googleapiclient.discovery import build
 
+GMAIL_ENDPOINT = "https://gmail.googleapis.com"
+
 # The generated resources have no types of their own.
 Resource = Any
 
@@ -29,6 +31,7 @@ class Resources:
     labels: Resource
     history: Resource
     send_as: Resource
+    batch_uri: str
 
 
 @functools.cache
@@ -52,4 +55,6 @@ def gmail_resources(endpoint: str | None = None) -> Resources:
         labels=users.labels(),
         history=users.history(),
         send_as=users.settings().sendAs(),
+        # Google's own choice, new_batch_http_request, knows no other endpoint than Gmail.
+        batch_uri=f"{(endpoint or GMAIL_ENDPOINT).rstrip('/')}/batch/gmail/v1",
     )

@@ -23,6 +23,7 @@ from mail.gmail.simulator import (
 )
 from mail.gmail.simulator.answer import Answer, Request
 from mail.gmail.simulator.api_error import ApiError, invalid_argument
+from mail.gmail.simulator.batch import answer_batch, is_batch
 from mail.gmail.simulator.call import Call, Handler, Json
 from mail.gmail.simulator.discovery import Method, check_body, find_method, read_query
 from mail.gmail.simulator.faults import AnswerLost, Fault
@@ -59,6 +60,10 @@ class GmailSimulator:
             AnswerLost: an ordered fault; the request took effect all the same.
         """
         try:
+            if is_batch(request):
+                return answer_batch(
+                    request, lambda part: self.answer(part, address=address, scopes=scopes)
+                )
             result = self._perform(request, address.lower(), scopes)
         except ApiError as error:
             return Answer(error.status, error.body(), error.headers)
