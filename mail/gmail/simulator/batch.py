@@ -42,9 +42,9 @@ def answer_batch(request: Request, answer: Callable[[Request], Answer]) -> Answe
     return Answer(HTTPStatus.OK, body, {"content-type": f'multipart/mixed; boundary="{boundary}"'})
 
 
-def _answer_part(part: Message, answer: Callable[[Request], Answer]) -> bytes:
-    payload = part.get_payload(decode=True)
-    if not isinstance(payload, bytes):
+def _answer_part(part: object, answer: Callable[[Request], Answer]) -> bytes:
+    payload = part.get_payload(decode=True) if isinstance(part, Message) else None
+    if not isinstance(part, Message) or not isinstance(payload, bytes):
         raise invalid_argument("A part of the batch request is no request")
     # Clients end the lines of a part with either line ending.
     request_line, _, rest = payload.replace(b"\r\n", b"\n").partition(b"\n")
