@@ -8,6 +8,7 @@ JobError
     ScheduleInvalid      a schedule
     LimitInvalid         a pause or rate limit
     BulkInvalid          a bulk run
+    EditInvalid          the edit of a waiting job
     LockInvalid          a user's lock
   HandlerError           what a handler raises on purpose
     Retryable            try again later; any other exception counts as this
@@ -109,6 +110,10 @@ class LimitInvalid(ArgumentsInvalid, code="limit_invalid"):
 
 class BulkInvalid(ArgumentsInvalid, code="bulk_invalid"):
     """The bulk run fails its checks."""
+
+
+class EditInvalid(ArgumentsInvalid, code="edit_invalid"):
+    """The edit of a waiting job fails its checks; a payload's faults are PayloadInvalid."""
 
 
 class LockInvalid(ArgumentsInvalid, code="lock_invalid"):

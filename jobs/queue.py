@@ -12,6 +12,7 @@ from jobs.engine.enqueue import (
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.user_locks import acquire_lock, release_lock, renew_lock
 from jobs.operations.dead_letters import discard, escalate, reprocess
+from jobs.operations.edit import edit
 from jobs.operations.jobs import cancel, retry
 from jobs.operations.limits import clear_rate_limit, pause, resume, set_rate_limit
 from jobs.operations.locks import force_release
@@ -26,6 +27,7 @@ __all__ = [
     "cancel",
     "clear_rate_limit",
     "discard",
+    "edit",
     "enqueue",
     "enqueue_many",
     "escalate",

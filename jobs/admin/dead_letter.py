@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import OperationForm, ReasonForm, TextAnswer
+from interfaces.admin.operations import ReasonForm, TextAnswer
 from jobs.admin.base import (
     LABELS,
     Fact,
@@ -34,38 +34,27 @@ from jobs.admin.filters import (
     ResolutionFilter,
 )
 from jobs.admin.operations import QueueOperation
-from jobs.admin.payload_field import PayloadField
+from jobs.admin.payload_field import JobChangesForm
 from jobs.admin.triage import triage_board
-from jobs.models import Attempt, DeadLetterQueue
+from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Priority, Resolution
+from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Resolution
 from tenants.admin.filters import FirmFilter
 
 SAME_FAILURE_SHOWN = 10
 
 
-class ReprocessForm(OperationForm):
+class ReprocessForm(JobChangesForm):
     """The payload and priority of the new series."""
 
-    payload = PayloadField(
-        help_text="Checked against the schema of its type. What changes is kept in the audit log. "
-        "Hidden secrets stay as they are where you leave them in their place."
-    )
-    priority = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
     note = TextAnswer(required=False, help_text="Kept with the dead letter and in the audit log.")
 
-    def prepare(self, request: HttpRequest, row: DeadLetterQueue) -> None:
-        """Start from the job's payload and priority."""
-        job = row.original_job
-        self.fields["payload"].show(job.payload)  # type: ignore[attr-defined]  # a payload field
-        now = Priority(job.priority).name.lower()
-        self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
-            ("", f"As it is ({now})"),
-            *((str(level.value), level.name.lower()) for level in Priority),
-        ]
+    def job_of(self, row: DeadLetterQueue) -> JobQueue:
+        """Return the dead letter's job."""
+        return row.original_job
 
 
 class EscalateForm(ReasonForm):

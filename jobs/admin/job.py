@@ -33,6 +33,7 @@ from jobs.admin.filters import (
     JobTypeFilter,
     StatusFilter,
 )
+from jobs.admin.job_edit import EDIT
 from jobs.admin.operations import QueueOperation
 from jobs.admin.timeline import headline, timeline
 from jobs.engine.clock import database_now
@@ -114,7 +115,7 @@ def _waited(job: JobQueue) -> str:
 class JobAdmin(BulkOperationsAdmin):
     """All jobs, newest first."""
 
-    operations = (RETRY, CANCEL)
+    operations = (EDIT, RETRY, CANCEL)
     bulk_actions = (
         BulkAction(
             operation=BulkOperation.RETRY,

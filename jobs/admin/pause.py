@@ -8,7 +8,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import clipped, column
-from interfaces.admin.operations import OptionalReasonForm, TextAnswer
+from interfaces.admin.operations import OptionalReasonForm, TextAnswer, TimeAnswer
 from jobs.admin.base import LABELS, age, age_column, type_choices
 from jobs.admin.filters import CategoryFilter, JobTypeFilter
 from jobs.admin.limits import LimitAdmin, where
@@ -19,9 +19,6 @@ from jobs.operations import limits
 from jobs.states import Category
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm
-
-# The formats of a browser's datetime field, and of a person who types seconds.
-TIME_FORMATS = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
 class PauseForm(FirmChoiceForm):
@@ -46,11 +43,9 @@ class PauseForm(FirmChoiceForm):
         help_text="Such as a mailbox's; a job's page shows it. Empty means every job.",
     )
     reason = TextAnswer(help_text="Shown with each job it holds back, and kept in the audit log.")
-    until = forms.DateTimeField(
+    until = TimeAnswer(
         required=False,
         label="Until (UTC)",
-        input_formats=TIME_FORMATS,
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
         help_text="When it ends by itself; empty means somebody resumes it.",
     )
 

@@ -1,4 +1,4 @@
-"""The editor of a stored payload."""
+"""The editor of a stored payload, and the form that changes a job."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from interfaces.admin.operations import OperationForm
 from interfaces.strict_json import RepeatedKey, without_repeats
 from jobs.admin.base import pretty_json
 from jobs.engine.redaction import canonical_json, redact_secrets, restore_redacted
+from jobs.models import JobQueue
+from jobs.states import Priority
 
 EDITOR_ROWS = 16
 
@@ -41,6 +45,31 @@ class PayloadField(forms.CharField):
             raise forms.ValidationError("The payload must be an object: { … }.")
         whole: dict[str, Any] = restore_redacted(payload, self._stored)
         return whole
+
+
+class JobChangesForm(OperationForm):
+    """The payload and priority of a job, as they are and as they should be."""
+
+    payload = PayloadField(
+        help_text="Checked against the schema of its type. What changes is kept in the audit log. "
+        "Hidden secrets stay as they are where you leave them in their place."
+    )
+    priority = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the job's payload and priority."""
+        job = self.job_of(row)
+        self.fields["payload"].show(job.payload)  # type: ignore[attr-defined]  # a payload field
+        now = Priority(job.priority).name.lower()
+        self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
+            ("", f"As it is ({now})"),
+            *((str(level.value), level.name.lower()) for level in Priority),
+        ]
+
+    def job_of(self, row: Any) -> JobQueue:
+        """Return the job that the row is, or is about."""
+        job: JobQueue = row
+        return job
 
 
 def _read(text: str) -> Any:

@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
-from jobs.api.requests import FirmQuery, JobQuery, OptionalReason, WorkerQuery
+from jobs.api.requests import EditBody, FirmQuery, JobQuery, OptionalReason, WorkerQuery
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
 from jobs.models import JobQueue, Worker
-from jobs.operations import jobs
+from jobs.operations import edit, jobs
 from jobs.queries.filters import filter_jobs, filter_workers
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import Page, job_rows, running_jobs
@@ -61,6 +61,16 @@ class Jobs(QueueView):
         "Show a job",
         "With its payload, attempts, steps, children and why it waits.",
         answer=OpenApiResponse(JobDetailSerializer, "The job."),
+    )
+    edit = row_operation(
+        edit.edit,
+        "Edit a waiting job",
+        "Its priority, its time, its payload, while it is pending; 409 where a worker was quicker. "
+        "Keys that its type derives from the payload follow it; an edit that would change the "
+        "idempotency key is refused. Needs the role operator.",
+        answer=_JOB,
+        body=EditBody,
+        example=example("Run it first", priority=0, run_now=True, reason="The customer waits"),
     )
     retry = row_operation(
         jobs.retry,

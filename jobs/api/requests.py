@@ -230,8 +230,8 @@ class EscalateBody(ObligatoryReason):
     )
 
 
-class ReprocessBody(StrictSerializer):
-    """The changes to the job; what is not given stays as it is."""
+class ChangeBody(StrictSerializer):
+    """The changes to a job; what is not given stays as it is."""
 
     payload = serializers.DictField(
         required=False,
@@ -244,4 +244,16 @@ class ReprocessBody(StrictSerializer):
         max_value=max(Priority),
         help_text="0 critical, 1 high, 2 normal, 3 low.",
     )
+
+
+class EditBody(ChangeBody, OptionalReason):
+    """The changes to a waiting job."""
+
+    scheduled_at = MomentField(required=False, help_text="Not before this time.")
+    run_now = FlagField(default=False, help_text="As soon as a worker is free; in place of a time.")
+
+
+class ReprocessBody(ChangeBody):
+    """The changes to a dead letter's job."""
+
     note = _optional_note("Kept with the dead letter and in the audit log.")

@@ -14,7 +14,7 @@ urlpatterns = [
     path("queues/", Queues.as_view({"get": "show"})),
     path("jobs/", Jobs.as_view({"get": "list"})),
     path("jobs/bulk/", BulkRuns.as_view({"post": "of_jobs"})),
-    path("jobs/<uuid:job_id>/", Jobs.as_view({"get": "show"})),
+    path("jobs/<uuid:job_id>/", Jobs.as_view({"get": "show", "patch": "edit"})),
     path("jobs/<uuid:job_id>/retry/", Jobs.as_view({"post": "retry"})),
     path("jobs/<uuid:job_id>/cancel/", Jobs.as_view({"post": "cancel"})),
     path("dlq/", DeadLetters.as_view({"get": "list"})),

@@ -180,7 +180,7 @@ def row_operation(
     role: Role = Role.OPERATOR,
     body: type[StrictSerializer] = OptionalReason,
 ) -> Callable[..., Response]:
-    """Return the POST that calls `operate` with a row, the actor and the body.
+    """Return the POST or PATCH that calls `operate` with a row, the actor and the body.
 
     It answers with the row as it is then, or as it was where the operation deletes it.
     """

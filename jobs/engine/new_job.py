@@ -172,10 +172,17 @@ def _argument_faults(job: NewJob) -> list[Fault]:
         ("idempotency_key", job.idempotency_key),
     )
     for name, key in keys:
-        if key is not None and (not 1 <= len(key) <= MAX_KEY_LENGTH or "\x00" in key):
-            message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
-            faults.append(Fault(name, "wrong_length", message))
+        if key is not None:
+            faults += key_faults(name, key)
     return faults
+
+
+def key_faults(name: str, key: str) -> list[Fault]:
+    """Return what is wrong with a lock key, limit key or idempotency key."""
+    if 1 <= len(key) <= MAX_KEY_LENGTH and "\x00" not in key:
+        return []
+    message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
+    return [Fault(name, "wrong_length", message)]
 
 
 def _time_faults(job: NewJob) -> list[Fault]:

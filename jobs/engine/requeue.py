@@ -11,7 +11,8 @@ from django.db import IntegrityError, transaction
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.limit_sql import held_back_sql
-from jobs.engine.transactions import fetch
+from jobs.engine.locks import free_job_locks
+from jobs.engine.transactions import fetch, run
 from jobs.errors import KeyHeld, WrongState
 from jobs.states import RETRYABLE
 
@@ -28,6 +29,21 @@ def queue_columns_sql(pending: str = "true") -> str:
     waits = f"(j.lock_key IS NOT NULL OR {held_back_sql('j')})"
     return (
         f"ready = ({pending} AND NOT {waits}), waiting = ({pending} AND {waits}), admitted = false"
+    )
+
+
+def requeue_pending(job_id: UUID) -> None:
+    """Queue a pending job anew for what its row says now; it gives up its slot and admission.
+
+    Must join the transaction that changed the row. The caller admits its lock keys, the old one
+    and the new one, after the commit.
+    """
+    dialect = dialects.current()
+    free_job_locks([job_id])
+    run(
+        f"UPDATE jobs_jobqueue AS j SET {queue_columns_sql()}"
+        " WHERE job_id = %s AND status = 'pending'",
+        [dialect.value(Column.UUID, job_id)],
     )
 
 

@@ -7,7 +7,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 from django.utils.dateparse import parse_datetime
@@ -70,6 +70,11 @@ def moment(text: str) -> datetime:
     if value is None:
         raise ArgumentTypeError(f"a time such as 2026-01-31T09:00:00Z, not {text!r}")
     return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def moment_or_now(text: str) -> datetime | Literal["now"]:
+    """Read a time, or the word now."""
+    return "now" if text == "now" else moment(text)
 
 
 def since(text: str) -> datetime:

@@ -55,9 +55,10 @@ class Subcommand:
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm` and the subcommand's own arguments."""
-        parser.add_argument("--firm", metavar="SLUG", help="only this firm; else every firm")
+        otherwise = "give this or --everywhere" if self.everywhere else "else every firm"
+        parser.add_argument("--firm", metavar="SLUG", help=f"only this firm; {otherwise}")
         if self.everywhere:
-            parser.add_argument("--everywhere", action="store_true", help="for every firm")
+            parser.add_argument("--everywhere", action="store_true", help="every firm")
         for add in self.arguments:
             add(parser)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,6 @@ from django.db import transaction
 from django.db.models import Case, Q, TextField, Value, When
 from django.db.models.functions import Concat
 
-from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
@@ -21,7 +19,6 @@ from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue
 from jobs.engine.job_wait import read_job
 from jobs.engine.locks import ReleasedCapacity
-from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
 from jobs.engine.requeue import Restart, Restarted, restart
 from jobs.engine.transactions import fetch
 from jobs.engine.wakeup import wake
@@ -35,7 +32,8 @@ from jobs.operations.operation import (
     require_reason,
     restarts_counted,
 )
-from jobs.payload_validator import encode_payload, number_faults, parse_payload
+from jobs.operations.payloads import check_payload, payload_difference
+from jobs.payload_validator import number_faults
 from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
 from tenants.audit import as_actor
 
@@ -204,11 +202,7 @@ def _checked(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | N
         raise PayloadInvalid(job.job_type, faults)
     if payload is None:
         return Restart(priority=priority)
-    declared = registry.get(job.job_type)
-    text = encode_payload(declared, payload)
-    if faults := redaction_faults(payload):
-        raise PayloadInvalid(job.job_type, faults)
-    parse_payload(declared, text, job.firm_id)
+    text, _ = check_payload(job, payload)
     return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
 
 
@@ -219,22 +213,5 @@ def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[st
     if change.priority not in (None, job.priority):
         before["priority"], after["priority"] = job.priority, change.priority
     if change.payload is not None:
-        new = json.loads(change.payload)
-        before["payload"], after["payload"] = map(redact_secrets, _changed_fields(job.payload, new))
+        before["payload"], after["payload"] = payload_difference(job.payload, change.payload)
     return before, after
-
-
-def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str, Any]]:
-    """Return the payload's top-level fields that differ; all of it when the old one is no object."""
-    if not isinstance(old, dict):
-        return old, new
-    fields = [
-        name
-        for name in sorted(old.keys() | new.keys())
-        if (name in old) != (name in new)
-        or canonical_json(old.get(name)) != canonical_json(new.get(name))
-    ]
-    return (
-        {name: old[name] for name in fields if name in old},
-        {name: new[name] for name in fields if name in new},
-    )

@@ -39,7 +39,7 @@ class FirmView(APIView):
     it, and rolled back on any error. `interfaces.api.schema.operation` declares each method.
     """
 
-    http_method_names = ["get", "head", "post"]
+    http_method_names = ["get", "head", "post", "patch"]
     permission_classes = (IsMember,)
     throttle_classes = (CallerThrottle, FirmThrottle)
     access: Access

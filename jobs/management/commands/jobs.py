@@ -1,9 +1,10 @@
-"""`manage.py jobs`: list, show, stats, why, enqueue, retry, cancel."""
+"""`manage.py jobs`: list, show, stats, why, enqueue, edit, retry, cancel, bulk."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
+from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
@@ -19,6 +20,7 @@ from jobs.management.subcommand import CommandGroup, Options, Resource, Result, 
 from jobs.management.tables import error_column, first_line, job_cells, job_columns
 from jobs.models import Attempt, JobQueue
 from jobs.operations import jobs
+from jobs.operations.edit import edit
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.filters import filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
@@ -245,6 +247,46 @@ def _enqueue(options: Options) -> Result:
     return Result({**JobRowSerializer(job).data, "created": result.created}, text)
 
 
+def _edit_job(
+    job: JobQueue,
+    *,
+    at: datetime | Literal["now"] | None,
+    payload_json: dict[str, Any] | None,
+    **options: Any,
+) -> JobQueue:
+    scheduled_at = None if at == "now" else at
+    return edit(
+        job, scheduled_at=scheduled_at, run_now=at == "now", payload=payload_json, **options
+    )
+
+
+_edit = JOBS.operation(
+    "edit",
+    "Change a waiting job before a worker claims it.",
+    _ID,
+    arguments.PRIORITY,
+    argument(
+        "--at",
+        type=arguments.moment_or_now,
+        metavar="WHEN",
+        help="not before this time; now: as soon as a worker is free",
+    ),
+    argument(
+        "--payload-json",
+        type=arguments.json_object,
+        metavar="JSON",
+        help="the whole payload, in place of its own",
+    ),
+    arguments.REASON,
+    operate=_edit_job,
+    takes=("priority", "at", "payload_json", "reason"),
+    text=lambda job: (
+        f"{job.job_type} {job.job_id} has priority {Priority(job.priority).name.lower()} and is"
+        f" due {iso(job.scheduled_at)}."
+    ),
+)
+
+
 _retry = JOBS.operation(
     "retry",
     "Send a dead, failed or canceled job round again; its attempts start over.",
@@ -292,5 +334,5 @@ _bulk = bulk_subcommand(
 class Command(CommandGroup):
     """The queue's jobs."""
 
-    help = "Look at jobs; enqueue, retry and cancel them."
-    subcommands = (_list, _show, _stats, _why, _enqueue, _retry, _cancel, _bulk)
+    help = "Show jobs; enqueue, edit, retry and cancel them."
+    subcommands = (_list, _show, _stats, _why, _enqueue, _edit, _retry, _cancel, _bulk)

@@ -51,6 +51,14 @@ class Api:
     def post(self, path: str, body: object = None, **headers: str) -> Any:
         return self.post_raw(path, b"" if body is None else json.dumps(body).encode(), **headers)
 
+    def patch(self, path: str, body: object, **headers: str) -> Any:
+        return self.client.patch(
+            ROOT + path,
+            json.dumps(body).encode(),
+            content_type="application/json",
+            headers={**self.headers, **headers},
+        )
+
     def post_raw(self, path: str, body: bytes, **headers: str) -> Any:
         return self.client.post(
             ROOT + path,

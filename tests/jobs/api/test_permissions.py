@@ -48,10 +48,11 @@ class Operation:
     row: str = ""
     # Where it is allowed.
     status: int = 200
+    method: str = "post"
 
     @property
     def name(self) -> str:
-        return f"{'get' if self.body is None else 'post'} {self.route}"
+        return f"{'get' if self.body is None else self.method} {self.route}"
 
     def call(self, api: Api, rows: FirmRows) -> Any:
         path = self.route
@@ -60,7 +61,8 @@ class Operation:
         if self.body is None:
             return api.get(path)
         named = {"firm": rows.firm.slug} if self.names_firm else {}
-        return api.post(path, {**self.body, **named})
+        send = api.patch if self.method == "patch" else api.post
+        return send(path, {**self.body, **named})
 
 
 OPERATIONS = [
@@ -74,6 +76,7 @@ OPERATIONS = [
         status=202,
     ),
     Operation("jobs/<uuid:job_id>/", Role.VIEWER, row="dead"),
+    Operation("jobs/<uuid:job_id>/", Role.OPERATOR, {"priority": 0}, row="waiting", method="patch"),
     Operation("jobs/<uuid:job_id>/retry/", Role.OPERATOR, REASON, row="dead"),
     Operation("jobs/<uuid:job_id>/cancel/", Role.OPERATOR, REASON, row="waiting"),
     Operation("dlq/", Role.VIEWER),
@@ -131,7 +134,7 @@ def test_the_table_above_names_every_operation() -> None:
     answered = {
         f"{method} {route.pattern}"
         for route in urlpatterns
-        for method in ("get", "post")
+        for method in ("get", "post", "patch")
         if method in route.callback.actions
     }
     assert answered == {item.name for item in OPERATIONS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -130,3 +131,29 @@ def test_operations_on_unknown_ids_are_exit_3(
     foreign = ("--reason", "x", "--firm", "globex")
     assert run("dlq", "discard", str(letter.pk), *foreign).code == 3
     assert job_now(letter.original_job_id).status == "dlq"
+
+
+@pytest.mark.req("O-08", "T-05")
+def test_edit_changes_a_waiting_job(run: Runner, firm: Firm) -> None:
+    job = JobQueueFactory(firm=firm)
+    text = json.dumps({"correlation_id": job.correlation_id})
+    when = ("--at", "2099-01-31T09:00:00Z", "--payload-json", text)
+    done = run("jobs", "edit", str(job.pk), "--priority", "0", *when, "--reason", "later", "--json")
+    assert (done.code, done.json["priority"]) == (0, 0)
+    assert done.json["scheduled_at"] == "2099-01-31T09:00:00.000Z"
+    assert audited() == [("job.edit", "cli", "later")]
+    assert "is due 2" in run("jobs", "edit", str(job.pk), "--at", "now").out
+    assert job_now(job.pk).scheduled_at.year < 2099
+    refused = run("jobs", "edit", str(job.pk), "--payload-json", '{"surprise": 1}', "--json")
+    assert (refused.code, refused.json["errors"][0]["field"]) == (1, "surprise")
+    nothing = run("jobs", "edit", str(job.pk), "--json")
+    assert (nothing.code, nothing.json["code"]) == (1, "edit_invalid")
+    assert run("jobs", "edit", str(job.pk), "--at", "soon").code == 2
+
+
+@pytest.mark.req("O-08")
+def test_edit_refuses_what_a_worker_has(run: Runner, firm: Firm) -> None:
+    job = JobQueueFactory(firm=firm, status="claimed")
+    refused = run("jobs", "edit", str(job.pk), "--priority", "0", "--json")
+    assert (refused.code, refused.json["code"]) == (1, "wrong_state")
+    assert run("jobs", "edit", str(uuid4()), "--priority", "0").code == 3

@@ -1,0 +1,183 @@
+"""The operation that edits a waiting job: its priority, its time, its payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs import registry
+from jobs.engine.admission import admit
+from jobs.engine.clock import database_now
+from jobs.engine.job_wait import read_job
+from jobs.engine.locks import ReleasedCapacity
+from jobs.engine.new_job import MAX_UNITS, key_faults
+from jobs.engine.redaction import canonical_json
+from jobs.engine.requeue import requeue_pending
+from jobs.engine.wakeup import wake
+from jobs.errors import EditInvalid, Fault, PayloadInvalid, WrongState
+from jobs.models import JobQueue
+from jobs.operations.operation import By, audit, get_for_update, operation
+from jobs.operations.payloads import check_payload, payload_difference
+from jobs.payload_validator import JobPayload, number_faults, parse_payload
+from jobs.registry import JobType
+from jobs.states import Priority, Status
+
+# What a type may derive from the payload. Where the caller of enqueue gave another, that one stays.
+DERIVED = ("lock_key", "limit_key", "limit_units", "idempotency_key")
+
+
+@operation
+def edit(
+    job: JobQueue | UUID | str,
+    *,
+    priority: int | None = None,
+    scheduled_at: datetime | None = None,
+    run_now: bool = False,
+    payload: Mapping[str, Any] | None = None,
+    by: By = None,
+    reason: str = "",
+) -> JobQueue:
+    """Change a pending job before a worker claims it; None leaves a value as it is.
+
+    `payload` is the whole edited payload; envelope fields that it leaves out are filled in. A lock
+    or limit key that the type derives from the payload follows it. A job with another time or key
+    gives up its lock slot and is admitted again. Returns the job after the operation.
+
+    Raises:
+        UnknownJob: no such job in scope.
+        WrongState: the job is not pending: a worker claimed it, or it is over.
+        EditInvalid: the priority or the time is refused, or nothing is given.
+        PayloadInvalid: the payload is refused, or would change the idempotency key.
+    """
+    row = get_for_update(JobQueue, job)
+    if row.status != Status.PENDING:
+        raise WrongState(f"job {row.pk} is not waiting: it is {row.status}")
+    _check(row, priority, scheduled_at, run_now=run_now, has_payload=payload is not None)
+    columns: dict[str, Any] = {}
+    if priority is not None:
+        columns["priority"] = priority
+    if run_now or scheduled_at is not None:
+        columns["scheduled_at"] = database_now() if run_now else scheduled_at
+    text = ""
+    if payload is not None:
+        text, of_payload = _payload_columns(row, payload)
+        columns |= of_payload
+    changed = {name: value for name, value in columns.items() if _differs(row, name, value)}
+    if changed:
+        _store(row, changed)
+        before, after = _difference(row, changed, text)
+        audit("job.edit", row, by, reason, before=before, after=after)
+    return read_job(row.pk)
+
+
+def _differs(job: JobQueue, name: str, value: Any) -> bool:
+    now = getattr(job, name)
+    # To Python true is 1.
+    return canonical_json(value) != canonical_json(now) if name == "payload" else value != now
+
+
+def _check(
+    job: JobQueue,
+    priority: int | None,
+    scheduled_at: datetime | None,
+    *,
+    run_now: bool,
+    has_payload: bool,
+) -> None:
+    faults = []
+    if priority is None and scheduled_at is None and not run_now and not has_payload:
+        faults.append(Fault("", "required", "give a priority, a time or a payload"))
+    if priority is not None:
+        faults += number_faults("priority", priority, min(Priority), max(Priority))
+    if scheduled_at is not None:
+        if run_now:
+            faults.append(Fault("run_now", "conflict", "give either a time or run_now"))
+        if scheduled_at.tzinfo is None:
+            faults.append(Fault("scheduled_at", "naive_time", "must carry a time zone"))
+        elif job.expires_at is not None and scheduled_at >= job.expires_at:
+            message = f"the job expires before, at {job.expires_at.isoformat()}"
+            faults.append(Fault("scheduled_at", "after_expiry", message))
+    if faults:
+        raise EditInvalid(faults)
+
+
+def _payload_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the payload's JSON text, and every column that follows from it."""
+    declared = registry.get(job.job_type)
+    whole = {
+        "tenant_id": job.firm_id,
+        "version": declared.version,
+        "correlation_id": job.correlation_id,
+        **payload,
+    }
+    text, model = check_payload(job, whole)
+    faults = []
+    if model.correlation_id != job.correlation_id:
+        message = "cannot be changed: the job is found by it"
+        faults.append(Fault("correlation_id", "not_possible", message))
+    derived = _derived(job, declared, model)
+    if (key := derived.pop("idempotency_key", None)) is not None:
+        message = (
+            f"would change the idempotency key from {job.idempotency_key!r} to {key!r}: "
+            "cancel this job and enqueue another"
+        )
+        faults.append(Fault("payload", "changes_idempotency_key", message))
+    for name in ("lock_key", "limit_key"):
+        if derived.get(name) is not None:
+            faults += key_faults(name, derived[name])
+    if "limit_units" in derived:
+        faults += number_faults("limit_units", derived["limit_units"], 1, MAX_UNITS)
+    if faults:
+        raise PayloadInvalid(job.job_type, faults)
+    return text, {"payload": json.loads(text), "payload_version": str(whole["version"]), **derived}
+
+
+def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any]:
+    """Return what the type derives from the new payload, as far as it differs."""
+    try:
+        old = parse_payload(declared, json.dumps(job.payload, default=str), job.firm_id)
+    except PayloadInvalid:
+        # The code no longer reads it; that the caller gave a key cannot be seen then.
+        old = None
+    derived = {}
+    for name in DERIVED:
+        derive, now = getattr(declared, name), getattr(job, name)
+        if callable(derive) and (old is None or derive(old) == now) and derive(new) != now:
+            derived[name] = derive(new)
+    return derived
+
+
+def _store(job: JobQueue, changed: Mapping[str, Any]) -> None:
+    """Write the columns, and queue the job anew where it now waits for something else."""
+    rows = JobQueue.objects.unscoped("the job is locked")
+    mine = rows.filter(firm_id=job.firm_id, pk=job.pk, status=Status.PENDING)
+    mine.update(**changed, updated_at=database_now())
+    if changed.keys() - {"priority", "payload", "payload_version"}:
+        requeue_pending(job.pk)
+    keys = {job.lock_key, changed.get("lock_key", job.lock_key)} - {None}
+
+    def dispatch() -> None:
+        if keys:
+            admit(ReleasedCapacity(keys=frozenset((job.firm_id, key) for key in keys)))
+        wake([job.category])
+
+    transaction.on_commit(dispatch, robust=True)
+
+
+def _difference(
+    job: JobQueue, changed: Mapping[str, Any], text: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the edit changed, before and after, without secrets."""
+    before = {name: getattr(job, name) for name in changed}
+    after = dict(changed)
+    if "scheduled_at" in changed:
+        for values in (before, after):
+            values["scheduled_at"] = values["scheduled_at"].isoformat()
+    if "payload" in changed:
+        before["payload"], after["payload"] = payload_difference(job.payload, text)
+    return before, after

@@ -1,0 +1,50 @@
+"""Edited payloads: how an operation checks one, and what the audit log keeps of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jobs import registry
+from jobs.engine.redaction import canonical_json, redact_secrets, redaction_faults
+from jobs.errors import PayloadInvalid
+from jobs.models import JobQueue
+from jobs.payload_validator import JobPayload, encode_payload, parse_payload
+
+
+def check_payload(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPayload]:
+    """Return the whole edited payload of a job as JSON text and as its type's model.
+
+    Raises:
+        PayloadInvalid: it is refused, or holds the mask that hides a secret.
+    """
+    declared = registry.get(job.job_type)
+    text = encode_payload(declared, payload)
+    if faults := redaction_faults(payload):
+        raise PayloadInvalid(job.job_type, faults)
+    return text, parse_payload(declared, text, job.firm_id)
+
+
+def payload_difference(old: object, new: str) -> tuple[object, object]:
+    """Return the top-level fields that differ from the JSON text `new`, before and after.
+
+    Secrets are masked; all of the payload is returned when the old one is no object.
+    """
+    before, after = _changed_fields(old, json.loads(new))
+    return redact_secrets(before), redact_secrets(after)
+
+
+def _changed_fields(old: object, new: dict[str, Any]) -> tuple[object, dict[str, Any]]:
+    if not isinstance(old, dict):
+        return old, new
+    fields = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if (name in old) != (name in new)
+        or canonical_json(old.get(name)) != canonical_json(new.get(name))
+    ]
+    return (
+        {name: old[name] for name in fields if name in old},
+        {name: new[name] for name in fields if name in new},
+    )
