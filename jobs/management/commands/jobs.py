@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Literal
 
-from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 from rich.table import Column
 
@@ -15,12 +13,10 @@ from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_id
-from jobs.management.bulk import bulk_subcommand
-from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
+from jobs.management.job_operations import CHANGING, JOBS
+from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
 from jobs.management.tables import error_column, first_line, job_cells, job_columns
 from jobs.models import Attempt, JobQueue
-from jobs.operations import jobs
-from jobs.operations.edit import edit
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.filters import filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
@@ -29,19 +25,16 @@ from jobs.queries.lists import job_rows
 from jobs.queries.serializers.fields import iso
 from jobs.queries.serializers.jobs import (
     JobDetailSerializer,
-    JobRowSerializer,
     WaitReasonSerializer,
 )
 from jobs.queries.serializers.stats import QueueStatsSerializer
 from jobs.queries.stats import JobCounts, QueueStats, queue_stats
 from jobs.queries.why_waiting import why_waiting
-from jobs.queue import enqueue
-from jobs.states import BulkOperation, Priority, Status
+from jobs.states import Priority, Status
 
 # Always shown; the other columns only where a category has a value for them.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
 _FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id", "held_back")
-JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
 _ID = row_id("job")
 
 
@@ -213,126 +206,8 @@ def _why(options: Options) -> Result:
     return Result(data, "\n".join(lines))
 
 
-def _start(parser: CommandParser) -> None:
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--at", type=arguments.moment, metavar="ISO", help="not before this time")
-    group.add_argument(
-        "--delay", type=arguments.seconds, metavar="S", help="not before S seconds from now"
-    )
-
-
-@subcommand(
-    "enqueue",
-    "Enqueue a job; without --firm it belongs to the only firm there is.",
-    argument("type", help="the job type"),
-    argument("--payload", type=arguments.json_object, default={}, metavar="JSON"),
-    _start,
-    arguments.PRIORITY,
-    argument("--idempotency-key", metavar="K"),
-)
-def _enqueue(options: Options) -> Result:
-    result = enqueue(
-        options["type"],
-        options["payload"],
-        firm=options["firm"],
-        at=options["at"],
-        delay=options["delay"],
-        priority=options["priority"],
-        idempotency_key=options["idempotency_key"],
-    )
-    job = JOBS.rows().get(pk=result.job_id)
-    text = f"Enqueued {job.job_type} {job.job_id}."
-    if not result.created:
-        text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
-    return Result({**JobRowSerializer(job).data, "created": result.created}, text)
-
-
-def _edit_job(
-    job: JobQueue,
-    *,
-    at: datetime | Literal["now"] | None,
-    payload_json: dict[str, Any] | None,
-    **options: Any,
-) -> JobQueue:
-    scheduled_at = None if at == "now" else at
-    return edit(
-        job, scheduled_at=scheduled_at, run_now=at == "now", payload=payload_json, **options
-    )
-
-
-_edit = JOBS.operation(
-    "edit",
-    "Change a waiting job before a worker claims it.",
-    _ID,
-    arguments.PRIORITY,
-    argument(
-        "--at",
-        type=arguments.moment_or_now,
-        metavar="WHEN",
-        help="not before this time; now: as soon as a worker is free",
-    ),
-    argument(
-        "--payload-json",
-        type=arguments.json_object,
-        metavar="JSON",
-        help="the whole payload, in place of its own",
-    ),
-    arguments.REASON,
-    operate=_edit_job,
-    takes=("priority", "at", "payload_json", "reason"),
-    text=lambda job: (
-        f"{job.job_type} {job.job_id} has priority {Priority(job.priority).name.lower()} and is"
-        f" due {iso(job.scheduled_at)}."
-    ),
-)
-
-
-_retry = JOBS.operation(
-    "retry",
-    "Send a dead, failed or canceled job round again; its attempts start over.",
-    _ID,
-    arguments.REASON,
-    operate=jobs.retry,
-    text=lambda job: f"{job.job_type} {job.job_id} is {job.status} again (series {job.series}).",
-)
-
-
-def _canceled(job: JobQueue) -> str:
-    asked = "" if job.status == Status.CANCELED else " and was asked to stop"
-    return f"{job.job_type} {job.job_id} is {job.status}{asked}."
-
-
-_cancel = JOBS.operation(
-    "cancel",
-    "Cancel a pending job at once; ask a running one to stop.",
-    _ID,
-    arguments.REASON,
-    operate=jobs.cancel,
-    text=_canceled,
-)
-
-
-_bulk = bulk_subcommand(
-    [BulkOperation.RETRY, BulkOperation.CANCEL, BulkOperation.SET_PRIORITY],
-    "job",
-    {
-        "status": "status",
-        "category": "category",
-        "job_type": "job_type",
-        "since": "created_after",
-        "error": "error",
-    },
-    argument("--status", choices=[status.value for status in Status]),
-    arguments.CATEGORY,
-    arguments.TYPE,
-    argument("--since", type=arguments.since, metavar="WHEN"),
-    argument("--error", metavar="TEXT", help="text in the last error"),
-    arguments.PRIORITY,
-)
-
-
 class Command(CommandGroup):
     """The queue's jobs."""
 
     help = "Show jobs; enqueue, edit, retry and cancel them."
-    subcommands = (_list, _show, _stats, _why, _enqueue, _edit, _retry, _cancel, _bulk)
+    subcommands = (_list, _show, _stats, _why, *CHANGING)
