@@ -196,6 +196,26 @@ def _web_address(name: str) -> str:
     return address
 
 
+def _pubsub_topic() -> str:
+    topic = _text("GMAIL_PUBSUB_TOPIC")
+    if topic and not re.fullmatch(r"projects/[^/\s]+/topics/[^/\s]+", topic):
+        reason = f"must be projects/PROJECT/topics/TOPIC; it is {topic!r}"
+        raise EnvironmentInvalid("GMAIL_PUBSUB_TOPIC", reason)
+    return topic
+
+
+def _push_subscription() -> tuple[str, str]:
+    """Return the audience and the service account of pushed notifications; both or neither."""
+    audience, account = _text("GMAIL_PUBSUB_AUDIENCE"), _text("GMAIL_PUBSUB_SERVICE_ACCOUNT")
+    if audience and not account:
+        reason = "must be set when GMAIL_PUBSUB_AUDIENCE is"
+        raise EnvironmentInvalid("GMAIL_PUBSUB_SERVICE_ACCOUNT", reason)
+    if account and not audience:
+        reason = "must be set when GMAIL_PUBSUB_SERVICE_ACCOUNT is"
+        raise EnvironmentInvalid("GMAIL_PUBSUB_AUDIENCE", reason)
+    return audience, account
+
+
 def _generated_key(path: Path, make_key: Callable[[], str]) -> str:
     if not path.exists():
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -248,6 +268,8 @@ class Env:
     google_redirect_uri: str = _by(_web_address, "GOOGLE_REDIRECT_URI")
     gmail_api_base: str = _by(_web_address, "GMAIL_API_BASE")
     google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
+    gmail_pubsub_topic: str = field(default_factory=_pubsub_topic)
+    gmail_push_subscription: tuple[str, str] = field(default_factory=_push_subscription)
     label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)
     sync_full_interval_hours: int = _by(_count, "SYNC_FULL_INTERVAL_HOURS", 1)

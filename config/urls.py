@@ -12,6 +12,7 @@ from config.metrics import metrics
 from interfaces.api.schema_view import SchemaView
 from jobs.admin.doctor import queue_doctor
 from mail.admin.consent import gmail_callback
+from mail.api.push import gmail_push
 from tenants.admin.login import login
 
 handler400 = "config.problems.bad_request"
@@ -31,6 +32,7 @@ urlpatterns = [
         admin.site.admin_view(gmail_callback),
         name="gmail-oauth-callback",
     ),
+    path("webhooks/gmail/", gmail_push, name="gmail-push"),
     path("api/v1/jobs/admin/", include("jobs.api.urls")),
     path("api/v1/mail/", include("mail.api.urls")),
     path("api/v1/schema/", SchemaView.as_view(), name="api-schema"),

@@ -7,10 +7,13 @@ from pathlib import Path
 
 from django.conf import settings
 
+from mail.gmail.certificates import GOOGLE_CERTIFICATES
 from mail.gmail.oauth import OAuthClient
+from mail.gmail.push import Subscription
 
 # The paths below GOOGLE_OAUTH_BASE, as the Gmail simulator serves them.
 _AUTH_PATH, _TOKEN_PATH, _REVOKE_PATH = "/o/oauth2/v2/auth", "/token", "/revoke"
+_CERTIFICATES_PATH = "/oauth2/v1/certs"
 
 
 def uses_google() -> bool:
@@ -39,6 +42,22 @@ def oauth_client() -> OAuthClient:
         token_uri=f"{base}{_TOKEN_PATH}",
         revoke_uri=f"{base}{_REVOKE_PATH}",
     )
+
+
+def pubsub_topic() -> str:
+    """Return the Pub/Sub topic that Gmail publishes to; empty: mailboxes are not watched."""
+    return str(settings.GMAIL_PUBSUB_TOPIC)
+
+
+def push_subscription() -> Subscription:
+    """Return what the tokens of pushed notifications must name; empty: none are taken."""
+    return Subscription(settings.GMAIL_PUBSUB_AUDIENCE, settings.GMAIL_PUBSUB_SERVICE_ACCOUNT)
+
+
+def certificates_address() -> str:
+    """Return where Google's certificates are: at Google, or below GOOGLE_OAUTH_BASE as above."""
+    base = settings.GOOGLE_OAUTH_BASE or settings.GMAIL_API_BASE
+    return f"{base}{_CERTIFICATES_PATH}" if base else GOOGLE_CERTIFICATES
 
 
 def gmail_simulator_store() -> Path:

@@ -125,3 +125,10 @@ class SendAs(TypedDict):
     sendAsEmail: str
     isPrimary: NotRequired[bool]
     verificationStatus: NotRequired[Literal["accepted", "pending"]]
+
+
+class Watch(TypedDict):
+    """users.watch: until when Gmail notifies, in milliseconds since 1970."""
+
+    historyId: str
+    expiration: str

@@ -20,6 +20,7 @@ from mail.gmail.answers import (
     Profile,
     SendAs,
     Thread,
+    Watch,
 )
 from mail.gmail.errors import (
     TRANSLATED,
@@ -126,6 +127,20 @@ class GmailClient:
             return cast("HistoryPage", self._execute(request))
         except GmailNotFound as error:
             raise GmailHistoryExpired(status=error.status, reason=error.reason) from error
+
+    def watch(self, topic: str, label_ids: Sequence[str]) -> Watch:
+        """Have changes to messages with any of these labels published, for a week at most.
+
+        Raises:
+            GmailForbidden: Gmail may not publish to the topic.
+            GmailBadRequest: there is no such topic, or no such label.
+        """
+        body = {
+            "topicName": topic,
+            "labelIds": list(label_ids),
+            "labelFilterBehavior": "INCLUDE",
+        }
+        return cast("Watch", self._execute(self._resources.users.watch(userId=_ME, body=body)))
 
     def list_send_as(self) -> list[SendAs]:
         """Return the addresses the mailbox's owner can write from."""

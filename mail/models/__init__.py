@@ -23,6 +23,7 @@ from mail.models.message import (
     Attachment,
     Message,
 )
+from mail.models.push_receipt import PushReceipt
 from mail.models.thread import (
     CATEGORY_CHOICES,
     MAX_GMAIL_ID_LENGTH,
@@ -59,6 +60,7 @@ __all__ = [
     "Mode",
     "PausedBy",
     "Provider",
+    "PushReceipt",
     "SyncStatus",
     "ThreadStatus",
 ]

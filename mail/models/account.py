@@ -121,6 +121,13 @@ class MailAccount(TenantModel):
     watch_expires_at = models.DateTimeField(
         null=True, blank=True, help_text="When Gmail stops sending notifications."
     )
+    watch_error = models.CharField(
+        max_length=MAX_ERROR_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Why the watch could not be renewed; empty once it is.",
+    )
     delete_mail_at = models.DateTimeField(
         null=True, blank=True, help_text="When the mail of a disconnected mailbox is deleted."
     )
@@ -152,6 +159,8 @@ class MailAccount(TenantModel):
                 name="account_mode_known",
             ),
         ]
+        # Of a notification only the address is known.
+        indexes = [models.Index(fields=["address"], name="account_address")]
 
     def __str__(self) -> str:
         return self.address

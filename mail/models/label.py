@@ -28,6 +28,12 @@ class MailLabel(TenantModel):
         default="",
         help_text="Which of Mailroom's own labels this is; empty for the person's labels.",
     )
+    description = models.TextField(
+        blank=True, default="", db_default="", help_text="What the label is for, to the classifier."
+    )
+    available_to_classifier = models.BooleanField(
+        default=True, db_default=True, help_text="The classifier may choose it."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

@@ -28,6 +28,7 @@ from mail.models import (
     MailLabel,
     MailThread,
     Message,
+    PushReceipt,
 )
 from mail.services.accounts import in_firm_scope, own_aliases
 from mail.services.connection import resume_mailbox
@@ -40,7 +41,15 @@ from tenants.scope import all_firms, firm_scope
 
 DELETED_AT_ONCE = 500
 # What holds the mail of a mailbox, in the order in which it goes.
-_CONTENT: tuple[type[Any], ...] = (MailEvent, Action, Decision, Attachment, Message, MailThread)
+_CONTENT: tuple[type[Any], ...] = (
+    MailEvent,
+    Action,
+    Decision,
+    Attachment,
+    Message,
+    MailThread,
+    PushReceipt,
+)
 
 
 @dataclass(frozen=True, repr=False)

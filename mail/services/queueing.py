@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 from uuid import UUID
 
+from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
-from jobs.states import Priority
+from jobs.states import Category, Priority, Status
 from mail.models import Action, MailAccount, MailThread, Message
 
 SyncType = Literal["sync", "history.sync.gmail"]
@@ -52,6 +53,22 @@ def request_sync(
         priority=SYNC_PRIORITY,
         idempotency_key=sync_key(account, job_type, force_full=force_full),
     )
+
+
+def has_pending_sync(account: MailAccount) -> bool:
+    """Say whether a sync waits that has yet to start reading. Must run in the firm's scope.
+
+    Also one that failed and will be tried again, which `sync_key` no longer names.
+    """
+    pending = JobQueue.objects.filter(
+        category=Category.SYNC,
+        job_type__in=SYNC_TYPES,
+        priority=SYNC_PRIORITY,
+        lock_key=sync_lock(account.pk),
+        status=Status.PENDING,
+    )
+    # One query for each of the two partial indexes.
+    return pending.filter(ready=True).exists() or pending.filter(waiting=True).exists()
 
 
 def sync_key(account: MailAccount, job_type: str, *, force_full: bool = False) -> str:

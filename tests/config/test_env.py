@@ -175,6 +175,7 @@ WRONG = [
     ("GMAIL_API_BASE", "http://gmail.example.org"),
     ("GOOGLE_OAUTH_BASE", "ftp://gmail.example.org"),
     ("GOOGLE_REDIRECT_URI", "http://mail.example.org/oauth/"),
+    ("GMAIL_PUBSUB_TOPIC", "gmail"),
     ("SYNC_FULL_DAYS", "x"),
 ]
 
@@ -245,3 +246,19 @@ def test_a_printed_env_shows_no_secret(environment):
     environment.setenv("SECRET_KEY", "do-not-show-this")
     assert "do-not-show-this" not in repr(read_env())
     assert Env.__dataclass_params__.frozen  # type: ignore[attr-defined]  # not in typeshed
+
+
+@pytest.mark.req("E-01", "M-05")
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ("GMAIL_PUBSUB_AUDIENCE", "GMAIL_PUBSUB_SERVICE_ACCOUNT"),
+        ("GMAIL_PUBSUB_SERVICE_ACCOUNT", "GMAIL_PUBSUB_AUDIENCE"),
+    ],
+)
+def test_a_push_subscription_is_named_whole_or_not_at_all(environment, given, missing):
+    environment.setenv(given, "one")
+    with pytest.raises(EnvironmentInvalid, match=missing):
+        read_env()
+    environment.setenv(missing, "other")
+    assert set(read_env().gmail_push_subscription) == {"one", "other"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pytest_django import Settings
 
+from mail.gmail.simulator import push
 from mail.gmail.simulator.server import SimulatorServer
 from tests.mail.google_kit import granted, serving
 from tests.mail.mail_kit import OWNER, Mailbox
+from tests.mail.push_kit import AUDIENCE, SERVICE_ACCOUNT, TOPIC, Pusher
 
 if TYPE_CHECKING:
     from tenants.models import Firm
@@ -52,6 +55,20 @@ def connected(mailbox: Mailbox, google: SimulatorServer) -> Mailbox:
     with firm_scope(mailbox.firm):
         store_grant(mailbox.account, grant)
     return mailbox
+
+
+# Making an RSA key takes longer than a test.
+signing_key = functools.cache(push._new_key)
+
+
+@pytest.fixture
+def pusher(mailbox: Mailbox, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Pusher:
+    """Configure notifications, and return what pushes them."""
+    monkeypatch.setattr(push, "_new_key", signing_key)
+    settings.GMAIL_PUBSUB_TOPIC = TOPIC
+    settings.GMAIL_PUBSUB_AUDIENCE = AUDIENCE
+    settings.GMAIL_PUBSUB_SERVICE_ACCOUNT = SERVICE_ACCOUNT
+    return Pusher(mailbox.simulator)
 
 
 @pytest.fixture

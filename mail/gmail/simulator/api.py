@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mail.gmail.simulator import (
@@ -18,6 +20,7 @@ from mail.gmail.simulator import (
     labels,
     messages,
     oauth,
+    push,
     send_as,
     threads,
 )
@@ -172,8 +175,32 @@ class GmailSimulator:
         return self.answer(request, address=address, scopes=scopes)
 
     def answer_oauth(self, request: Request) -> Answer | None:
-        """Return the answer of an OAuth endpoint; None where the path is none."""
-        return oauth.answer_oauth(self._store, request)
+        """Return the answer of an OAuth endpoint or of the certificates; None for other paths."""
+        return push.answer_certificates(self._store, request) or oauth.answer_oauth(
+            self._store, request
+        )
+
+    def subscribe(self, topic: str, endpoint: str, *, audience: str, service_account: str) -> None:
+        """Have what watches publish to the topic pushed to an address, by `deliver_pushes`."""
+        push.subscribe(
+            self._store, topic, endpoint, audience=audience, service_account=service_account
+        )
+
+    def deliver_pushes(
+        self, *, copies: int = 1, order: random.Random | None = None, lose: bool = False
+    ) -> list[int]:
+        """Push what waits and return the statuses: repeated, shuffled or dropped on demand."""
+        return push.deliver(self._store, copies=copies, order=order, lose=lose)
+
+    def sign_push(
+        self, audience: str, service_account: str, claims: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return a token of Pub/Sub's for this audience; `claims` replace some of its own."""
+        return push.sign(self._store, audience, service_account, claims)
+
+    def find(self, key_id: str) -> str | None:
+        """Return the certificate of a signing key, as the webhook asks Google for it."""
+        return push.certificates(self._store).get(key_id)
 
     def revoke_grants(self, address: str) -> None:
         """Withdraw what the owner of a mailbox has granted: refresh answers invalid_grant."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -13,6 +13,7 @@ from typing import Literal
 from mail.gmail.simulator.api_error import not_found
 from mail.gmail.simulator.ids import message_pk
 from mail.gmail.simulator.letter import Letter
+from mail.gmail.simulator.push import publish
 
 HistoryKind = Literal["messageAdded", "messageDeleted", "labelAdded", "labelRemoved"]
 
@@ -105,7 +106,7 @@ class Mailbox:
     def _record(
         self,
         message: StoredMessage,
-        kinds: Iterable[tuple[HistoryKind, Collection[str]]],
+        kinds: Collection[tuple[HistoryKind, Collection[str]]],
     ) -> None:
         history_id = self._next_history_id()
         label_ids = json.dumps(message.label_ids)
@@ -127,6 +128,8 @@ class Mailbox:
         self.connection.execute(
             "UPDATE message SET history_id = ? WHERE pk = ?", (history_id, message.pk)
         )
+        labels = {*message.label_ids, *(label for _, changed in kinds for label in changed)}
+        publish(self.connection, self.pk, self.address, history_id, labels)
 
     # Reading
 

@@ -123,7 +123,29 @@ CREATE TABLE send_as (
     PRIMARY KEY (mailbox, address)
 ) STRICT, WITHOUT ROWID;
 """
-_SCHEMAS = (_SCHEMA, _SCHEMA_2)
+# What version 3 adds: Pub/Sub.
+_SCHEMA_3 = """
+CREATE TABLE signing_key (
+    key_id TEXT PRIMARY KEY,
+    private_key TEXT NOT NULL,
+    certificate TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE subscription (
+    topic TEXT PRIMARY KEY,
+    endpoint TEXT NOT NULL,
+    audience TEXT NOT NULL,
+    service_account TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE notification (
+    pk INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL,
+    address TEXT NOT NULL,
+    history_id INTEGER NOT NULL,
+    acknowledged INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX notification_waiting ON notification (topic, pk) WHERE acknowledged = 0;
+"""
+_SCHEMAS = (_SCHEMA, _SCHEMA_2, _SCHEMA_3)
 _SCHEMA_VERSION = len(_SCHEMAS)
 
 

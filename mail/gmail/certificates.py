@@ -1,0 +1,76 @@
+"""Google's certificates, fetched when needed and kept for as long as Google says."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import httplib2
+
+from mail.gmail.errors import TRANSLATED, GmailUnavailable, translate
+
+GOOGLE_CERTIFICATES = "https://www.googleapis.com/oauth2/v1/certs"
+TIMEOUT_SECONDS = 10
+# An unknown key id asks Google again at most this often: anybody can make one up.
+REFETCH_SECONDS = 60.0
+DEFAULT_MAX_AGE_SECONDS = 300.0
+
+Fetch = Callable[[str], tuple[Mapping[str, str], float]]
+"""Returns the certificates at an address by key id, and for how many seconds they are good."""
+
+
+def fetch_certificates(address: str) -> tuple[Mapping[str, str], float]:
+    """Fetch the certificates over HTTP.
+
+    Raises:
+        GmailUnavailable: there was no proper answer.
+    """
+    try:
+        response, content = httplib2.Http(timeout=TIMEOUT_SECONDS).request(address)
+    except TRANSLATED as error:
+        raise translate(error) from error
+    try:
+        found = json.loads(content) if response.status == 200 else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise GmailUnavailable(status=response.status, reason="certificates")
+    lifetime = re.search(r"max-age=(\d{1,9})", response.get("cache-control", ""))
+    seconds = float(lifetime[1]) if lifetime else DEFAULT_MAX_AGE_SECONDS
+    return {str(key_id): str(certificate) for key_id, certificate in found.items()}, seconds
+
+
+class FetchedCertificates:
+    """The certificates at one address; safe to share between threads."""
+
+    def __init__(
+        self,
+        address: str = GOOGLE_CERTIFICATES,
+        *,
+        fetch: Fetch = fetch_certificates,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address = address
+        self._fetch = fetch
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: Mapping[str, str] = {}
+        self._good_until = self._fetched_at = float("-inf")
+
+    def find(self, key_id: str) -> str | None:
+        """Return the certificate of this id, asking Google where none is known or all are old.
+
+        Raises:
+            GmailUnavailable: Google did not answer.
+        """
+        with self._lock:
+            now = self._clock()
+            unknown = key_id not in self._known and now >= self._fetched_at + REFETCH_SECONDS
+            if unknown or now >= self._good_until:
+                self._known, seconds = self._fetch(self._address)
+                self._fetched_at = now
+                self._good_until = now + seconds
+            return self._known.get(key_id)

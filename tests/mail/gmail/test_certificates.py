@@ -1,0 +1,65 @@
+"""Google's certificates: fetched when needed, and not because somebody made up a key id."""
+
+from __future__ import annotations
+
+import pytest
+
+from mail.gmail.certificates import FetchedCertificates, fetch_certificates
+from mail.gmail.errors import GmailUnavailable
+from mail.gmail.simulator.server import SimulatorServer
+from tests.mail.google_kit import serving
+
+pytestmark = pytest.mark.req("M-05")
+
+
+class Google:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = 0
+        self.keys = {"one": "first"}
+
+    def fetch(self, _: str) -> tuple[dict[str, str], float]:
+        self.asked += 1
+        return dict(self.keys), 600.0
+
+    def certificates(self) -> FetchedCertificates:
+        return FetchedCertificates("", fetch=self.fetch, clock=lambda: self.now)
+
+
+def test_certificates_are_kept_for_as_long_as_google_says() -> None:
+    google = Google()
+    certificates = google.certificates()
+    assert [certificates.find("one") for _ in range(5)] == ["first"] * 5
+    assert google.asked == 1
+    google.now = 601
+    google.keys = {"two": "second"}
+    assert (certificates.find("one"), certificates.find("two")) == (None, "second")
+    assert google.asked == 2
+
+
+def test_a_new_key_is_found_and_made_up_ones_do_not_bother_google() -> None:
+    google = Google()
+    certificates = google.certificates()
+    certificates.find("one")
+    google.keys["two"] = "second"
+    assert [certificates.find(f"made-up-{number}") for number in range(50)] == [None] * 50
+    assert google.asked == 1
+    google.now = 61
+    assert certificates.find("two") == "second"
+    assert google.asked == 2
+
+
+def test_certificates_come_over_http(simulator: object) -> None:
+    with serving(simulator) as server:  # type: ignore[arg-type]  # the fixture's simulator
+        assert isinstance(server, SimulatorServer)
+        found, seconds = fetch_certificates(f"{server.url}/oauth2/v1/certs")
+        with pytest.raises(GmailUnavailable):
+            fetch_certificates(f"{server.url}/elsewhere")
+    ((key_id, certificate),) = found.items()
+    assert seconds == 3600
+    assert certificate.startswith("-----BEGIN CERTIFICATE-----")
+    assert simulator.find(key_id) == certificate  # type: ignore[attr-defined]  # as above
+    with pytest.raises(GmailUnavailable):
+        fetch_certificates(f"{server.url}/oauth2/v1/certs")
