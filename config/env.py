@@ -270,6 +270,7 @@ class Env:
     google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
     gmail_pubsub_topic: str = field(default_factory=_pubsub_topic)
     gmail_push_subscription: tuple[str, str] = field(default_factory=_push_subscription)
+    rules_apply: str = _by(_choice, "RULES_APPLY", ("first", "all"), "first")
     label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)
     sync_full_interval_hours: int = _by(_count, "SYNC_FULL_INTERVAL_HOURS", 1)

@@ -155,6 +155,7 @@ GOOGLE_OAUTH_BASE = ENV.google_oauth_base
 GMAIL_PUBSUB_TOPIC = ENV.gmail_pubsub_topic
 GMAIL_PUBSUB_AUDIENCE, GMAIL_PUBSUB_SERVICE_ACCOUNT = ENV.gmail_push_subscription
 GMAIL_SIMULATOR_STORE = ENV.var_dir / "gmail.sqlite3"
+RULES_APPLY = ENV.rules_apply
 LABEL_BACKLOG_DAYS = ENV.label_backlog_days
 SYNC_FULL_DAYS = ENV.sync_full_days
 SYNC_FULL_INTERVAL_HOURS = ENV.sync_full_interval_hours

@@ -85,6 +85,11 @@ def label_backlog_days() -> int:
     return int(getattr(settings, "LABEL_BACKLOG_DAYS", 14))
 
 
+def all_rules_apply() -> bool:
+    """Whether every rule that holds for a message applies, instead of the first alone."""
+    return str(getattr(settings, "RULES_APPLY", "first")) == "all"
+
+
 def oauth_redirect_uri() -> str:
     """Return where Google sends people back to; empty: the address they came by."""
     return str(settings.GOOGLE_REDIRECT_URI)

@@ -12,6 +12,9 @@ MailError
   RowGone            a message, thread or action a job names is no longer there
   ReasonMissing      the operation needs a reason
   ActionInvalid      the action's parameters cannot be used
+  FaultyInput        what was given cannot be used
+    ConditionsInvalid  a rule's conditions
+    RuleInvalid      another part of a rule
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
 """
@@ -96,3 +99,25 @@ class ActionInvalid(MailError):
     """The action's parameters cannot be used."""
 
     code = "action_invalid"
+
+
+class FaultyInput(MailError):
+    """What was given cannot be used; `errors` are its faults, each {field, code, message}."""
+
+    code = "invalid"
+
+    def __init__(self, errors: list[dict[str, str]]) -> None:
+        super().__init__("; ".join(f"{one['field']} {one['message']}" for one in errors))
+        self.errors = errors
+
+
+class ConditionsInvalid(FaultyInput):
+    """A rule's conditions cannot be used; `errors` says where and why."""
+
+    code = "conditions_invalid"
+
+
+class RuleInvalid(FaultyInput):
+    """A rule cannot be used as it is; `errors` says why."""
+
+    code = "rule_invalid"

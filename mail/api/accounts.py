@@ -12,10 +12,10 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from interfaces.api.problems import Refusal
 from interfaces.api.schema import operation
 from interfaces.api.serializers import StrictSerializer
-from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
+from jobs.api.views import example, list_operation, row_operation, show_operation
+from mail.api.base import MailView
 from mail.api.serializers import (
     AccountSerializer,
     DisconnectBody,
@@ -23,7 +23,6 @@ from mail.api.serializers import (
     SwitchBody,
     SyncBody,
 )
-from mail.errors import MailError
 from mail.models import MailAccount
 from mail.services import modes
 from mail.services.connect_account import disconnect_account
@@ -32,7 +31,7 @@ from tenants.models import Role
 _ACCOUNT = OpenApiResponse(AccountSerializer, "The mailbox as it is now.")
 
 
-class Accounts(QueueView):
+class Accounts(MailView):
     """The mailboxes of the caller's firms."""
 
     resource = tag = "accounts"
@@ -120,12 +119,6 @@ class Accounts(QueueView):
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the mailboxes with their owners."""
         return super().get_rows(**filters).select_related("firm", "owner")
-
-    def handle_exception(self, exc: Exception) -> Response:
-        """Turn the mail app's errors into problem details."""
-        if isinstance(exc, MailError):
-            exc = Refusal(HTTPStatus.CONFLICT, "wrong_state", str(exc))
-        return super().handle_exception(exc)
 
     def _as_owner(self, operate: Callable[..., object], body: type[StrictSerializer]) -> Response:
         account = self.get_object()

@@ -11,6 +11,7 @@ from mail.text.parsed import Address, AttachmentMeta, Headers, ParsedMail
 
 UNKNOWN_LANGUAGE: Final = "und"
 """ISO 639-2 code for a text whose language cannot be told."""
+DEFAULT_STYLE: Final = "business"
 
 
 class Category(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mail.llm.base import UNKNOWN_LANGUAGE, Category, Classification, MailContext
+from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
 from mail.llm.reading import Reading, read
 from mail.llm.signals.correspondence import correspondence_signals
 from mail.llm.signals.notices import notice_signals
@@ -89,4 +89,4 @@ def _style(reading: Reading) -> str:
     """Return the tone of the mail, which a reply should match."""
     if reading.in_body(Concept.FORMAL):
         return "formal"
-    return "informal" if reading.in_body(Concept.INFORMAL) else "business"
+    return "informal" if reading.in_body(Concept.INFORMAL) else DEFAULT_STYLE

@@ -24,6 +24,7 @@ from mail.models.message import (
     Message,
 )
 from mail.models.push_receipt import PushReceipt
+from mail.models.rule import Rule, RuleScope, SafeMode
 from mail.models.thread import (
     CATEGORY_CHOICES,
     MAX_GMAIL_ID_LENGTH,
@@ -61,6 +62,9 @@ __all__ = [
     "PausedBy",
     "Provider",
     "PushReceipt",
+    "Rule",
+    "RuleScope",
+    "SafeMode",
     "SyncStatus",
     "ThreadStatus",
 ]

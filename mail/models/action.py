@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from mail.models.account import MailAccount
 from mail.models.decision import Decision
 from mail.models.message import Message
+from mail.models.rule import Rule
 from tenants.models import TenantModel
 
 
@@ -56,6 +57,15 @@ class Action(TenantModel):
         on_delete=models.SET_NULL,
         db_index=False,
         related_name="actions",
+    )
+    rule = models.ForeignKey(
+        Rule,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
+        help_text="The rule that asked for it.",
     )
     action_type = models.CharField(max_length=20, choices=ActionType)
     parameters = models.JSONField(

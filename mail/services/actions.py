@@ -24,6 +24,7 @@ from mail.models import (
     EventType,
     MailAccount,
     Message,
+    Rule,
 )
 from mail.services.events import record_event
 from mail.services.label_changes import label_parameter, undo_hint
@@ -45,6 +46,7 @@ def request_action(
     parameters: dict[str, Any] | None = None,
     *,
     decision: Decision | None = None,
+    rule: Rule | None = None,
 ) -> Action:
     """Store an action on the message and enqueue its job. Must run in the firm's scope.
 
@@ -57,6 +59,7 @@ def request_action(
         account_id=message.account_id,
         message=message,
         decision=decision,
+        rule=rule,
         action_type=action_type,
         parameters=parameters,
     )

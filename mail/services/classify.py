@@ -11,20 +11,31 @@ from typing import Any
 from uuid import UUID
 
 from mail.errors import RowGone
-from mail.llm.base import Category, Classification, Classifier, MailContext
+from mail.llm.base import (
+    DEFAULT_STYLE,
+    UNKNOWN_LANGUAGE,
+    Category,
+    Classification,
+    Classifier,
+    MailContext,
+)
 from mail.models import (
     Decision,
+    DecisionSource,
     EventType,
     MailAccount,
     MailThread,
     Message,
+    Rule,
     ThreadStatus,
 )
+from mail.rules.automated import automated_signal
 from mail.services.accounts import own_addresses
 from mail.services.events import record_event
 from mail.services.mail_context import mail_context
 from mail.services.modes import may_label
 from mail.services.relabel import relabel_thread
+from mail.services.rules import matching_rules, request_actions
 from mail.services.threads import newest_first
 from tenants.scope import firm_scope
 
@@ -40,6 +51,7 @@ class Case:
     messages: list[Message]
     target: Message
     context: MailContext
+    rules: list[Rule]
 
 
 @dataclass(frozen=True)
@@ -73,9 +85,13 @@ def classify_thread(
         case = _open_case(account, thread_id, message_id, job_id=job_id, force=force)
     if isinstance(case, Skipped):
         return case.as_result()
-    verdict = classifier.classify(case.context)
+    deciding = next((rule for rule in case.rules if rule.category), None)
+    if deciding is None:
+        verdict, source = classifier.classify(case.context), classifier.source
+    else:
+        verdict, source = _verdict_of(deciding, case.context), DecisionSource.RULE
     with firm_scope(account.firm_id):
-        decision = _decide(account, case, verdict, source=classifier.source, job_id=job_id)
+        decision = _decide(account, case, verdict, source=source, job_id=job_id)
     return {
         "decision_id": str(decision.pk),
         "message_id": str(case.target.pk),
@@ -100,7 +116,20 @@ def _open_case(
     if Decision.objects.filter(message=target, job_id=job_id).exists():
         return Skipped("This job has classified the thread already")
     context = mail_context(target, messages, own_addresses(account))
-    return Case(thread, messages, target, context)
+    return Case(thread, messages, target, context, matching_rules(account, target))
+
+
+def _verdict_of(rule: Rule, mail: MailContext) -> Classification:
+    """Return what a rule decides: nobody else is asked."""
+    return Classification(
+        category=Category(rule.category),
+        confidence=1.0,
+        rationale=f"The rule “{rule.name}” matched.",
+        features=("rule",),
+        language=UNKNOWN_LANGUAGE,
+        style=DEFAULT_STYLE,
+        automated=automated_signal(mail.sender, mail.headers) is not None,
+    )
 
 
 def _decide(
@@ -119,6 +148,7 @@ def _decide(
             "language": verdict.language,
             "style": verdict.style,
             "automated": verdict.automated,
+            "rules": [{"id": str(rule.pk), "name": rule.name} for rule in case.rules],
         },
         job_id=job_id,
     )
@@ -140,6 +170,8 @@ def _decide(
     )
     if may_label(account, case.target):
         relabel_thread(decision, case.messages)
+        for rule in case.rules:
+            request_actions(rule, case.target, decision)
     return decision
 
 

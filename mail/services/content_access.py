@@ -22,6 +22,9 @@ def readable(user_id: Any, prefix: str = "") -> Q:
 
     Must run in a scope: grants are read.
     """
+    if user_id is None:
+        # Nobody in particular: not the owner of what has none.
+        return Q(**{f"{prefix}shared": True})
     granted = _in_force(user_id).values_list("account_id", flat=True)
     return (
         Q(**{f"{prefix}shared": True})

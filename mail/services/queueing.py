@@ -15,7 +15,7 @@ from uuid import UUID
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.states import Category, Priority, Status
-from mail.models import Action, MailAccount, MailThread, Message
+from mail.models import Action, MailAccount, MailThread, Message, Rule
 
 SyncType = Literal["sync", "history.sync.gmail"]
 SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
@@ -187,4 +187,18 @@ def enqueue_action(action: Action, thread_id: UUID) -> EnqueueResult:
         {"account_id": action.account_id, "action_id": action.pk},
         priority=Priority.NORMAL,
         lock_key=thread_lock(thread_id),
+    )
+
+
+def enqueue_rule(
+    rule: Rule, account: MailAccount, *, days: int, before: UUID | None = None
+) -> EnqueueResult:
+    """Have the rule's actions done on the mailbox's mail of the last days, older than `before`.
+
+    Must run in the firm's scope.
+    """
+    return enqueue(
+        "apply_rule",
+        {"account_id": account.pk, "rule_id": rule.pk, "days": days, "before": before},
+        priority=Priority.LOW,
     )

@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.storage import database_in_memory, first_content
 
 # Seeds in the suite, and in `make chaos`.
-SUITE = 270
+SUITE = 300
 CHAOS = 3_000
 
 _first: list[sqlite3.Connection] = []

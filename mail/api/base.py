@@ -1,0 +1,24 @@
+"""What mail's resources share: the mail app's errors as problem details."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from rest_framework.response import Response
+
+from interfaces.api.problems import Fault, Refusal
+from jobs.api.views import QueueView
+from mail.errors import FaultyInput, MailError
+
+
+class MailView(QueueView):
+    """A resource of the mail app."""
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Turn the mail app's errors into problem details."""
+        if isinstance(exc, FaultyInput):
+            faults = [Fault(**fault) for fault in exc.errors]
+            exc = Refusal(HTTPStatus.BAD_REQUEST, exc.code, str(exc), faults)
+        elif isinstance(exc, MailError):
+            exc = Refusal(HTTPStatus.CONFLICT, "wrong_state", str(exc))
+        return super().handle_exception(exc)

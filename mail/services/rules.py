@@ -1,0 +1,141 @@
+"""Finds the rules that hold for a message, and switches off those that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from mail.conf import all_rules_apply
+from mail.errors import ConditionsInvalid
+from mail.models import ActionType, Decision, MailAccount, Message, Rule, RuleScope
+from mail.rules.conditions import LabelPresent, leaves, parse_conditions
+from mail.rules.matching import RuleFacts, matches
+from mail.services.actions import request_action
+from tenants.audit import SERVICE, record_operation
+
+logger = structlog.get_logger(__name__)
+
+BROKEN = "Its conditions cannot be used"
+
+
+def facts_of(message: Message) -> RuleFacts:
+    """Return what conditions ask about a message."""
+    return RuleFacts(
+        sender_address=message.sender_address.lower(),
+        subject=message.subject,
+        headers=tuple((name, value) for name, value in message.headers),
+        labels=frozenset(message.labels),
+    )
+
+
+def matching_rules(account: MailAccount, message: Message) -> list[Rule]:
+    """Return the enabled rules that hold for the message, by priority.
+
+    Only the first, unless the setting RULES_APPLY is "all". A rule that cannot be used is switched
+    off with the reason, and the others go on. Must run in the firm's scope.
+    """
+    facts = facts_of(message)
+    found = []
+    for rule in _enabled(account, facts):
+        if holds(rule, facts):
+            found.append(rule)
+            if not all_rules_apply():
+                break
+    return found
+
+
+def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
+    """Request the rule's actions on the message, in order. Must run in the firm's scope."""
+    for one in rule.actions:
+        request_action(
+            message,
+            ActionType(one["action"]),
+            one["parameters"],
+            decision=decision,
+            rule=rule,
+        )
+
+
+def holds(rule: Rule, facts: RuleFacts) -> bool:
+    """Say whether the rule's conditions hold; one that cannot be used is switched off."""
+    try:
+        return matches(parse_conditions(rule.conditions), facts)
+    except (ConditionsInvalid, ValueError) as error:
+        if rule.enabled:
+            disable_rule(rule, f"{BROKEN}: {error}"[:500])
+        return False
+
+
+def in_scope(rule: Rule) -> Q:
+    """Return the condition on a message that its sender is in the rule's scope."""
+    if rule.scope == RuleScope.SENDER:
+        return Q(sender_address__iexact=rule.scope_ref)
+    if rule.scope == RuleScope.DOMAIN:
+        return Q(sender_address__iendswith=f"@{rule.scope_ref}")
+    return Q()
+
+
+def disable_rule(rule: Rule, reason: str) -> None:
+    """Switch a rule off because it cannot be used. Must run in the firm's scope."""
+    updated = Rule.objects.filter(pk=rule.pk, enabled=True).update(
+        enabled=False, disabled_reason=reason, changed_at=Now()
+    )
+    if not updated:
+        return
+    rule.enabled, rule.disabled_reason = False, reason
+    logger.warning("mail.rule_disabled", rule_id=str(rule.pk), firm_id=rule.firm_id)
+    record_operation(
+        SERVICE,
+        "rule.disable",
+        firm_id=rule.firm_id,
+        target=("rule", rule.pk),
+        reason=reason,
+        before={"enabled": True},
+        after={"enabled": False},
+    )
+
+
+def disable_rules_of_labels(account: MailAccount, labels: Iterable[tuple[str, str]]) -> int:
+    """Switch off the rules that name labels Gmail no longer has; return how many.
+
+    `labels` are ids and names. Must run in the firm's scope.
+    """
+    gone = dict(labels)
+    disabled = 0
+    for rule in Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True):
+        lost = next((one for one in _labels_named(rule) if _is_gone(one, gone)), None)
+        # A rule of the whole firm names labels that other mailboxes may have.
+        if lost is not None and (rule.account_id is not None or lost in gone):
+            disable_rule(rule, f"Label '{gone.get(lost, lost)}' was deleted from Gmail")
+            disabled += 1
+    return disabled
+
+
+def _is_gone(label: str, gone: dict[str, str]) -> bool:
+    return label in gone or label.casefold() in {name.casefold() for name in gone.values()}
+
+
+def _labels_named(rule: Rule) -> list[str]:
+    try:
+        named = [
+            leaf.label
+            for leaf in leaves(parse_conditions(rule.conditions))
+            if isinstance(leaf, LabelPresent)
+        ]
+    except ConditionsInvalid:
+        named = []
+    parameters: list[dict[str, Any]] = [one["parameters"] for one in rule.actions]
+    return [*named, *(one["label"] for one in parameters if "label" in one)]
+
+
+def _enabled(account: MailAccount, facts: RuleFacts) -> QuerySet[Rule]:
+    rules: QuerySet[Rule] = Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
+    return rules.filter(
+        Q(scope__in=[RuleScope.GLOBAL, RuleScope.ACCOUNT])
+        | Q(scope=RuleScope.DOMAIN, scope_ref=facts.sender_domain)
+        | Q(scope=RuleScope.SENDER, scope_ref=facts.sender_address)
+    ).order_by("priority", "created_at", "pk")
