@@ -21,7 +21,8 @@ from interfaces.api.serializers import (
     TextField,
     WholeNumberField,
 )
-from jobs.api.requests import MAX_TEXT_LENGTH, FirmBody, FirmQuery
+from jobs.api.query import FirmQuery
+from jobs.api.requests import MAX_TEXT_LENGTH, FirmBody, priority_field
 from jobs.api.views import (
     QueueView,
     example,
@@ -51,7 +52,6 @@ from jobs.states import (
     BulkOperation,
     Category,
     DeadReason,
-    Priority,
     Resolution,
     Status,
 )
@@ -159,12 +159,7 @@ class JobBulkBody(_BulkBody):
         required=False, help_text="All that meet it and whose status allows the action."
     )
     canary = CanaryBody(required=False, help_text="For retry.")
-    priority = WholeNumberField(
-        required=False,
-        min_value=min(Priority),
-        max_value=max(Priority),
-        help_text="For set_priority: 0 critical, 1 high, 2 normal, 3 low.",
-    )
+    priority = priority_field("For set_priority: ")
 
 
 _ANSWERS = {

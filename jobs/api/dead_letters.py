@@ -8,7 +8,8 @@ from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 
-from jobs.api.requests import DeadLetterQuery, EscalateBody, ObligatoryReason, ReprocessBody
+from jobs.api.query import DeadLetterQuery
+from jobs.api.requests import EscalateBody, ObligatoryReason, ReprocessBody
 from jobs.api.views import (
     QueueView,
     example,

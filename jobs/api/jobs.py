@@ -12,10 +12,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
-from jobs.api.requests import EditBody, FirmQuery, JobQuery, OptionalReason, WorkerQuery
+from jobs.api.query import FirmQuery, JobQuery, WorkerQuery
+from jobs.api.requests import EditBody, EnqueueBody, OptionalReason
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
+from jobs.errors import WrongState
 from jobs.models import JobQueue, Worker
 from jobs.operations import edit, jobs
+from jobs.operations.enqueue import enqueue
 from jobs.queries.filters import filter_jobs, filter_workers
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import Page, job_rows, running_jobs
@@ -80,6 +83,30 @@ class Jobs(QueueView):
         answer=_JOB,
         example=example("Retry", reason="The archive is reachable again"),
     )
+
+    @operation(
+        "Enqueue a job",
+        "Its payload is checked by the schema of its type. A live job of the firm with the same "
+        "idempotency key is answered in its place. Needs the role developer.",
+        body=EnqueueBody,
+        answers={
+            HTTPStatus.CREATED: OpenApiResponse(JobDetailSerializer, "The job."),
+            HTTPStatus.OK: OpenApiResponse(
+                JobDetailSerializer, "The job that has the idempotency key; nothing was stored."
+            ),
+        },
+        example=example("Tomorrow", job_type="greet", payload={"name": "Ada"}, delay=86_400),
+    )
+    def enqueue(self, request: Request) -> Response:
+        """Enqueue a job."""
+        body = self.get_body(EnqueueBody)
+        firm = self.firm_named(body.pop("firm", None), Role.DEVELOPER)
+        result = enqueue(firm=firm, by=self.actor, **body)
+        job = self.get_rows().filter(pk=result.job_id).first()
+        if job is None:
+            raise WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
+        created = HTTPStatus.CREATED if result.created else HTTPStatus.OK
+        return Response(self.represent(job), created)
 
     @operation(
         "Cancel a job",

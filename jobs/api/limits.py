@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
-from jobs.api.requests import BreakerBody, LockQuery, ObligatoryReason, PauseBody, RateLimitBody
+from jobs.api.query import LockQuery
+from jobs.api.requests import BreakerBody, ObligatoryReason, PauseBody, RateLimitBody
 from jobs.api.views import QueueView, example, list_operation, row_operation
 from jobs.models import CircuitBreaker, ConcurrencyLock, Pause, RateLimit
 from jobs.operations import breakers, limits, locks

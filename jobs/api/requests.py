@@ -1,9 +1,6 @@
-"""Query parameters and request bodies."""
+"""Request bodies."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
 
 from rest_framework import serializers
 
@@ -11,40 +8,22 @@ from interfaces.api.serializers import (
     FlagField,
     MomentField,
     NumberField,
-    QuerySerializer,
     StrictSerializer,
     TextField,
     WholeNumberField,
 )
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
-from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.api.query import choice
+from jobs.engine.new_job import MAX_ATTEMPTS, MAX_KEY_LENGTH
+from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.operations.limit_faults import LEAST_SECONDS, MOST
-from jobs.queries.filters import OPEN
-from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.states import (
     Category,
     CountedBy,
-    DeadReason,
-    LockKind,
     Priority,
-    Resolution,
-    Status,
-    WorkerState,
 )
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 200
 MAX_TEXT_LENGTH = 2000
-
-
-def _choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
-    return serializers.ChoiceField(
-        [str(value) for value in values], required=False, help_text=help_text, **options
-    )
-
-
-def _text(help_text: str, max_length: int) -> serializers.CharField:
-    return serializers.CharField(required=False, max_length=max_length, help_text=help_text)
 
 
 def _limit_key(help_text: str, *, allow_null: bool = True) -> TextField:
@@ -57,81 +36,17 @@ def _optional_note(help_text: str) -> TextField:
     return TextField(default="", allow_blank=True, max_length=MAX_TEXT_LENGTH, help_text=help_text)
 
 
-class FirmQuery(QuerySerializer):
-    """Narrows to one of the caller's firms."""
-
-    firm = _text("The slug of a firm; else all of the caller's.", 50)
+def _key(help_text: str) -> TextField:
+    return TextField(required=False, max_length=MAX_KEY_LENGTH, help_text=help_text)
 
 
-class PageQuery(QuerySerializer):
-    """Which page of a list."""
-
-    limit = serializers.IntegerField(
-        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows on a page."
-    )
-    cursor = _text("Where to go on: `next` of the page before.", 200)
-
-
-class FirmPageQuery(PageQuery, FirmQuery):
-    """Which page of a list of firms' rows."""
-
-
-class LockQuery(FirmPageQuery):
-    """The page and the filters of locks."""
-
-    kind = _choice(LockKind, "Who holds it: a job, or user code that acquired it for a time.")
-    search = _text("The lock key or its beginning.", MAX_KEY_LENGTH)
-
-
-class WorkerQuery(PageQuery):
-    """The page and the filters of workers."""
-
-    state = _choice(
-        WorkerState, "Whether it holds its lease; `silent`: no longer, and not yet marked dead."
-    )
-    category = _choice(Category, "A kind of work it serves.")
-    host = _text("The exact host.", 200)
-
-
-class JobQuery(FirmPageQuery):
-    """The page and the filters of jobs."""
-
-    status = _choice(Status, "Where the job is in its life.")
-    category = _choice(Category, "The kind of work.")
-    job_type = _text("The exact type.", 100)
-    limit_key = _text("The exact limit key, such as a mailbox's.", MAX_KEY_LENGTH)
-    correlation_id = _text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
-    created_after = MomentField(required=False, help_text="Created then or later.")
-    created_before = MomentField(required=False, help_text="Created before then.")
-    error = _text("Text in the job's last error, in any case.", 200)
-    held_back = _choice(
-        [*HELD_BACK, ANYTHING],
-        "What holds the job back although it is due; `anything` for any of it.",
-    )
-    search = _text(
-        "A job id or its beginning, a correlation id, or the beginning of an idempotency key.",
-        MAX_KEY_LENGTH,
-    )
-
-
-class DeadLetterQuery(FirmPageQuery):
-    """The page and the filters of dead letters."""
-
-    resolution = _choice(
-        [OPEN, *Resolution],
-        "What was decided; `open` is what waits for a decision, escalated ones too.",
-    )
-    reason = _choice(DeadReason, "Why the job was dead-lettered.")
-    category = _choice(Category, "The kind of work.")
-    job_type = _text("The exact type.", 100)
-    fingerprint = _text("The same failure has the same fingerprint.", 32)
-    created_after = MomentField(
-        required=False, help_text="Dead-lettered then or later (`moved_at`)."
-    )
-    created_before = MomentField(required=False, help_text="Dead-lettered before then.")
-    search = _text(
-        "A job's or dead letter's id or its beginning, a fingerprint, or an error class.",
-        MAX_KEY_LENGTH,
+def priority_field(purpose: str = "") -> WholeNumberField:
+    """Return the field of a priority."""
+    return WholeNumberField(
+        required=False,
+        min_value=min(Priority),
+        max_value=max(Priority),
+        help_text=f"{purpose}0 critical, 1 high, 2 normal, 3 low.",
     )
 
 
@@ -157,6 +72,33 @@ class FirmBody(StrictSerializer):
     )
 
 
+class EnqueueBody(FirmBody, OptionalReason):
+    """The job to enqueue; what is not given, its type decides."""
+
+    job_type = TextField(max_length=100, help_text="The exact type.")
+    payload = serializers.DictField(
+        required=False, help_text="What its type takes; the envelope is filled in."
+    )
+    at = MomentField(required=False, help_text="Not before this time.")
+    delay = NumberField(
+        required=False,
+        min_value=0,
+        max_value=LONGEST_WAIT_SECONDS,
+        help_text="Not before so many seconds from now; in place of `at`.",
+    )
+    expires_at = MomentField(required=False, help_text="Not started by then, it fails as expired.")
+    priority = priority_field()
+    max_attempts = WholeNumberField(required=False, min_value=1, max_value=MAX_ATTEMPTS)
+    idempotency_key = _key("A live job of the firm with this key is answered in its place.")
+    lock_key = _key("At most one job of the firm with this key runs at a time.")
+    limit_key = _key("Pauses, breakers and rates can be for jobs of this key alone.")
+    correlation_id = TextField(
+        required=False,
+        max_length=MAX_CORRELATION_ID_LENGTH,
+        help_text="Shared by all jobs of one request or event; else this request's.",
+    )
+
+
 class BreakerBody(ObligatoryReason, FirmBody):
     """The job type and limit key whose circuit breaker is opened, and the reason."""
 
@@ -168,7 +110,7 @@ class RateLimitBody(FirmBody):
     """How often jobs may start, and which are counted together."""
 
     everywhere = FlagField(default=False, help_text="For every firm; for platform staff alone.")
-    counted_by = _choice(
+    counted_by = choice(
         CountedBy,
         "What is counted together: the type's jobs in each `firm`; in each firm those of each limit "
         "`key`; or the type's jobs in `all_firms`, which holds everywhere. Else `firm`.",
@@ -207,7 +149,7 @@ class PauseBody(ObligatoryReason, FirmBody):
     everywhere = FlagField(
         default=False, help_text="Pause the jobs of every firm; for platform staff alone."
     )
-    category = _choice(Category, "The kind of work; else every category.", allow_null=True)
+    category = choice(Category, "The kind of work; else every category.", allow_null=True)
     job_type = TextField(
         required=False,
         allow_null=True,
@@ -238,12 +180,7 @@ class ChangeBody(StrictSerializer):
         help_text="The whole edited payload; it is checked as at enqueue. A mask is refused: give "
         "the secret that it hides.",
     )
-    priority = WholeNumberField(
-        required=False,
-        min_value=min(Priority),
-        max_value=max(Priority),
-        help_text="0 critical, 1 high, 2 normal, 3 low.",
-    )
+    priority = priority_field()
 
 
 class EditBody(ChangeBody, OptionalReason):

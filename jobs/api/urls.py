@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from jobs.api.audit import AuditLog
 from jobs.api.bulk import BulkRuns, Groups
 from jobs.api.dead_letters import DeadLetters
 from jobs.api.jobs import Jobs, Queues, Workers
@@ -12,7 +13,7 @@ from jobs.api.schedules import Schedules
 
 urlpatterns = [
     path("queues/", Queues.as_view({"get": "show"})),
-    path("jobs/", Jobs.as_view({"get": "list"})),
+    path("jobs/", Jobs.as_view({"get": "list", "post": "enqueue"})),
     path("jobs/bulk/", BulkRuns.as_view({"post": "of_jobs"})),
     path("jobs/<uuid:job_id>/", Jobs.as_view({"get": "show", "patch": "edit"})),
     path("jobs/<uuid:job_id>/retry/", Jobs.as_view({"post": "retry"})),
@@ -36,6 +37,7 @@ urlpatterns = [
     path("rate-limits/<uuid:pk>/clear/", RateLimits.as_view({"post": "clear"})),
     path("breakers/", Breakers.as_view({"get": "list", "post": "open"})),
     path("breakers/<uuid:pk>/close/", Breakers.as_view({"post": "close"})),
+    path("audit/", AuditLog.as_view({"get": "list"})),
     path("schedules/", Schedules.as_view({"get": "list"})),
     path("schedules/<uuid:pk>/", Schedules.as_view({"get": "show"})),
     path("schedules/<uuid:pk>/run/", Schedules.as_view({"post": "run"})),

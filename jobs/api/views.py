@@ -19,7 +19,8 @@ from rest_framework.viewsets import ViewSetMixin
 from interfaces.api.problems import Fault, Refusal
 from interfaces.api.schema import operation, page_of
 from interfaces.api.serializers import QuerySerializer, StrictSerializer
-from jobs.api.requests import FirmPageQuery, OptionalReason
+from jobs.api.query import FirmPageQuery
+from jobs.api.requests import OptionalReason
 from jobs.engine.redaction import redact_secrets, redact_values
 from jobs.errors import (
     ArgumentsInvalid,

@@ -14,10 +14,11 @@ from jobs.management.subcommand import Options, Resource, Result, subcommand
 from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.operations.edit import edit
+from jobs.operations.enqueue import enqueue
 from jobs.queries.serializers.fields import iso
 from jobs.queries.serializers.jobs import JobRowSerializer
-from jobs.queue import enqueue
 from jobs.states import BulkOperation, Priority, Status
+from tenants.cli import operator
 
 JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
 _ID = row_id("job")
@@ -39,6 +40,7 @@ def _start(parser: CommandParser) -> None:
     _start,
     arguments.PRIORITY,
     argument("--idempotency-key", metavar="K"),
+    arguments.REASON,
 )
 def _enqueue(options: Options) -> Result:
     result = enqueue(
@@ -49,6 +51,8 @@ def _enqueue(options: Options) -> Result:
         delay=options["delay"],
         priority=options["priority"],
         idempotency_key=options["idempotency_key"],
+        reason=options["reason"],
+        by=operator(),
     )
     job = JOBS.rows().get(pk=result.job_id)
     text = f"Enqueued {job.job_type} {job.job_id}."

@@ -16,6 +16,7 @@ from jobs.models.ids import id_at
 from jobs.models.limits import JOB_HOLDER
 from jobs.queries.held_back import limits_in_force
 from jobs.states import LIVE, OPEN_RESOLUTIONS, LockKind, Status, WorkerState
+from tenants.models import AuditEntry
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
@@ -49,12 +50,7 @@ def filter_jobs(
     )
     if status is not None:
         jobs = with_status(jobs, status)
-    if created_after is not None:
-        first = id_at(created_after - CLOCK_MARGIN)
-        jobs = jobs.filter(job_id__gte=first, created_at__gte=created_after)
-    if created_before is not None:
-        end = id_at(created_before + CLOCK_MARGIN)
-        jobs = jobs.filter(job_id__lt=end, created_at__lt=created_before)
+    jobs = _created(jobs, created_after, created_before)
     if error is not None:
         jobs = jobs.filter(last_error__icontains=error)
     if held_back is not None:
@@ -101,6 +97,31 @@ def filter_locks(
     return _equal(locks, lock_key__startswith=search)
 
 
+def filter_audit_log(
+    entries: QuerySet[AuditEntry],
+    *,
+    operation: str | None = None,
+    door: str | None = None,
+    actor: str | None = None,
+    target_type: str | None = None,
+    target_id: str | None = None,
+    correlation_id: str | None = None,
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
+) -> QuerySet[AuditEntry]:
+    """Narrow `entries` to those that meet every filter; None filters nothing."""
+    entries = _created(entries, created_after, created_before)
+    return _equal(
+        entries,
+        act=operation,
+        door=door,
+        actor_name=actor,
+        target_type=target_type,
+        target_id=target_id,
+        correlation_id=correlation_id,
+    )
+
+
 def filter_workers(
     workers: QuerySet[Worker],
     *,
@@ -121,6 +142,15 @@ def filter_workers(
             Q(served="[]") | Q(served__contains=f'"{category}"')
         )
     return _equal(workers, host=host)
+
+
+def _created(rows: QuerySet[M], after: datetime | None, before: datetime | None) -> QuerySet[M]:
+    """Narrow `rows` to those created in a time, through the index of their ids."""
+    if after is not None:
+        rows = rows.filter(pk__gte=id_at(after - CLOCK_MARGIN), created_at__gte=after)
+    if before is not None:
+        rows = rows.filter(pk__lt=id_at(before + CLOCK_MARGIN), created_at__lt=before)
+    return rows
 
 
 def _equal(rows: QuerySet[M], **lookups: object) -> QuerySet[M]:

@@ -247,6 +247,11 @@ def operator(acme: FirmRows) -> Api:
 
 
 @pytest.fixture
+def developer(acme: FirmRows) -> Api:
+    return Api(key_for(acme.firm, Role.DEVELOPER))
+
+
+@pytest.fixture
 def admin(acme: FirmRows) -> Api:
     return Api(key_for(acme.firm, Role.ADMIN))
 

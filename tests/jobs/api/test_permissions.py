@@ -68,6 +68,7 @@ class Operation:
 OPERATIONS = [
     Operation("queues/", Role.VIEWER),
     Operation("jobs/", Role.VIEWER),
+    Operation("jobs/", Role.DEVELOPER, {"job_type": "noop"}, names_firm=True, status=201),
     Operation(
         "jobs/bulk/",
         Role.OPERATOR,
@@ -112,6 +113,7 @@ OPERATIONS = [
     Operation("breakers/", Role.VIEWER),
     Operation("breakers/", Role.OPERATOR, {"job_type": "sync", **REASON}, names_firm=True),
     Operation("breakers/<uuid:pk>/close/", Role.OPERATOR, REASON, row="breaker"),
+    Operation("audit/", Role.ADMIN),
     Operation("schedules/", Role.VIEWER),
     Operation("schedules/<uuid:pk>/", Role.VIEWER, row="schedule"),
     Operation("schedules/<uuid:pk>/run/", Role.OPERATOR, REASON, row="schedule"),

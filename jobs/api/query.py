@@ -1,0 +1,122 @@
+"""Query parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from rest_framework import serializers
+
+from interfaces.api.serializers import MomentField, QuerySerializer
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.queries.filters import OPEN
+from jobs.queries.held_back import ANYTHING, HELD_BACK
+from jobs.states import Category, DeadReason, LockKind, Resolution, Status, WorkerState
+from tenants.audit import Door
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+
+
+def choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
+    """Return the optional field of one of these values."""
+    return serializers.ChoiceField(
+        [str(value) for value in values], required=False, help_text=help_text, **options
+    )
+
+
+def text(help_text: str, max_length: int) -> serializers.CharField:
+    """Return the optional field of a text."""
+    return serializers.CharField(required=False, max_length=max_length, help_text=help_text)
+
+
+class FirmQuery(QuerySerializer):
+    """Narrows to one of the caller's firms."""
+
+    firm = text("The slug of a firm; else all of the caller's.", 50)
+
+
+class PageQuery(QuerySerializer):
+    """Which page of a list."""
+
+    limit = serializers.IntegerField(
+        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows on a page."
+    )
+    cursor = text("Where to go on: `next` of the page before.", 200)
+
+
+class FirmPageQuery(PageQuery, FirmQuery):
+    """Which page of a list of firms' rows."""
+
+
+class LockQuery(FirmPageQuery):
+    """The page and the filters of locks."""
+
+    kind = choice(LockKind, "Who holds it: a job, or user code that acquired it for a time.")
+    search = text("The lock key or its beginning.", MAX_KEY_LENGTH)
+
+
+class WorkerQuery(PageQuery):
+    """The page and the filters of workers."""
+
+    state = choice(
+        WorkerState, "Whether it holds its lease; `silent`: no longer, and not yet marked dead."
+    )
+    category = choice(Category, "A kind of work it serves.")
+    host = text("The exact host.", 200)
+
+
+class JobQuery(FirmPageQuery):
+    """The page and the filters of jobs."""
+
+    status = choice(Status, "Where the job is in its life.")
+    category = choice(Category, "The kind of work.")
+    job_type = text("The exact type.", 100)
+    limit_key = text("The exact limit key, such as a mailbox's.", MAX_KEY_LENGTH)
+    correlation_id = text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
+    created_after = MomentField(required=False, help_text="Created then or later.")
+    created_before = MomentField(required=False, help_text="Created before then.")
+    error = text("Text in the job's last error, in any case.", 200)
+    held_back = choice(
+        [*HELD_BACK, ANYTHING],
+        "What holds the job back although it is due; `anything` for any of it.",
+    )
+    search = text(
+        "A job id or its beginning, a correlation id, or the beginning of an idempotency key.",
+        MAX_KEY_LENGTH,
+    )
+
+
+class DeadLetterQuery(FirmPageQuery):
+    """The page and the filters of dead letters."""
+
+    resolution = choice(
+        [OPEN, *Resolution],
+        "What was decided; `open` is what waits for a decision, escalated ones too.",
+    )
+    reason = choice(DeadReason, "Why the job was dead-lettered.")
+    category = choice(Category, "The kind of work.")
+    job_type = text("The exact type.", 100)
+    fingerprint = text("The same failure has the same fingerprint.", 32)
+    created_after = MomentField(
+        required=False, help_text="Dead-lettered then or later (`moved_at`)."
+    )
+    created_before = MomentField(required=False, help_text="Dead-lettered before then.")
+    search = text(
+        "A job's or dead letter's id or its beginning, a fingerprint, or an error class.",
+        MAX_KEY_LENGTH,
+    )
+
+
+class AuditQuery(FirmPageQuery):
+    """The page and the filters of the audit log."""
+
+    operation = text("The exact operation, such as job.retry.", 50)
+    door = choice(get_args(Door), "How the actor reached the service.")
+    actor = text("The exact name of who did it.", 200)
+    target_type = text("The kind of row, such as job or dead_letter.", 50)
+    target_id = text("The exact id of the row.", 64)
+    correlation_id = text("The entries of one request or event.", MAX_CORRELATION_ID_LENGTH)
+    created_after = MomentField(required=False, help_text="Done then or later.")
+    created_before = MomentField(required=False, help_text="Done before then.")

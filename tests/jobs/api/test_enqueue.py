@@ -1,0 +1,98 @@
+"""POST to the list of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.engine.redaction import REDACTED_VALUE
+from jobs.models import JobQueue
+from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, problem
+from tests.queue_kit import row, rows
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
+
+
+@pytest.mark.req("J-03", "T-05")
+def test_a_job_is_enqueued_and_written_down(developer: Api, acme: FirmRows) -> None:
+    body = {
+        "job_type": "noop",
+        "at": "2099-01-31T09:00:00Z",
+        "priority": 1,
+        "max_attempts": 7,
+        "lock_key": "import",
+        "correlation_id": "order-17",
+        "reason": "asked for by the customer",
+    }
+    answer = developer.post("jobs/", body)
+    assert answer.status_code == 201
+    shown = answer.json()
+    assert {name: shown[name] for name in ("job_type", "priority", "max_attempts", "lock_key")} == {
+        "job_type": "noop",
+        "priority": 1,
+        "max_attempts": 7,
+        "lock_key": "import",
+    }
+    assert (shown["firm"], shown["status"]) == ("acme", "pending")
+    assert shown["scheduled_at"] == "2099-01-31T09:00:00.000Z"
+    assert row(shown["job_id"]).payload == {
+        "tenant_id": acme.firm.pk,
+        "version": "1.0",
+        "correlation_id": "order-17",
+    }
+    (entry,) = audit_log()
+    assert (entry.act, entry.target_id, entry.door, entry.reason) == (
+        "job.enqueue",
+        shown["job_id"],
+        "api",
+        "asked for by the customer",
+    )
+
+
+@pytest.mark.req("J-07")
+def test_a_live_job_with_the_key_is_answered_in_its_place(developer: Api) -> None:
+    body = {"job_type": "noop", "idempotency_key": "order-17"}
+    first = developer.post("jobs/", body)
+    again = developer.post("jobs/", {**body, "priority": 0})
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["job_id"] == first.json()["job_id"]
+    assert again.json()["priority"] == 2
+    assert len(audit_log()) == 1
+
+
+@pytest.mark.req("J-03")
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({}, {"job_type": "required"}),
+        ({"job_type": "nope"}, {"job_type": "unknown_type"}),
+        ({"job_type": "noop", "payload": {"extra": 1}}, {"extra": "unknown_field"}),
+        ({"job_type": "noop", "payload": {"tenant_id": 0}}, {"tenant_id": "foreign_tenant"}),
+        ({"job_type": "noop", "payload": {"version": REDACTED_VALUE}}, {"version": "masked"}),
+        ({"job_type": "noop", "priority": 4}, {"priority": "max_value"}),
+        ({"job_type": "noop", "delay": -1}, {"delay": "min_value"}),
+        (
+            {"job_type": "noop", "delay": 1, "at": "2099-01-01T00:00:00Z"},
+            {"delay": "conflict"},
+        ),
+        ({"job_type": "noop", "colour": "red"}, {"colour": "unknown_field"}),
+    ],
+)
+def test_a_refused_job_names_the_field(
+    body: dict[str, Any], faults: dict[str, str], developer: Api, acme: FirmRows
+) -> None:
+    before = len(rows(JobQueue))
+    assert fields(developer.post("jobs/", body)) == faults
+    assert len(rows(JobQueue)) == before
+    assert audit_log() == []
+
+
+@pytest.mark.req("T-03")
+def test_the_firm_is_one_of_the_callers(
+    developer: Api, staff: Api, acme: FirmRows, globex: FirmRows
+) -> None:
+    problem(developer.post("jobs/", {"job_type": "noop", "firm": "globex"}), 404)
+    assert fields(staff.post("jobs/", {"job_type": "noop"})) == {"firm": "required"}
+    named = staff.post("jobs/", {"job_type": "noop", "firm": "globex"})
+    assert (named.status_code, named.json()["firm"]) == (201, "globex")
