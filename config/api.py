@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.states import BulkState, Status
+from jobs.states import BulkState, Category, Status
+from mail.llm.base import Category as MailCategory
 
 REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -54,6 +55,8 @@ OPENAPI_SETTINGS: dict[str, Any] = {
     ],
     "ENUM_NAME_OVERRIDES": {
         "BulkStateEnum": [word.value for word in BulkState],
+        "CategoryEnum": [word.value for word in Category],
+        "MailCategoryEnum": [word.value for word in MailCategory],
         "StatusEnum": [word.value for word in Status],
     },
     "SERVE_INCLUDE_SCHEMA": False,

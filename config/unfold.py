@@ -26,6 +26,7 @@ _SECTIONS = {
     "Mail": [
         ("Accounts", "inbox", "mail.MailAccount"),
         ("Messages", "mail", "mail.Message"),
+        ("Rules", "rule_settings", "mail.Rule"),
         ("Decisions", "rule", "mail.Decision"),
         ("Actions", "bolt", "mail.Action"),
         ("Events", "history", "mail.MailEvent"),

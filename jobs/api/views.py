@@ -195,7 +195,7 @@ def row_operation(
     return perform
 
 
-def example(name: str, **body: Any) -> OpenApiExample:
+def example(name: str, /, **body: Any) -> OpenApiExample:
     """Return an example of a request's body; firms and people in it are invented."""
     return OpenApiExample(name, request_only=True, value=body)
 

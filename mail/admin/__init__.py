@@ -1,5 +1,5 @@
-"""Mail accounts, threads, messages, decisions, actions and events in the admin, read-only."""
+"""Mail accounts, threads, messages, decisions, rules, actions and events in the admin."""
 
-from mail.admin import account, action, decision, event, message, thread
+from mail.admin import account, action, decision, event, message, rule, thread
 
-__all__ = ["account", "action", "decision", "event", "message", "thread"]
+__all__ = ["account", "action", "decision", "event", "message", "rule", "thread"]

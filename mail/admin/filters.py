@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from interfaces.admin.filters import SPANS, ChoiceFilter, field_filter
+from interfaces.admin.filters import SPANS, ChoiceFilter, field_filter, flag_filter
 from jobs.admin.filters import AgeFilter
 from mail.models import (
     CATEGORY_CHOICES,
@@ -31,6 +31,7 @@ EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
 ConnectionFilter = field_filter("connection", Connection.choices)
 ModeFilter = field_filter("mode", Mode.choices)
 SyncStatusFilter = field_filter("sync", SyncStatus.choices, field="sync_status")
+EnabledFilter = flag_filter("enabled")
 
 
 class DirectionFilter(ChoiceFilter):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from mail.api.accounts import Accounts
+from mail.api.rules import Rules
 
 urlpatterns = [
     path("accounts/", Accounts.as_view({"get": "list"})),
@@ -15,4 +16,11 @@ urlpatterns = [
     path("accounts/<uuid:pk>/pause/", Accounts.as_view({"post": "pause"})),
     path("accounts/<uuid:pk>/resume/", Accounts.as_view({"post": "resume"})),
     path("accounts/<uuid:pk>/disconnect/", Accounts.as_view({"post": "disconnect"})),
+    path("rules/", Rules.as_view({"get": "list", "post": "create"})),
+    path("rules/<uuid:pk>/", Rules.as_view({"get": "show", "patch": "change"})),
+    path("rules/<uuid:pk>/try/", Rules.as_view({"post": "try_out"})),
+    path("rules/<uuid:pk>/enable/", Rules.as_view({"post": "enable"})),
+    path("rules/<uuid:pk>/disable/", Rules.as_view({"post": "disable"})),
+    path("rules/<uuid:pk>/apply/", Rules.as_view({"post": "apply"})),
+    path("rules/<uuid:pk>/delete/", Rules.as_view({"post": "delete_rule"})),
 ]

@@ -82,7 +82,13 @@ def _domain(value: str) -> str:
     return value
 
 
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+Text = Annotated[
+    str,
+    # One line, as it is shown and edited.
+    StringConstraints(
+        strip_whitespace=True, min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$"
+    ),
+]
 Lower = Annotated[Text, StringConstraints(to_lower=True)]
 Address = Annotated[Lower, AfterValidator(_address)]
 Domain = Annotated[Lower, AfterValidator(_domain)]

@@ -1,11 +1,24 @@
-"""A rule's conditions and actions in words, as people read them."""
+"""A rule's conditions and actions as people read and write them, a line each.
+
+    all of:
+      from: *@billing.example
+      not label: Paid
+      any of:
+        subject contains: invoice
+        header List-Id matches: billing
+
+What is indented belongs to the group above. An action is its name, with its parameters as JSON, or
+with a label after a colon: `apply_label: Clients`.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from mail.models.action import ActionType
+from mail.errors import ConditionsInvalid, RuleInvalid
 from mail.rules.conditions import (
     Group,
     HeaderMatch,
@@ -17,55 +30,135 @@ from mail.rules.conditions import (
     SubjectRegex,
 )
 
-LabelName = Callable[[str], str]
+Rename = Callable[[str], str]
+INDENT = 2
+_GROUPS = {"all of": "and", "any of": "or"}
+_WORDS = {op: words for words, op in _GROUPS.items()}
+_LINE = re.compile(r"(?P<indent> *)(?P<not>not )?(?P<kind>[^:]+):(?P<value>.*)")
+_KINDS: dict[str, tuple[str, str]] = {
+    "from": ("sender_email", "value"),
+    "domain": ("sender_domain", "value"),
+    "subject contains": ("subject_contains", "value"),
+    "subject matches": ("subject_regex", "value"),
+    "label": ("label_present", "label"),
+}
+_HEADER = re.compile(r"header (?P<name>\S+) matches")
 
 
-def in_words(condition: Group | Leaf, label_name: LabelName = str) -> list[str]:
-    """Return the tree as lines, indented by two spaces a level; `label_name` names a label's id."""
+def in_words(condition: Group | Leaf, label_name: Rename = str) -> list[str]:
+    """Return the tree as lines; `label_name` names the label with an id."""
     return _lines(condition, label_name, negated=False)
 
 
-def _lines(condition: Group | Leaf, label_name: LabelName, *, negated: bool) -> list[str]:
+def _lines(condition: Group | Leaf, label_name: Rename, *, negated: bool) -> list[str]:
+    head = "not " if negated else ""
     if not isinstance(condition, Group):
-        return [_sentence(condition, label_name, negated=negated)]
+        return [head + _leaf(condition, label_name)]
     if condition.op == "not":
         return _lines(condition.children[0], label_name, negated=not negated)
-    if len(condition.children) == 1:
-        return _lines(condition.children[0], label_name, negated=negated)
-    quantity = "all" if condition.op == "and" else "any"
-    head = f"not {quantity} of these:" if negated else f"{quantity} of these:"
     lines = [line for child in condition.children for line in in_words(child, label_name)]
-    return [head, *(f"  {line}" for line in lines)]
+    return [f"{head}{_WORDS[condition.op]}:", *(" " * INDENT + line for line in lines)]
 
 
-def _sentence(leaf: Leaf, label_name: LabelName, *, negated: bool) -> str:
-    verb = "is not" if negated else "is"
-    has = "does not contain" if negated else "contains"
-    fits = "does not match" if negated else "matches"
+def _leaf(leaf: Leaf, label_name: Rename) -> str:
     match leaf:
-        case SenderEmail(value=address) if address.startswith("*@"):
-            return f"the sender's domain {verb} {address[2:]}"
         case SenderEmail(value=address):
-            return f"the sender {verb} {address}"
+            return f"from: {address}"
         case SenderDomain(value=domain):
-            return f"the sender's domain {verb} {domain}"
+            return f"domain: {domain}"
         case SubjectContains(value=text):
-            return f"the subject {has} “{text}”"
+            return f"subject contains: {text}"
         case SubjectRegex(value=pattern):
-            return f"the subject {fits} /{pattern}/"
+            return f"subject matches: {pattern}"
         case HeaderMatch(header=name, pattern=pattern):
-            return f"the header {name} {fits} /{pattern}/"
+            return f"header {name} matches: {pattern}"
         case LabelPresent(label=label_id):
-            return f"the label “{label_name(label_id)}” {verb} there"
+            return f"label: {label_name(label_id)}"
     assert_never(leaf)
 
 
+def read_words(text: str, label_id: Rename = str) -> dict[str, Any]:
+    """Return the tree that the lines describe, not checked yet; `label_id` finds a label's id.
+
+    Several lines without a group must all hold.
+
+    Raises:
+        ConditionsInvalid: a line cannot be read.
+    """
+    root: dict[str, Any] = {"op": "and", "children": []}
+    groups = [(-1, root)]
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        indent, node, group = _read_line(number, line.expandtabs(INDENT), label_id)
+        while groups[-1][0] >= indent:
+            groups.pop()
+        groups[-1][1]["children"].append(node)
+        if group is not None:
+            groups.append((indent, group))
+    children: list[dict[str, Any]] = root["children"]
+    return children[0] if len(children) == 1 else root
+
+
+def _read_line(
+    number: int, line: str, label_id: Rename
+) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
+    """Return a line's indentation, its node, and the group that the next lines may belong to."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise _unreadable(number, "has no colon; write for example “subject contains: invoice”")
+    kind, value = found["kind"].strip().lower(), found["value"].strip()
+    node: dict[str, Any]
+    group = None
+    if kind in _GROUPS:
+        if value:
+            raise _unreadable(number, f"has something after “{kind}:”; it goes on the next lines")
+        node = group = {"op": _GROUPS[kind], "children": []}
+    elif kind in _KINDS:
+        name, field = _KINDS[kind]
+        node = {"type": name, field: label_id(value) if kind == "label" else value}
+    elif header := _HEADER.fullmatch(found["kind"].strip()):
+        node = {"type": "header_match", "header": header["name"], "pattern": value}
+    else:
+        known = ", ".join([*_GROUPS, *_KINDS, "header NAME matches"])
+        raise _unreadable(number, f"begins with none of: {known}")
+    if found["not"]:
+        node = {"op": "not", "children": [node]}
+    return len(found["indent"]), node, group
+
+
+def _unreadable(number: int, reason: str) -> ConditionsInvalid:
+    fault = {"field": "conditions", "code": "invalid", "message": f"line {number} {reason}"}
+    return ConditionsInvalid([fault])
+
+
 def actions_in_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each action: "Apply label: label Clients"."""
-    return [_action(one) for one in actions]
+    """Return a line for each action."""
+    return [_action(one["action"], one["parameters"]) for one in actions]
 
 
-def _action(action: Mapping[str, Any]) -> str:
-    label = str(ActionType(action["action"]).label)
-    parameters = ", ".join(f"{name} {value}" for name, value in action["parameters"].items())
-    return f"{label}: {parameters}" if parameters else label
+def _action(name: str, parameters: Mapping[str, Any]) -> str:
+    if set(parameters) == {"label"}:
+        return f"{name}: {parameters['label']}"
+    return f"{name} {json.dumps(parameters, ensure_ascii=False)}" if parameters else name
+
+
+def read_actions(text: str) -> list[dict[str, Any]]:
+    """Return the actions that the lines describe, not checked yet.
+
+    Raises:
+        RuleInvalid: parameters are no JSON object.
+    """
+    return [_read_action(line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def _read_action(line: str) -> dict[str, Any]:
+    name, brace, rest = line.partition("{")
+    if brace:
+        try:
+            return {"action": name.strip(" :"), "parameters": json.loads(brace + rest)}
+        except ValueError:
+            fault = {"field": "actions", "code": "invalid", "message": f"“{line}” is not JSON"}
+            raise RuleInvalid([fault]) from None
+    name, colon, label = line.partition(":")
+    return {"action": name.strip(), "parameters": {"label": label.strip()} if colon else {}}

@@ -16,10 +16,11 @@ from jobs.queue import EnqueueResult
 from mail.errors import RuleInvalid, WrongState
 from mail.models import MailAccount, Message, Rule
 from mail.rules.conditions import parse_conditions
+from mail.rules.matching import matches
 from mail.services.content_access import readable
 from mail.services.queueing import enqueue_rule
 from mail.services.rule_settings import DEFAULTS, checked_settings, fault
-from mail.services.rules import facts_of, holds, in_scope
+from mail.services.rules import facts_of, in_scope
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -114,19 +115,29 @@ def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "")
     Raises:
         ConditionsInvalid: the conditions can no longer be used.
     """
-    parse_conditions(rule.conditions)
+    trial = matches_of(rule, user_id)
+    Rule.objects.filter(pk=rule.pk).update(tried_at=timezone.now())
+    found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
+    _audit("rule.try", rule, by, reason, after=found)
+    return trial
+
+
+def matches_of(rule: Rule, user_id: Any) -> Trial:
+    """Return what the rule matches among the newest mail that the user may read.
+
+    Must run in the firm's scope.
+
+    Raises:
+        ConditionsInvalid: the conditions can no longer be used.
+    """
+    condition = parse_conditions(rule.conditions)
     messages = list(
         _messages_of(rule)
         .filter(readable(user_id, "account__"))
         .defer("text", "html", "hidden_text")
         .order_by("-internal_date", "-pk")[:TRY_MESSAGES]
     )
-    matched = [message for message in messages if holds(rule, facts_of(message))]
-    Rule.objects.filter(pk=rule.pk).update(tried_at=timezone.now())
-    _audit(
-        "rule.try", rule, by, reason, after={"looked_at": len(messages), "matched": len(matched)}
-    )
-    return Trial(len(messages), matched)
+    return Trial(len(messages), [one for one in messages if matches(condition, facts_of(one))])
 
 
 @_in_firm_scope

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mail.errors import ConditionsInvalid
+from mail.errors import ConditionsInvalid, RuleInvalid
 from mail.rules.conditions import MAX_DEPTH, MAX_LEAVES, parse_conditions
 from mail.rules.matching import RuleFacts, matches
-from mail.rules.wording import in_words
+from mail.rules.wording import actions_in_words, in_words, read_actions, read_words
 
 pytestmark = pytest.mark.req("M-10")
 
@@ -117,16 +117,17 @@ def test_a_hostile_subject_cannot_stall_a_pattern() -> None:
     assert not matches(tree, facts)
 
 
-@given(
-    tree=st.recursive(
-        st.sampled_from([CONTAINS, LACKS]),
-        lambda children: st.one_of(
-            st.builds(lambda one: group("not", one), children),
-            st.builds(group, st.sampled_from(["and", "or"]), children, children),
-        ),
-        max_leaves=12,
-    ).filter(lambda tree: "op" in tree)
-)
+TREES = st.recursive(
+    st.sampled_from([CONTAINS, LACKS]),
+    lambda children: st.one_of(
+        st.builds(lambda one: group("not", one), children),
+        st.builds(group, st.sampled_from(["and", "or"]), children, children),
+    ),
+    max_leaves=12,
+).filter(lambda tree: "op" in tree)
+
+
+@given(tree=TREES)
 def test_a_tree_and_its_negation_never_agree(tree: dict[str, Any]) -> None:
     try:
         parsed = parse_conditions(tree)
@@ -137,23 +138,74 @@ def test_a_tree_and_its_negation_never_agree(tree: dict[str, Any]) -> None:
     assert in_words(parsed) != in_words(negated)
 
 
-def test_a_tree_reads_as_words() -> None:
+WRITTEN = """\
+all of:
+  from: *@billing.example
+  not label: Paid
+  any of:
+    subject contains: faktúra
+    subject matches: ^\\d: x
+    header List-Id matches: bill
+  not any of:
+    domain: example.org"""
+
+
+def test_a_tree_reads_as_words_and_is_read_from_them() -> None:
     tree = group(
         "and",
         {"type": "sender_email", "value": "*@billing.example"},
         group("not", {"type": "label_present", "label": "Label_7"}),
-        group("or", CONTAINS, {"type": "header_match", "header": "List-Id", "pattern": "bill"}),
-        group("not", group("or", LACKS, CONTAINS)),
+        group(
+            "or",
+            CONTAINS,
+            {"type": "subject_regex", "value": r"^\d: x"},
+            {"type": "header_match", "header": "List-Id", "pattern": "bill"},
+        ),
+        group("not", group("or", {"type": "sender_domain", "value": "example.org"})),
     )
-    names = {"Label_7": "Paid"}
-    assert in_words(parse_conditions(tree), names.__getitem__) == [
-        "all of these:",
-        "  the sender's domain is billing.example",
-        "  the label “Paid” is not there",
-        "  any of these:",
-        "    the subject contains “faktúra”",
-        "    the header List-Id matches /bill/",
-        "  not any of these:",
-        "    the subject contains “reminder”",
-        "    the subject contains “faktúra”",
+    names, ids = {"Label_7": "Paid"}, {"Paid": "Label_7"}
+    assert in_words(parse_conditions(tree), names.__getitem__) == WRITTEN.splitlines()
+    assert read_words(WRITTEN, ids.__getitem__) == tree
+
+
+def test_lines_without_a_group_must_all_hold() -> None:
+    both = read_words("subject contains: faktúra\n\nnot subject contains: reminder\n")
+    assert both == group("and", CONTAINS, group("not", LACKS))
+
+
+@given(tree=TREES)
+def test_what_is_written_is_read_as_the_same_conditions(tree: dict[str, Any]) -> None:
+    try:
+        parsed = parse_conditions(tree)
+    except ConditionsInvalid:
+        return
+    words = in_words(parsed)
+    again = parse_conditions(read_words("\n".join(words)))
+    assert in_words(again) == words
+    assert matches(again, FACTS) is matches(parsed, FACTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("invoice", "line 1 has no colon"),
+        ("subject contains: a\nsubject is: b", "line 2 begins with none"),
+        ("any of: subject", "line 1 has something after"),
+    ],
+)
+def test_lines_that_cannot_be_read_are_named(text: str, part: str) -> None:
+    with pytest.raises(ConditionsInvalid, match=part):
+        read_words(text)
+
+
+def test_actions_are_written_and_read() -> None:
+    actions = [
+        {"action": "archive", "parameters": {}},
+        {"action": "apply_label", "parameters": {"label": "Clients: new"}},
+        {"action": "snooze", "parameters": {"amount": 2, "units": "days"}},
     ]
+    words = actions_in_words(actions)
+    assert words[:2] == ["archive", "apply_label: Clients: new"]
+    assert read_actions("\n".join(words)) == actions
+    with pytest.raises(RuleInvalid, match="JSON"):
+        read_actions("snooze {amount: 2}")

@@ -1,0 +1,181 @@
+"""The form of a rule: its conditions and actions are written as lines."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from interfaces.admin.operations import OperationForm, OptionalReasonForm
+from mail.errors import FaultyInput
+from mail.models import CATEGORY_CHOICES, MailAccount, MailLabel, Rule, RuleScope, SafeMode
+from mail.models.account import MAX_ADDRESS_LENGTH
+from mail.rules.conditions import parse_conditions
+from mail.rules.wording import actions_in_words, in_words, read_actions, read_words
+from mail.services.content_access import readable
+from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.models import Role
+
+EXAMPLE = "any of:\n  domain: billing.example\n  subject contains: invoice"
+
+
+class LinesField(forms.CharField):
+    """Lines of text in an editor."""
+
+    def __init__(self, rows: int, placeholder: str, **options: Any) -> None:
+        attrs = {
+            "rows": rows,
+            "spellcheck": "false",
+            "class": "queue-code queue-editor",
+            "placeholder": placeholder,
+        }
+        super().__init__(strip=False, widget=UnfoldAdminTextareaWidget(attrs=attrs), **options)
+
+
+class RuleForm(OperationForm):
+    """A rule's settings."""
+
+    name = forms.CharField(max_length=MAX_NAME_LENGTH)
+    account_id = forms.ModelChoiceField(
+        queryset=MailAccount.objects.unscoped("set for each form").none(),
+        required=False,
+        label="Mailbox",
+        empty_label="Every mailbox of the firm",
+    )
+    scope = forms.ChoiceField(choices=RuleScope.choices, label="Holds for")
+    scope_ref = forms.CharField(
+        required=False,
+        max_length=MAX_ADDRESS_LENGTH,
+        label="Domain or sender",
+        help_text="Where it holds for mail from one domain or one sender: which.",
+    )
+    conditions = LinesField(
+        8,
+        EXAMPLE,
+        help_text="One a line: from: ADDRESS or *@DOMAIN, domain:, subject contains:, subject "
+        "matches: (a pattern), header NAME matches:, label:. “not” before a line reverses it; "
+        "“all of:” and “any of:” hold what is indented below them.",
+    )
+    category = forms.ChoiceField(
+        required=False, choices=[("", "The classifier decides"), *CATEGORY_CHOICES]
+    )
+    actions = LinesField(
+        3,
+        "archive\napply_label: Clients",
+        required=False,
+        help_text="One a line: archive, star, mark_read, apply_label: NAME …",
+    )
+    priority = forms.IntegerField(
+        initial=100, min_value=0, max_value=MAX_PRIORITY, help_text="Lower goes first."
+    )
+    safe_mode = forms.ChoiceField(
+        choices=SafeMode.choices,
+        label="Checks it is spared",
+        help_text="Dangerous actions wait for a yes unless the check of danger is spared.",
+    )
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer the mailboxes whose mail the user may read, and start from the rule as it is."""
+        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
+        if row is not None:
+            accounts = accounts.filter(firm_id=row.firm_id)
+            self.initial = shown(row)
+        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
+
+    def clean_account_id(self) -> UUID | None:
+        """Return the mailbox's id."""
+        account = self.cleaned_data["account_id"]
+        return None if account is None else account.pk
+
+    def clean(self) -> dict[str, Any]:
+        """Read the lines."""
+        answers = self.cleaned_data
+        account_id = answers.get("account_id")
+        readers = {
+            "conditions": lambda text: read_words(text, lambda name: _label_id(name, account_id)),
+            "actions": read_actions,
+        }
+        for name, read in readers.items():
+            try:
+                answers[name] = read(answers.get(name) or "")
+            except FaultyInput as error:
+                self.add_error(name, [one["message"] for one in error.errors])
+        return answers
+
+
+class NewRuleForm(FirmChoiceForm, RuleForm):
+    """Whose the new rule is, and its settings."""
+
+    role = Role.VIEWER
+    field_order = ("firm", *RuleForm.base_fields)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer single firms only."""
+        FirmChoiceForm.prepare(self, request, row)
+        self.fields.pop("everywhere", None)
+        RuleForm.prepare(self, request, row)
+
+    def clean(self) -> dict[str, Any]:
+        """Replace what was entered by the firm, and read the lines."""
+        self.cleaned_data.setdefault("everywhere", False)
+        FirmChoiceForm.clean(self)
+        self.cleaned_data.pop("everywhere", None)
+        return RuleForm.clean(self)
+
+
+class ChangeRuleForm(RuleForm, OptionalReasonForm):
+    """A rule's settings as they are and as they should be."""
+
+    field_order = (*RuleForm.base_fields, "reason")
+
+
+class DaysForm(OptionalReasonForm):
+    """How far back a rule is applied."""
+
+    days = forms.IntegerField(
+        min_value=1, max_value=3650, initial=30, label="Mail of the last days"
+    )
+    field_order = ("days", "reason")
+
+
+def shown(rule: Rule) -> dict[str, Any]:
+    """Return the rule's settings as the form shows them."""
+    return {
+        "name": rule.name,
+        "account_id": rule.account_id,
+        "scope": rule.scope,
+        "scope_ref": rule.scope_ref,
+        "conditions": "\n".join(words_of(rule)),
+        "category": rule.category,
+        "actions": "\n".join(actions_in_words(rule.actions)),
+        "priority": rule.priority,
+        "safe_mode": rule.safe_mode,
+    }
+
+
+def words_of(rule: Rule) -> list[str]:
+    """Return the rule's conditions as lines, labels by their names."""
+    try:
+        condition = parse_conditions(rule.conditions)
+    except FaultyInput as error:
+        return [str(error)]
+    return in_words(condition, lambda label_id: _label_name(label_id, rule))
+
+
+def _labels(account_id: UUID | None) -> Any:
+    labels = MailLabel.objects.all()
+    return labels if account_id is None else labels.filter(account_id=account_id)
+
+
+def _label_name(label_id: str, rule: Rule) -> str:
+    found = _labels(rule.account_id).filter(firm_id=rule.firm_id, gmail_label_id=label_id).first()
+    return label_id if found is None else str(found.name)
+
+
+def _label_id(name: str, account_id: UUID | None) -> str:
+    found = _labels(account_id).filter(name__iexact=name).order_by("pk").first()
+    return name if found is None else str(found.gmail_label_id)

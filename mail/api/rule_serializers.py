@@ -1,0 +1,116 @@
+"""Rules as JSON, and the bodies of their operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from interfaces.api.serializers import StrictSerializer, TextField, WholeNumberField
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.serializers import SwitchBody
+from mail.llm.base import Category
+from mail.models import ActionType, Rule, RuleScope, SafeMode
+from mail.models.account import MAX_ADDRESS_LENGTH
+from mail.rules.conditions import parse_conditions
+from mail.rules.wording import in_words
+from mail.services.rule_backlog import MAX_DAYS
+from mail.services.rule_settings import MAX_ACTIONS, MAX_NAME_LENGTH, MAX_PRIORITY
+
+
+class RuleActionSerializer(serializers.Serializer[Any]):
+    """One action of a rule."""
+
+    action = serializers.ChoiceField(ActionType.choices)
+    parameters = serializers.DictField(help_text='{"label": …} for the label actions; else {}.')
+
+
+class RuleSerializer(serializers.Serializer[Any]):
+    """A rule: where it holds, what follows, and whether it is enabled."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
+    name = serializers.CharField()
+    scope = serializers.ChoiceField(RuleScope.choices)
+    scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
+    priority = serializers.IntegerField(help_text="Lower goes first.")
+    enabled = serializers.BooleanField()
+    disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
+    conditions = serializers.DictField(help_text="The tree: groups with op, leaves with type.")
+    in_words = serializers.SerializerMethodField(help_text="The conditions, a line each.")
+    category = NullableTextField("Null: the classifier decides.")
+    actions = RuleActionSerializer(many=True)
+    safe_mode = serializers.ChoiceField(SafeMode.choices)
+    tried_at = TimestampField("When it was tried as it is; null: it cannot be enabled.")
+    created_at = TimestampField()
+    changed_at = TimestampField()
+
+    def get_in_words(self, rule: Rule) -> list[str]:
+        """Return the conditions in words."""
+        return in_words(parse_conditions(rule.conditions))
+
+
+class _RuleSettings(StrictSerializer):
+    """What a rule is made of."""
+
+    name = TextField(max_length=MAX_NAME_LENGTH, required=False)
+    account_id = serializers.UUIDField(required=False, allow_null=True)
+    scope = serializers.ChoiceField(RuleScope.choices, required=False)
+    scope_ref = TextField(required=False, allow_blank=True, max_length=MAX_ADDRESS_LENGTH)
+    priority = WholeNumberField(required=False, min_value=0, max_value=MAX_PRIORITY)
+    conditions = serializers.DictField(
+        required=False, help_text='{"op", "children"}, or a leaf {"type", …}.'
+    )
+    category = serializers.ChoiceField(
+        [str(category) for category in Category], required=False, allow_null=True
+    )
+    actions = serializers.ListField(
+        child=serializers.DictField(), required=False, max_length=MAX_ACTIONS
+    )
+    safe_mode = serializers.ChoiceField(SafeMode.choices, required=False)
+
+    def validate_category(self, category: str | None) -> str:
+        """Return the category as it is stored."""
+        return category or ""
+
+
+class CreateRuleBody(_RuleSettings):
+    """A new rule."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    name = TextField(max_length=MAX_NAME_LENGTH)
+    conditions = serializers.DictField(help_text='{"op", "children"}, or a leaf {"type", …}.')
+
+
+class ChangeRuleBody(_RuleSettings, SwitchBody):
+    """Settings that change; the others stay."""
+
+
+class ApplyRuleBody(SwitchBody):
+    """How far back a rule is applied."""
+
+    days = WholeNumberField(min_value=1, max_value=MAX_DAYS, help_text="Mail of so many days.")
+
+
+class MatchSerializer(serializers.Serializer[Any]):
+    """A message that a rule would have matched."""
+
+    id = serializers.UUIDField()
+    account_id = serializers.UUIDField()
+    sender_address = serializers.CharField()
+    subject = serializers.CharField()
+    internal_date = TimestampField()
+
+
+class TrialSerializer(serializers.Serializer[Any]):
+    """What a rule would have matched among the newest mail that the caller may read."""
+
+    looked_at = serializers.IntegerField(help_text="So many messages.")
+    matched = MatchSerializer(many=True)
+
+
+class RuleJobsSerializer(serializers.Serializer[Any]):
+    """The jobs that apply a rule to old mail."""
+
+    job_ids = serializers.ListField(child=serializers.UUIDField())

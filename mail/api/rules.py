@@ -1,0 +1,180 @@
+"""`rules/`: rules, and trying, enabling, disabling, applying and deleting one."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from jobs.api.views import example, list_operation, show_operation
+from mail.api.base import MailView
+from mail.api.rule_serializers import (
+    ApplyRuleBody,
+    ChangeRuleBody,
+    CreateRuleBody,
+    RuleJobsSerializer,
+    RuleSerializer,
+    TrialSerializer,
+)
+from mail.api.serializers import SwitchBody
+from mail.models import MailAccount, Rule
+from mail.services import rule_operations
+from mail.services.content_access import readable
+from tenants.models import Role
+from tenants.scope import firm_scope
+
+_RULE = OpenApiResponse(RuleSerializer, "The rule as it is now.")
+_WHO = "For the owner of its mailbox, or the role admin."
+_INVOICES = {"type": "subject_contains", "value": "invoice"}
+
+
+class Rules(MailView):
+    """The rules of the caller's firms."""
+
+    resource = tag = "rules"
+    model, serializer = Rule, RuleSerializer
+
+    list = list_operation(
+        "List rules", "The latest made first.", serializer=RuleSerializer, rows="rules"
+    )
+    show = show_operation("Show a rule", "With its conditions as data and in words.", answer=_RULE)
+
+    @operation(
+        "Create a rule",
+        f"It is not enabled before it was tried. {_WHO}",
+        body=CreateRuleBody,
+        answers={HTTPStatus.CREATED: _RULE},
+        example=example(
+            "Invoices",
+            name="Invoices",
+            conditions=_INVOICES,
+            category="payment_request",
+            actions=[{"action": "star", "parameters": {}}],
+        ),
+    )
+    def create(self, _: Request) -> Response:
+        """Create a rule."""
+        body = self.get_body(CreateRuleBody)
+        firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
+        self._check_may_change(firm.pk, body.get("account_id"))
+        rule = rule_operations.create_rule(firm.pk, by=self.actor, **body)
+        return Response(self.represent(self.get_rows().get(pk=rule.pk)), HTTPStatus.CREATED)
+
+    @operation(
+        "Change a rule",
+        "Where that changes what the rule does, it is disabled until it was tried again. " + _WHO,
+        body=ChangeRuleBody,
+        answers={HTTPStatus.OK: _RULE},
+        example=example("Earlier", priority=10, reason="Before the newsletters"),
+    )
+    def change(self, _: Request, **__: UUID) -> Response:
+        """Change its settings."""
+        rule = self._get_changeable()
+        body = self.get_body(ChangeRuleBody)
+        if "account_id" in body:
+            self._check_may_change(rule.firm_id, body["account_id"])
+        rule_operations.change_rule(rule, by=self.actor, **body)
+        return self._answer(rule)
+
+    @operation(
+        "Try a rule",
+        "Says what it would have matched among the newest mail that you may read; nothing is done "
+        f"to the mail. {_WHO}",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(TrialSerializer, "The matches.")},
+        example=example("Try", reason="Before enabling it"),
+    )
+    def try_out(self, request: Request, **__: UUID) -> Response:
+        """Try it on past mail."""
+        rule = self._get_changeable()
+        trial = rule_operations.try_rule(
+            rule, user_id=request.user.pk, by=self.actor, **self.get_body(SwitchBody)
+        )
+        return Response(TrialSerializer(trial).data)
+
+    @operation(
+        "Enable a rule",
+        f"It decides about mail that comes from now on. {_WHO} 409 where it was not tried as it is.",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: _RULE},
+        example=example("Enable", reason="It matched what it should"),
+    )
+    def enable(self, _: Request, **__: UUID) -> Response:
+        """Enable it."""
+        rule = self._get_changeable()
+        rule_operations.enable_rule(rule, by=self.actor, **self.get_body(SwitchBody))
+        return self._answer(rule)
+
+    @operation(
+        "Disable a rule",
+        f"It decides nothing more; what it did stays. {_WHO} 409 where it is not enabled.",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: _RULE},
+        example=example("Disable", reason="Too eager"),
+    )
+    def disable(self, _: Request, **__: UUID) -> Response:
+        """Disable it."""
+        rule = self._get_changeable()
+        rule_operations.switch_off_rule(rule, by=self.actor, **self.get_body(SwitchBody))
+        return self._answer(rule)
+
+    @operation(
+        "Apply a rule to old mail",
+        f"Its actions are done on stored mail of the last days, by a job for each mailbox. {_WHO} "
+        "409 where it is not enabled, or has no actions.",
+        body=ApplyRuleBody,
+        answers={HTTPStatus.ACCEPTED: OpenApiResponse(RuleJobsSerializer, "The jobs.")},
+        example=example("A month", days=30, reason="Tidy up"),
+    )
+    def apply(self, _: Request, **__: UUID) -> Response:
+        """Apply it to old mail."""
+        rule = self._get_changeable()
+        results = rule_operations.apply_to_old_mail(
+            rule, by=self.actor, **self.get_body(ApplyRuleBody)
+        )
+        return Response(
+            {"job_ids": [str(result.job.pk) for result in results]}, HTTPStatus.ACCEPTED
+        )
+
+    @operation(
+        "Delete a rule",
+        f"What it decided and did stays. {_WHO}",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(RuleSerializer, "The rule as it was.")},
+        example=example("Delete", reason="Not needed any more"),
+    )
+    def delete_rule(self, _: Request, **__: UUID) -> Response:
+        """Delete it."""
+        rule = self._get_changeable()
+        shown = self.represent(rule)
+        rule_operations.delete_rule(rule, by=self.actor, **self.get_body(SwitchBody))
+        return Response(shown)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the rules, those of one mailbox for its readers alone."""
+        rows = super().get_rows(**filters)
+        return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
+
+    def _get_changeable(self) -> Rule:
+        rule: Rule = self.get_object()
+        self._check_may_change(rule.firm_id, rule.account_id)
+        return rule
+
+    def _check_may_change(self, firm_id: int, account_id: UUID | None) -> None:
+        """Let the mailbox's owner pass; everybody else needs the role admin."""
+        with firm_scope(firm_id):
+            own = account_id is not None and MailAccount.objects.filter(
+                pk=account_id, owner_id=self.request.user.pk
+            )
+            if own and own.exists():
+                return
+        self.check_role(Role.ADMIN, firm_id)
+
+    def _answer(self, rule: Rule) -> Response:
+        return Response(self.represent(self.get_rows().get(pk=rule.pk)))
