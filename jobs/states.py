@@ -81,6 +81,25 @@ class AttemptEnd(StrEnum):
     RESCUED = "rescued"
 
 
+class WorkerRequest(StrEnum):
+    """What an operator asks of a worker that runs.
+
+    quiet: claim nothing more, and stay. drain: finish what runs, then exit. stop: the same, but
+    what outlasts the grace is released.
+    """
+
+    QUIET = "quiet"
+    DRAIN = "drain"
+    STOP = "stop"
+
+
+class Measure(StrEnum):
+    """What is measured of an attempt: how long its job was due, and how long its handler ran."""
+
+    WAIT = "wait"
+    RUN = "run"
+
+
 class BreakerState(StrEnum):
     """Which jobs of a type a firm may run: all, none, or one probe."""
 

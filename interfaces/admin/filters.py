@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -22,6 +23,9 @@ SPANS: dict[str, tuple[str, timedelta]] = {
     "7d": ("Last 7 days", timedelta(days=7)),
     "30d": ("Last 30 days", timedelta(days=30)),
 }
+
+# Of a period: no row is older or newer.
+YEARS = (2000, 2999)
 
 
 class ChoiceFilter(DropdownFilter):
@@ -69,6 +73,46 @@ class SpanFilter(ChoiceFilter):
     def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Return the rows of the span."""
         return rows.filter(**{f"{self.field}__gte": self.now() - SPANS[value][1]})
+
+
+class PeriodFilter(ChoiceFilter):
+    """Rows whose time field is in a period, as links give it: START..END, in ISO 8601.
+
+    It is shown while it is set.
+    """
+
+    field = ""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
+        """Return the period of the address, if there is one."""
+        value = request.GET.get(self.parameter_name, "")
+        if not value:
+            return ()
+        start, end = self.period(value)
+        return ((value, f"{start:%d %b %H:%M} to {end:%d %b %H:%M} UTC"),)
+
+    def period(self, value: str) -> tuple[datetime, datetime]:
+        """Return the first moment and the end, which is not in it.
+
+        Raises:
+            ParameterRefused: this is no period.
+        """
+        with suppress(ValueError):
+            start, end = map(datetime.fromisoformat, value.split(".."))
+            if self._is_period(start, end):
+                return start, end
+        why = "It is START..END, as in 2026-11-23T14:00Z..2026-11-23T15:00Z."
+        raise ParameterRefused(self.parameter_name, why)
+
+    @staticmethod
+    def _is_period(start: datetime, end: datetime) -> bool:
+        has_zones = start.tzinfo is not None and end.tzinfo is not None
+        return has_zones and YEARS[0] <= start.year and end.year <= YEARS[1] and start < end
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the rows of the period."""
+        start, end = self.period(value)
+        return rows.filter(**{f"{self.field}__gte": start, f"{self.field}__lt": end})
 
 
 def field_filter(

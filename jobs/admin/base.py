@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -80,6 +81,12 @@ def exact(moment: datetime | None) -> str | None:
 def job_url(job_id: UUID | str | None) -> str:
     """Return the address of a job's page."""
     return "" if job_id is None else reverse("admin:jobs_jobqueue_change", args=[job_id])
+
+
+def list_url(model: str, **filters: str) -> str:
+    """Return the address of a list of the queue, with these filters."""
+    address = reverse(f"admin:jobs_{model}_changelist")
+    return f"{address}?{urlencode(filters)}" if filters else address
 
 
 def link(url: str, text: object) -> SafeString:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from jobs.admin.charts import HOURS, charts
+from jobs.admin.base import list_url
+from jobs.admin.charts import RANGES, charts, range_named
 from jobs.admin.pause import subject_of
+from jobs.admin.trouble import failing_rows, flood_rows, latency_rows
 from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.models import CircuitBreaker, Pause
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
-from jobs.queries.stats import JobCounts, LiveJobs, QueueStats, count_jobs, live_jobs, queue_stats
+from jobs.queries.stats import JobCounts, QueueStats, count_jobs, live_jobs, queue_stats
 from jobs.states import Status
 from tenants.admin.base import sees_all_firms, sees_several_firms
 from tenants.models import Firm
@@ -64,20 +65,33 @@ class Block:
     until: str
 
 
-def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the queue's figures to the index page (Unfold's DASHBOARD_CALLBACK)."""
-    live = live_jobs("firm_id") if sees_several_firms() else live_jobs()
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Add the queue's figures to the index page (Unfold's DASHBOARD_CALLBACK).
+
+    Raises:
+        BadRequest: the address names no range of the charts.
+    """
+    shown = range_named(request.GET.get("range", ""))
+    by_firm = sees_several_firms()
+    live = live_jobs("firm_id") if by_firm else live_jobs()
     stats, now = queue_stats(live), live.counted_at
+    firms = count_jobs("firm_id", live) if by_firm else {}
     blocks = _blocks(live.limits)
+    failing, capped = failing_rows(now)
     return {
         **context,
         "title": "Queue",
         "tiles": _tiles(stats),
+        "failing": failing,
+        "failing_capped": capped,
+        "flooding": flood_rows(firms, now) if by_firm else [],
         "lines": [_category_line(category) for category in stats.categories],
         "window_minutes": stats.window_minutes,
-        "charts": charts(now),
-        "chart_hours": HOURS,
-        "firms": _firm_lines(live) if sees_several_firms() else [],
+        "ranges": RANGES.values(),
+        "shown": shown,
+        "charts": charts(now, shown),
+        "latency": latency_rows(shown, now),
+        "firms": _firm_lines(firms),
         "blocks": blocks[:BLOCKS_SHOWN],
         "more_blocks": len(blocks[BLOCKS_SHOWN:]),
         "pinned": _pinned() if sees_all_firms() else "",
@@ -100,14 +114,14 @@ def _tiles(stats: QueueStats) -> list[Figure]:
             "Runnable now",
             f"{totals.runnable:,}",
             f"{totals.scheduled:,} scheduled for later",
-            _list_url("jobqueue", status=Status.PENDING),
+            list_url("jobqueue", status=Status.PENDING),
         ),
         Figure(
             "Held back",
             f"{totals.all_held_back:,}",
             ", ".join(f"{jobs:,} {code.words}" for code, jobs in totals.held_back.items() if jobs)
             or "due, and stopped by a limit or a lock",
-            _list_url("jobqueue", held_back=ANYTHING),
+            list_url("jobqueue", held_back=ANYTHING),
         ),
         Figure(
             "Running",
@@ -125,13 +139,13 @@ def _tiles(stats: QueueStats) -> list[Figure]:
             "Throughput",
             f"{totals.completed_per_minute:.1f}/min",
             f"completed, last {stats.window_minutes} minutes",
-            _list_url("jobqueue", status=Status.COMPLETED),
+            list_url("jobqueue", status=Status.COMPLETED),
         ),
         Figure(
             "Open dead letters",
             f"{dead_letters:,}",
             "waiting for a decision",
-            _list_url("deadletterqueue", decision="open"),
+            list_url("deadletterqueue", decision="open"),
             alarming=dead_letters > 0,
         ),
     ]
@@ -175,17 +189,17 @@ def _breaker_block(breaker: CircuitBreaker, now: datetime) -> Block:
 def _category_line(counts: JobCounts) -> Line:
     name = counts.group
     cells = [
-        _cell(heading, counts.statuses[status], _list_url("jobqueue", category=name, status=status))
+        _cell(heading, counts.statuses[status], list_url("jobqueue", category=name, status=status))
         for status, heading in STATUS_HEADINGS.items()
     ]
-    held_url = _list_url("jobqueue", category=name, held_back=ANYTHING)
+    held_url = list_url("jobqueue", category=name, held_back=ANYTHING)
     cells.insert(1, _cell("Held back", counts.all_held_back, held_url))
     return _line(name, "", cells, counts)
 
 
-def _firm_lines(live: LiveJobs) -> list[Line]:
+def _firm_lines(by_firm: Mapping[int, JobCounts]) -> list[Line]:
     """Return the firms in scope that have something in the queue, the most urgent first."""
-    counts = sorted(count_jobs("firm_id", live).values(), key=_urgency, reverse=True)[:FIRMS_SHOWN]
+    counts = sorted(by_firm.values(), key=_urgency, reverse=True)[:FIRMS_SHOWN]
     firms = Firm.objects.in_bulk([firm.group for firm in counts])
     return [_firm_line(firms[firm.group], firm) for firm in counts if firm.group in firms]
 
@@ -200,17 +214,17 @@ def _firm_line(firm: Firm, counts: JobCounts) -> Line:
         _cell(
             "Open dead letters",
             counts.statuses[Status.DLQ],
-            _list_url("deadletterqueue", firm=firm.slug, decision="open"),
+            list_url("deadletterqueue", firm=firm.slug, decision="open"),
         ),
         _cell("Pending", counts.statuses[Status.PENDING]),
         _cell(
             "Held back",
             counts.all_held_back,
-            _list_url("jobqueue", firm=firm.slug, held_back=ANYTHING),
+            list_url("jobqueue", firm=firm.slug, held_back=ANYTHING),
         ),
         _cell("Running", counts.in_flight),
     ]
-    return _line(firm.name, _list_url("jobqueue", firm=firm.slug), cells, counts)
+    return _line(firm.name, list_url("jobqueue", firm=firm.slug), cells, counts)
 
 
 def _cell(label: str, count: int, href: str = "") -> Figure:
@@ -227,7 +241,3 @@ def _line(name: str, href: str, cells: Sequence[Figure], counts: JobCounts) -> L
         per_minute=f"{counts.completed_per_minute:.1f}",
         failure_rate="-" if rate is None else f"{rate:.1%}",
     )
-
-
-def _list_url(model: str, **filters: str) -> str:
-    return f"{reverse(f'admin:jobs_{model}_changelist')}?{urlencode(filters)}"

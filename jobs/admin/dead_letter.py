@@ -30,6 +30,7 @@ from jobs.admin.filters import (
     DeadCategoryFilter,
     DeadTypeFilter,
     MovedFilter,
+    MovedPeriodFilter,
     ReasonFilter,
     ResolutionFilter,
 )
@@ -188,6 +189,7 @@ class DeadLetterAdmin(BulkOperationsAdmin):
         DeadTypeFilter,
         FirmFilter,
         MovedFilter,
+        MovedPeriodFilter,
     )
     search_fields = ("fingerprint",)
     search = staticmethod(search_dead_letters)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 
-from interfaces.admin.filters import SPANS, Options, SpanFilter, field_filter
+from interfaces.admin.filters import SPANS, Options, PeriodFilter, SpanFilter, field_filter
 from jobs.admin.base import type_choices
 from jobs.engine.clock import database_now
-from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
+from jobs.models.ids import id_at
+from jobs.queries.filters import CLOCK_MARGIN, OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
+
+LOOK_BACK = timedelta(days=1)
 
 
 def _words(values: type[Status | Category | DeadReason | BreakerState | Resolution]) -> Options:
@@ -61,4 +64,29 @@ class CreatedFilter(AgeFilter):
 class MovedFilter(AgeFilter):
     """Dead letters of the last hours or days."""
 
+    field = "moved_at"
+
+
+class SettledFilter(PeriodFilter):
+    """Jobs that ended in a period; those created over `LOOK_BACK` before it are left out."""
+
+    title = "settled"
+    parameter_name = "settled"
+    field = "completed_at"
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the jobs of the period: no index has their ends, but one has their ids."""
+        start, end = self.period(value)
+        return (
+            super()
+            .narrow(rows, value)
+            .filter(job_id__gte=id_at(start - LOOK_BACK), job_id__lt=id_at(end + CLOCK_MARGIN))
+        )
+
+
+class MovedPeriodFilter(PeriodFilter):
+    """Dead letters of a period."""
+
+    title = "moved"
+    parameter_name = "moved"
     field = "moved_at"

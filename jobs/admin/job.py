@@ -31,6 +31,7 @@ from jobs.admin.filters import (
     CreatedFilter,
     HeldBackFilter,
     JobTypeFilter,
+    SettledFilter,
     StatusFilter,
 )
 from jobs.admin.job_edit import EDIT
@@ -162,6 +163,7 @@ class JobAdmin(BulkOperationsAdmin):
         JobTypeFilter,
         FirmFilter,
         CreatedFilter,
+        SettledFilter,
     )
     search_fields = ("job_id",)
     search = staticmethod(search_jobs)

@@ -1,13 +1,13 @@
 """Counts ended attempts and jobs by minute, without a row that two transactions would share.
 
-Each statement inserts deltas of its own. Maintenance folds them into the rows of the minutes;
-readers add both (`jobs.queries.stats.sum_counters`).
+Each statement inserts deltas of its own. Maintenance folds them into the rows of the minutes
+and of the hours; readers add deltas and one of these (`jobs.queries.stats.sum_counters`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from uuid_utils.compat import uuid7
 
@@ -23,6 +23,8 @@ from jobs.models.history import COUNTERS
 
 FOLD_BATCH = 2000
 COUNTER_COLUMNS = ", ".join(COUNTERS)
+# By firm, category and start.
+Sums = dict[tuple[Any, ...], list[int]]
 INDEX = {counter: index for index, counter in enumerate(COUNTERS)}
 
 
@@ -91,11 +93,21 @@ def _fold() -> int:
     )
     if not deltas:
         return 0
-    sums: dict[tuple[object, ...], list[int]] = {}
+    minutes: Sums = {}
+    hours: Sums = {}
     for firm_id, category, minute, *counters in deltas:
-        key = firm_id, category, dialect.read_time(minute)
-        known = sums.get(key)
-        sums[key] = counters if known is None else list(map(int.__add__, known, counters))
+        moment: Any = dialect.read_time(minute)
+        for sums, start in ((minutes, moment), (hours, moment.replace(minute=0))):
+            key = firm_id, category, start
+            known = sums.get(key)
+            sums[key] = counters if known is None else list(map(int.__add__, known, counters))
+    _add_to("jobs_jobminute", minutes)
+    _add_to("jobs_jobhour", hours)
+    return len(deltas)
+
+
+def _add_to(table: str, sums: Sums) -> None:
+    """Add these sums to the table's rows, by firm, category and start."""
     columns = {
         "id": Column.UUID,
         "firm_id": Column.BIGINT,
@@ -103,17 +115,16 @@ def _fold() -> int:
         "minute": Column.TIME,
         **dict.fromkeys(COUNTERS, Column.BIGINT),
     }
-    # In key order: two workers that add to the same minutes cannot deadlock.
-    table = [(uuid7(), *key, *counters) for key, counters in sorted(sums.items())]
-    rows, params = dialect.rows_sql("r", columns, table)
-    added = ", ".join(f"{name} = jobs_jobminute.{name} + excluded.{name}" for name in COUNTERS)
+    # In key order: two workers that add to the same rows cannot deadlock.
+    values = [(uuid7(), *key, *counters) for key, counters in sorted(sums.items())]
+    rows, params = dialects.current().rows_sql("r", columns, values)
+    added = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in COUNTERS)
     run(
         f"""
-        INSERT INTO jobs_jobminute (id, firm_id, category, minute, {COUNTER_COLUMNS})
+        INSERT INTO {table} (id, firm_id, category, minute, {COUNTER_COLUMNS})
         SELECT r.* FROM {rows} WHERE true
         ON CONFLICT (firm_id, category, minute) DO UPDATE SET {added}
         """,
         params,
         prepared=True,
     )
-    return len(deltas)

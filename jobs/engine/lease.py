@@ -45,8 +45,14 @@ def register(worker: WorkerInfo) -> bool:
         worker.concurrency,
         pack_ids(()),
     ]
-    touched = in_transaction(
-        lambda: run(
+
+    def insert() -> int:
+        run(
+            f"INSERT INTO jobs_workerversion (version, first_seen_at) VALUES (%s, {now})"
+            " ON CONFLICT DO NOTHING",
+            [worker.version],
+        )
+        return run(
             f"""
             INSERT INTO jobs_worker (
                 id, host, pid, version, categories, job_types, concurrency, running, rss_bytes,
@@ -59,8 +65,8 @@ def register(worker: WorkerInfo) -> bool:
             """,
             [*values, lease_seconds()],
         )
-    )
-    return touched == 1
+
+    return in_transaction(insert) == 1
 
 
 def heartbeat(worker_id: UUID, rss_bytes: int | None) -> bool:

@@ -124,9 +124,16 @@ def _prune_dead_letters(firm_id: int) -> int:
 
 def _prune_minutes(firm_id: int, days: int) -> int:
     """Delete old counters, whether they are folded or not."""
-    old, params = f"minute < {_ago_sql()}", [firm_id, -days * DAY_SECONDS]
+    params = [firm_id, -days * DAY_SECONDS]
     return sum(
-        _delete_where(table, old, params) for table in ("jobs_jobminute", "jobs_jobminutedelta")
+        _delete_where(f"jobs_{table}", old, params)
+        for table, old in (
+            ("jobminute", f"minute < {_ago_sql()}"),
+            ("jobhour", f"minute < {_ago_sql()}"),
+            ("jobminutedelta", f"minute < {_ago_sql()}"),
+            ("latencybucket", f"span_start < {_ago_sql()}"),
+            ("failingtype", f"last_failed_at < {_ago_sql()}"),
+        )
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, get_args
@@ -12,6 +12,7 @@ from uuid import UUID
 from jobs.engine import breakers
 from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.outcomes import (
+    Canceled,
     Completed,
     DeadLettered,
     Outcome,
@@ -21,6 +22,7 @@ from jobs.engine.outcomes import (
     class_path,
 )
 from jobs.engine.rescue import RescueReport
+from jobs.engine.rollups import Measured
 from jobs.execution import telemetry
 from jobs.execution.telemetry import FinishedAttempt
 from jobs.states import BreakerState, Status
@@ -80,6 +82,8 @@ PROBLEMS = frozenset(
 # The name of each outcome in the log line of an attempt.
 OUTCOMES = {outcome: outcome.__name__.lower() for outcome in get_args(Outcome)}
 COMPLETED = OUTCOMES[Completed]
+# Those that say how long a job took.
+ENDED = frozenset(OUTCOMES[outcome] for outcome in (Completed, Retry, DeadLettered, Canceled))
 
 _MEASURED = {
     Event.ATTEMPT_STALE: telemetry.measure_stale,
@@ -123,8 +127,8 @@ def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> 
         telemetry.log(Event.SUBSCRIBER_FAILED.value, failed, problem=True)
 
 
-def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> None:
-    """Emit the ends of these attempts, after they were stored."""
+def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> Sequence[FinishedAttempt]:
+    """Emit the ends of these attempts, after they were stored; return those that count."""
     stale = {claim.lease_token for claim in report.stale}
     finished = []
     for claim, outcome, ran_seconds, _ in batch:
@@ -143,6 +147,15 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> None:
         else:
             finished.append(attempt)
     _emit_finished(finished)
+    return finished
+
+
+def measured(finished: Iterable[FinishedAttempt]) -> Iterator[Measured]:
+    """Yield what the roll-ups take of attempts: not those that were snoozed or released."""
+    for one in finished:
+        if one.outcome in ENDED:
+            failed = one.error_class is not None
+            yield Measured(one.tenant_id, one.category, one.job_type, one.wait_s, one.run_s, failed)
 
 
 def emit_rescued(report: RescueReport) -> None:

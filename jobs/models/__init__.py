@@ -3,9 +3,17 @@
 from jobs.models.bulk import BulkMember, BulkRun
 from jobs.models.dead_letter import DeadLetterQueue
 from jobs.models.fan_in import FanIn, FanInMember
-from jobs.models.history import Attempt, IdempotencyKey, JobMinute, JobMinuteDelta, JobStep
+from jobs.models.history import (
+    Attempt,
+    IdempotencyKey,
+    JobHour,
+    JobMinute,
+    JobMinuteDelta,
+    JobStep,
+)
 from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
+from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
 from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
 
@@ -16,16 +24,20 @@ __all__ = [
     "CircuitBreaker",
     "ConcurrencyLock",
     "DeadLetterQueue",
+    "FailingType",
     "FanIn",
     "FanInMember",
     "IdempotencyKey",
+    "JobHour",
     "JobMinute",
     "JobMinuteDelta",
     "JobQueue",
     "JobStep",
+    "LatencyBucket",
     "Pause",
     "RateBucket",
     "RateLimit",
     "Schedule",
     "Worker",
+    "WorkerVersion",
 ]

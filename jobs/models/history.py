@@ -114,6 +114,16 @@ class JobMinute(_Counters):
         indexes = [models.Index(fields=["minute"], name="job_minute_newest")]
 
 
+class JobHour(_Counters):
+    """The same by hours, for charts over days: `minute` is the hour's first."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "category", "minute"], name="job_hour_once")
+        ]
+        indexes = [models.Index(fields=["minute"], name="job_hour_newest")]
+
+
 class JobMinuteDelta(_Counters):
     """What one transaction counted, until maintenance folds it into the minute.
 

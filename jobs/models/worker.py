@@ -6,7 +6,9 @@ from django.db import models
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
+from jobs.models.base import choices
 from jobs.models.ids import IdsField
+from jobs.states import WorkerRequest
 
 
 class Worker(models.Model):
@@ -24,6 +26,14 @@ class Worker(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     lease_expires_at = models.DateTimeField()
+    requested = models.CharField(
+        max_length=10,
+        choices=choices(WorkerRequest),
+        default="",
+        db_default="",
+        blank=True,
+        help_text="What an operator asked of it; the next heartbeat reads it. Empty means work.",
+    )
     dead_at = models.DateTimeField(
         null=True, blank=True, help_text="Set once, when the lease was found to be over."
     )

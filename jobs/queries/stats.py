@@ -16,6 +16,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, Sum
 from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,
+    JobHour,
     JobMinute,
     JobMinuteDelta,
     JobQueue,
@@ -261,14 +262,16 @@ def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
     return sum_counters(by, sums, in_window if by == "firm_id" else Q())
 
 
-def sum_counters(by: str, sums: Mapping[str, Sum], only: Q) -> Iterable[dict[str, Any]]:
+def sum_counters(
+    by: str, sums: Mapping[str, Sum], only: Q, folded: type[JobMinute] | type[JobHour] = JobMinute
+) -> Iterable[dict[str, Any]]:
     """Return these sums of the counters in scope, up to two for each value of the column `by`.
 
     One statement reads both tables: between two, deltas might be folded.
     """
-    minutes, deltas = (
+    rows, deltas = (
         model.objects.filter(only).values(by).annotate(**sums).order_by()
-        for model in (JobMinute, JobMinuteDelta)
+        for model in (folded, JobMinuteDelta)
     )
-    found: Iterable[dict[str, Any]] = minutes.union(deltas, all=True)
+    found: Iterable[dict[str, Any]] = rows.union(deltas, all=True)
     return found

@@ -20,7 +20,7 @@ from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.engine.settle import settle
 from jobs.engine.wakeup import wake
-from jobs.execution.events import Event, emit, emit_settled
+from jobs.execution.events import Event, emit, emit_settled, measured
 from jobs.execution.telemetry import SETTLE_SECONDS
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 
@@ -223,7 +223,7 @@ class EventPublisher:
     def _loop(self) -> None:
         while (batch := self._batches.get()) is not None:
             refresh_connection()
-            emit_settled(*batch)
+            self._state.rollups.add(measured(emit_settled(*batch)))
             with self._changed:
                 self._unpublished -= 1
                 self._changed.notify_all()

@@ -40,6 +40,7 @@ DEMOTE_SECONDS = 1.0
 PROBE_SECONDS = 1.0
 FAN_IN_SECONDS = 5.0
 FOLD_SECONDS = 5.0
+ROLLUP_SECONDS = 5.0
 SNAPSHOT_SECONDS = 30.0
 # A task that finds much to do goes on for this long before the others get their turn.
 PASS_SECONDS = 0.25
@@ -130,6 +131,7 @@ class Maintenance:
             MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),
             MaintenanceTask("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("fan_ins")),
             MaintenanceTask("fold_counters", FOLD_SECONDS, self._fold, attrgetter("deltas")),
+            MaintenanceTask("store_rollups", ROLLUP_SECONDS, state.rollups.store),
             MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]
         if schedules:

@@ -14,6 +14,7 @@ from uuid_utils.compat import uuid7
 from jobs.conf import lease_seconds
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import class_path
+from jobs.engine.rollups import Rollups
 from jobs.execution.context import Flag
 from jobs.execution.events import Event, emit
 from jobs.worker.running_slots import RunningSlots
@@ -55,6 +56,7 @@ class SharedState:
     def __init__(self, slots: RunningSlots | None = None) -> None:
         self.rng: Random = SystemRandom()
         self.slots = slots or RunningSlots.private(0)
+        self.rollups = Rollups()
         # `stopping`: claim nothing more. `halt`: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()

@@ -225,6 +225,7 @@ class WorkerLoop:
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
         self._release_lost_at_end()
+        self._store_rollups()
         self.state.halt.set()
         self._listener.stop()
         self._heartbeat.wait_for_last()
@@ -271,6 +272,13 @@ class WorkerLoop:
         try:
             refresh_connection()
             self._release_lost()
+        except DatabaseError as error:
+            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+
+    def _store_rollups(self) -> None:
+        try:
+            refresh_connection()
+            self.state.rollups.store()
         except DatabaseError as error:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 

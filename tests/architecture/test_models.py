@@ -19,6 +19,7 @@ OURS = [
 OF_NO_FIRM = {
     "tenants.Firm": "the directory of firms itself",
     "jobs.Worker": "serves every firm",
+    "jobs.WorkerVersion": "workers serve every firm",
     "tenants.RequestCount": "counts whoever asks, before it is known who that is",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -90,9 +91,10 @@ class Slow:
         self.published: list[Any] = []
         self.may = threading.Semaphore(0)
 
-    def __call__(self, batch: Any, report: SettleReport) -> None:
+    def __call__(self, batch: Any, report: SettleReport) -> Sequence[Any]:
         self.may.acquire()
         self.published.append(batch)
+        return ()
 
 
 @pytest.fixture

@@ -1,0 +1,127 @@
+"""What fails now and which firm floods: from the newest rows, never from all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Min
+
+from jobs.engine.rollups import RECOVERED_SECONDS
+from jobs.models import Attempt, FailingType, JobQueue
+from jobs.models.ids import id_at
+from jobs.queries.filters import CLOCK_MARGIN
+from jobs.states import AttemptEnd
+
+FAILURES = (
+    AttemptEnd.RETRIED,
+    AttemptEnd.DEAD_LETTERED,
+    AttemptEnd.FAILED,
+    AttemptEnd.RESCUED,
+)
+RECENT = timedelta(seconds=RECOVERED_SECONDS)
+# The trend is of twice that, by parts of five minutes, oldest first.
+TREND_PARTS = 6
+TREND_PART = 2 * RECENT / TREND_PARTS
+# Of more failures, or new jobs, the newest are read.
+MOST_READ = 5000
+TYPES_SHOWN = 10
+FLOOD_WINDOW = timedelta(minutes=5)
+
+
+@dataclass
+class FailingNow:
+    """A type of which attempts failed in the last quarter of an hour."""
+
+    job_type: str
+    since: datetime
+    last_failed_at: datetime
+    # The id of the latest failed attempt, and what it says.
+    latest: UUID
+    job_id: UUID
+    error_class: str = ""
+    error: str = ""
+    recent: int = 0
+    trend: list[int] = field(default_factory=lambda: [0] * TREND_PARTS)
+
+    @property
+    def rises(self) -> int:
+        """1 where more failed in this quarter of an hour than in the one before, -1 where less."""
+        half = TREND_PARTS // 2
+        before, after = sum(self.trend[:half]), sum(self.trend[half:])
+        return (after > before) - (after < before)
+
+
+@dataclass(frozen=True)
+class Failing:
+    """The types that fail now, most failures first; `capped`: there were more than were read."""
+
+    types: list[FailingNow]
+    capped: bool
+
+
+def failing_now(now: datetime) -> Failing:
+    """Return what fails in the firms in scope, read from the newest attempts."""
+    start = now - 2 * RECENT
+    newest = (
+        Attempt.objects.filter(
+            id__gte=id_at(start - CLOCK_MARGIN), ended_at__gt=start, end__in=FAILURES
+        )
+        .order_by("-id")
+        .values_list("id", "job_id", "job__job_type", "ended_at", "error_class")[:MOST_READ]
+    )
+    types: dict[str, FailingNow] = {}
+    read = 0
+    for attempt_id, job_id, job_type, ended_at, error_class in newest:
+        read += 1
+        found = types.get(job_type)
+        if found is None:
+            # The first that is read is the latest.
+            found = types[job_type] = FailingNow(
+                job_type, ended_at, ended_at, attempt_id, job_id, error_class
+            )
+        found.since = min(found.since, ended_at)
+        found.recent += now - ended_at <= RECENT
+        part = TREND_PARTS - 1 - int((now - ended_at) / TREND_PART)
+        found.trend[min(max(part, 0), TREND_PARTS - 1)] += 1
+    failing = [one for one in types.values() if one.recent]
+    failing.sort(key=lambda one: (-one.recent, one.job_type))
+    _add_starts(failing, now)
+    _add_errors(failing[:TYPES_SHOWN])
+    return Failing(failing[:TYPES_SHOWN], capped=read == MOST_READ)
+
+
+def _add_starts(failing: list[FailingNow], now: datetime) -> None:
+    """Set since when the types fail, as workers noted it: it may be days."""
+    noted = FailingType.objects.filter(last_failed_at__gt=now - 2 * RECENT)
+    starts = dict(noted.values_list("job_type").annotate(Min("failing_since")).order_by())
+    for one in failing:
+        one.since = min(one.since, starts.get(one.job_type, one.since))
+
+
+def _add_errors(failing: list[FailingNow]) -> None:
+    rows = Attempt.objects.filter(id__in=[one.latest for one in failing])
+    messages = dict(rows.values_list("id", "message"))
+    for one in failing:
+        one.error = messages.get(one.latest, "")
+
+
+def enqueue_rates(now: datetime) -> dict[int, float]:
+    """Return how many jobs a minute each firm in scope enqueued lately, by its id.
+
+    Of more than `MOST_READ` new jobs, the rate is that of the time in which the newest came.
+    """
+    start = now - FLOOD_WINDOW
+    newest = list(
+        JobQueue.objects.filter(job_id__gte=id_at(start - CLOCK_MARGIN), created_at__gt=start)
+        .order_by("-job_id")
+        .values_list("firm_id", "created_at")[:MOST_READ]
+    )
+    if not newest:
+        return {}
+    if len(newest) == MOST_READ:
+        start = min(created_at for _, created_at in newest)
+    minutes = max((now - start).total_seconds(), 1.0) / 60
+    return {firm: jobs / minutes for firm, jobs in Counter(f for f, _ in newest).items()}
