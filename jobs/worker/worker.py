@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.db import DatabaseError, connection
@@ -224,13 +225,14 @@ class WorkerLoop:
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
-        self._release_lost_at_end()
-        self._store_rollups()
+        if self._claim_in_doubt:
+            self._try_once(self._release_lost)
+        self._try_once(self.state.rollups.store)
         self.state.halt.set()
         self._listener.stop()
         self._heartbeat.wait_for_last()
         if drained:
-            self._deregister()
+            self._try_once(self._deregister)
         emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
         connection.close()
 
@@ -265,29 +267,17 @@ class WorkerLoop:
             self._claim_in_doubt = True
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
-    def _release_lost_at_end(self) -> None:
-        """Try once; what is locked is left to the others, who rescue what has no worker."""
-        if not self._claim_in_doubt:
-            return
+    def _try_once(self, write: Callable[[], object]) -> None:
+        """What cannot be written at the end is left to the others, who rescue what has no worker."""
         try:
             refresh_connection()
-            self._release_lost()
-        except DatabaseError as error:
-            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
-
-    def _store_rollups(self) -> None:
-        try:
-            refresh_connection()
-            self.state.rollups.store()
+            write()
         except DatabaseError as error:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
     def _deregister(self) -> None:
-        try:
-            deregister(self.state.worker_id)
-            self.state.slots.clear()
-        except DatabaseError as error:
-            emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
+        deregister(self.state.worker_id)
+        self.state.slots.clear()
 
     def _info(self) -> WorkerInfo:
         return WorkerInfo(
