@@ -31,6 +31,16 @@ RETRY_AFTER = OpenApiParameter(
     description="Seconds until the next minute begins, and counting with it.",
 )
 
+IDEMPOTENCY_KEY = "Idempotency-Key"
+KEY_PATTERN = "[!-~]{1,200}"
+_IDEMPOTENCY_KEY = OpenApiParameter(
+    IDEMPOTENCY_KEY,
+    {"type": "string", "pattern": f"^{KEY_PATTERN}$"},
+    OpenApiParameter.HEADER,
+    description="Any text that is new for each thing to do. The same request with the same key is "
+    "done once and answered alike for a day; another request with it is refused with 409.",
+)
+
 # Code and description of a refusal.
 _Meaning = tuple[str, str]
 
@@ -139,7 +149,11 @@ def operation(
     describe = extend_schema(
         summary=summary,
         description=description,
-        parameters=[RETRY_AFTER] if query is NoQuery else [RETRY_AFTER, query],
+        parameters=[
+            RETRY_AFTER,
+            *([] if query is NoQuery else [query]),
+            *([] if body is None else [_IDEMPOTENCY_KEY]),
+        ],
         request=body,
         responses=responses,
         examples=[] if example is None else [example],

@@ -19,6 +19,7 @@ from rest_framework.viewsets import ViewSetMixin
 from interfaces.api.problems import Fault, Refusal
 from interfaces.api.schema import operation, page_of
 from interfaces.api.serializers import QuerySerializer, StrictSerializer
+from jobs.api.idempotency import done_once
 from jobs.api.query import FirmPageQuery
 from jobs.api.requests import OptionalReason
 from jobs.engine.redaction import redact_secrets, redact_values
@@ -54,6 +55,14 @@ class QueueView(ViewSetMixin, FirmView):
     model: ClassVar[type[FirmOwned]]
     serializer: ClassVar[type[Serializer[Any]]]
     lookup_url_kwarg: ClassVar[str] = "pk"
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Check the request and enter the scope; a request that was done is only answered again."""
+        super().initial(request, *args, **kwargs)
+        method = str(request.method).lower()
+        if method not in ("get", "head"):
+            handler = getattr(self, method)
+            setattr(self, method, done_once(request, self.access, handler))
 
     def get_rows(self, **_: Any) -> QuerySet[Any]:
         """Return the rows in scope; a list that has filters applies them here."""

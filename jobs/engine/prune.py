@@ -40,7 +40,8 @@ class Pruned:
 def prune(firm: Firm) -> Pruned:
     """Delete the firm's old finished jobs with their history, and other old rows.
 
-    Those are dead letters reviewed long ago, old counters, and users' locks that have expired.
+    Those are dead letters reviewed long ago, old counters, users' locks that have expired, and the
+    keys of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
     pruned = Pruned()
@@ -53,6 +54,7 @@ def prune(firm: Firm) -> Pruned:
     pruned.minutes = _prune_minutes(firm.pk, days)
     pruned.locks = _prune_locks(firm.pk)
     pruned.bulk_runs = _prune_bulk_runs(firm.pk, days)
+    _prune_requests(firm.pk)
     return pruned
 
 
@@ -155,6 +157,13 @@ def _prune_bulk_runs(firm_id: int, days: int) -> int:
     while in_transaction(lambda: run(members, params)) == CHUNK:
         pass
     return _delete_where("jobs_bulkrun", old, params)
+
+
+def _prune_requests(firm_id: int) -> int:
+    """Delete the keys of requests after a day, with their answers."""
+    return _delete_where(
+        "jobs_idempotentrequest", f"created_at < {_ago_sql()}", [firm_id, -DAY_SECONDS]
+    )
 
 
 def _ago_sql() -> str:

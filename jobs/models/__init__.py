@@ -14,6 +14,7 @@ from jobs.models.history import (
 from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
 from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
+from jobs.models.requests import IdempotentRequest
 from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
 
@@ -29,6 +30,7 @@ __all__ = [
     "FanInMember",
     "IdempotencyKey",
     "JobHour",
+    "IdempotentRequest",
     "JobMinute",
     "JobMinuteDelta",
     "JobQueue",
