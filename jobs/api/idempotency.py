@@ -58,7 +58,7 @@ def done_once(
     if stored.digest != mine.digest:
         message = "This key was used for another request; nothing was done."
         raise Refusal(HTTPStatus.CONFLICT, "idempotency_key_reused", message)
-    return lambda *_, **__: Response(stored.answer, stored.status, headers={REPLAYED: "true"})
+    return lambda *_, **__: Response(stored.answer, stored.answer_status, headers={REPLAYED: "true"})
 
 
 def _digest(request: Request) -> str:
@@ -69,9 +69,9 @@ def _digest(request: Request) -> str:
 def _storing(row: IdempotentRequest, handler: Callable[..., Response]) -> Callable[..., Response]:
     def answer(*args: Any, **kwargs: Any) -> Response:
         response = handler(*args, **kwargs)
-        row.status = response.status_code
+        row.answer_status = response.status_code
         row.answer = json.loads(JSONRenderer().render(response.data))
-        row.save(update_fields=["status", "answer"])
+        row.save(update_fields=["answer_status", "answer"])
         return response
 
     return answer

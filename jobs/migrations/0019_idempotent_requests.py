@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
                 ('key', models.CharField(max_length=200)),
                 ('digest', models.CharField(help_text='Of method, address and body.', max_length=64)),
-                ('status', models.SmallIntegerField(help_text='Of the answer.', null=True)),
+                ('answer_status', models.SmallIntegerField(null=True)),
                 ('answer', models.JSONField(null=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
                 ('firm', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='tenants.firm')),
