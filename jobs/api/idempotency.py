@@ -58,7 +58,9 @@ def done_once(
     if stored.digest != mine.digest:
         message = "This key was used for another request; nothing was done."
         raise Refusal(HTTPStatus.CONFLICT, "idempotency_key_reused", message)
-    return lambda *_, **__: Response(stored.answer, stored.answer_status, headers={REPLAYED: "true"})
+    return lambda *_, **__: Response(
+        stored.answer, stored.answer_status, headers={REPLAYED: "true"}
+    )
 
 
 def _digest(request: Request) -> str:

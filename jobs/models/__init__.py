@@ -13,8 +13,8 @@ from jobs.models.history import (
 )
 from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
-from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
 from jobs.models.requests import IdempotentRequest
+from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
 from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
 
@@ -29,8 +29,8 @@ __all__ = [
     "FanIn",
     "FanInMember",
     "IdempotencyKey",
-    "JobHour",
     "IdempotentRequest",
+    "JobHour",
     "JobMinute",
     "JobMinuteDelta",
     "JobQueue",
