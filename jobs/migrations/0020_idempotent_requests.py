@@ -12,7 +12,7 @@ from tenants.rls import protect
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0018_rates_by_key'),
+        ('jobs', '0019_rollups'),
         ('tenants', '0008_request_counts'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
