@@ -90,6 +90,11 @@ def all_rules_apply() -> bool:
     return str(getattr(settings, "RULES_APPLY", "first")) == "all"
 
 
+def send_check_seconds() -> float:
+    """How many seconds a sent message may be out of sight before a person is asked."""
+    return float(getattr(settings, "SEND_CHECK_SECONDS", 120))
+
+
 def oauth_redirect_uri() -> str:
     """Return where Google sends people back to; empty: the address they came by."""
     return str(settings.GOOGLE_REDIRECT_URI)

@@ -15,11 +15,17 @@ MailError
   FaultyInput        what was given cannot be used
     ConditionsInvalid  a rule's conditions
     RuleInvalid      another part of a rule
+    OutboundInvalid    a message to be sent
+  AutomaticRefused   nobody wrote the message, and it could begin a loop
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
 """
 
 from __future__ import annotations
+
+from dataclasses import asdict
+
+from jobs.errors import Fault
 
 
 class MailError(Exception):
@@ -121,3 +127,18 @@ class RuleInvalid(FaultyInput):
     """A rule cannot be used as it is; `errors` says why."""
 
     code = "rule_invalid"
+
+
+class OutboundInvalid(FaultyInput):
+    """The message cannot be sent as it is; `errors` name each field and what is wrong with it."""
+
+    code = "outbound_invalid"
+
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__([asdict(fault) for fault in faults])
+
+
+class AutomaticRefused(MailError):
+    """A message that nobody wrote could begin a loop, or is one too many."""
+
+    code = "automatic_refused"

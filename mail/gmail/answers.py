@@ -123,7 +123,10 @@ class SendAs(TypedDict):
     """An address to write from; the primary one has no verification status."""
 
     sendAsEmail: str
+    displayName: NotRequired[str]
+    signature: NotRequired[str]
     isPrimary: NotRequired[bool]
+    isDefault: NotRequired[bool]
     verificationStatus: NotRequired[Literal["accepted", "pending"]]
 
 
@@ -132,3 +135,10 @@ class Watch(TypedDict):
 
     historyId: str
     expiration: str
+
+
+class Draft(TypedDict):
+    """drafts.create and drafts.list: its id stays, its message's id does not."""
+
+    id: str
+    message: MessageReference

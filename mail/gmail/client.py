@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 from googleapiclient.http import BatchHttpRequest
 
 from mail.gmail.answers import (
+    Draft,
     HistoryPage,
     Label,
     Message,
@@ -216,6 +217,32 @@ class GmailClient:
         )
         data: str = self._execute(request).get("data", "")
         return base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
+
+    def create_draft(self, raw: bytes, thread_id: str = "") -> Draft:
+        """Store a draft, in the thread where its headers and subject fit there."""
+        message = {"raw": base64.urlsafe_b64encode(raw).decode()}
+        if thread_id:
+            message["threadId"] = thread_id
+        request = self._resources.drafts.create(userId=_ME, body={"message": message})
+        return cast("Draft", self._execute(request))
+
+    def find_drafts(self, query: str) -> list[Draft]:
+        """Return the drafts that a search matches, 100 at most; the search may lag behind."""
+        request = self._resources.drafts.list(userId=_ME, q=query)
+        return cast("list[Draft]", self._execute(request).get("drafts", []))
+
+    def send_draft(self, draft_id: str) -> MessageReference:
+        """Send a draft, which is gone after; the sent message has an id of its own.
+
+        Raises:
+            GmailNotFound: it is gone: sent before, or deleted.
+        """
+        request = self._resources.drafts.send(userId=_ME, body={"id": draft_id})
+        return cast("MessageReference", self._execute(request))
+
+    def delete_draft(self, draft_id: str) -> None:
+        """Delete a draft for good."""
+        self._execute(self._resources.drafts.delete(userId=_ME, id=draft_id))
 
     def _execute(self, request: Any) -> dict[str, Any]:
         with _translated():

@@ -30,6 +30,7 @@ class Resources:
     threads: Resource
     labels: Resource
     history: Resource
+    drafts: Resource
     send_as: Resource
     batch_uri: str
 
@@ -54,6 +55,7 @@ def gmail_resources(endpoint: str | None = None) -> Resources:
         threads=users.threads(),
         labels=users.labels(),
         history=users.history(),
+        drafts=users.drafts(),
         send_as=users.settings().sendAs(),
         # Google's own choice, new_batch_http_request, knows no other endpoint than Gmail.
         batch_uri=f"{(endpoint or GMAIL_ENDPOINT).rstrip('/')}/batch/gmail/v1",

@@ -23,6 +23,7 @@ from mail.models.message import (
     Attachment,
     Message,
 )
+from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
 from mail.models.rule import Rule, RuleScope, SafeMode
 from mail.models.thread import (
@@ -59,6 +60,9 @@ __all__ = [
     "MailThread",
     "Message",
     "Mode",
+    "OutboundKind",
+    "OutboundMessage",
+    "OutboundStatus",
     "PausedBy",
     "Provider",
     "PushReceipt",

@@ -118,6 +118,16 @@ class MailAccount(TenantModel):
         blank=True,
         help_text="The owner's other addresses, in lower case, as Gmail lists them.",
     )
+    identities: models.JSONField[list[dict[str, str]], list[dict[str, str]]] = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="[{address, name, signature}]: whom the owner writes as, the default first.",
+    )
+    send_delay_seconds = models.PositiveIntegerField(
+        default=10,
+        db_default=10,
+        help_text="A message waits so long before it is sent: until then it can be canceled.",
+    )
     watch_expires_at = models.DateTimeField(
         null=True, blank=True, help_text="When Gmail stops sending notifications."
     )

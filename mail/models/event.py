@@ -30,6 +30,13 @@ class EventType(models.TextChoices):
     CLASSIFIED = "classified", "Classified"
     ACTION_COMPLETED = "action_completed", "Action completed"
     ACTION_FAILED = "action_failed", "Action failed"
+    SENT = "sent", "Sent"
+    SEND_FAILED = "send_failed", "Not sent"
+    SEND_UNKNOWN = "send_unknown", "Perhaps sent"
+    APPROVAL_ASKED = "approval_asked", "Approval asked for"
+    APPROVED = "approved", "Approved"
+    REJECTED = "rejected", "Rejected"
+    APPROVAL_EXPIRED = "approval_expired", "Approval expired"
 
 
 class MailEvent(TenantModel):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from mail.errors import MailboxGone, MailboxInactive
+from mail.gmail.answers import SendAs
 from mail.gmail.client import GmailClient
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Mode
 from mail.services.connection import check_connection
+from mail.text.cleaning import clean_line, clean_text
 from tenants.models import Firm
 from tenants.scope import firm_scope
+
+MAX_NAME_LENGTH = 200
+MAX_SIGNATURE_LENGTH = 50_000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,19 +80,34 @@ def own_addresses(account: MailAccount) -> frozenset[str]:
 
 
 def refresh_aliases(account: MailAccount, gmail: GmailClient) -> None:
-    """Learn from Gmail under which other addresses the mailbox's owner writes."""
-    aliases = own_aliases(account.address, gmail)
-    if aliases != account.aliases:
-        account.aliases = aliases
+    """Learn from Gmail under which addresses the mailbox's owner writes, and how."""
+    listed = gmail.list_send_as()
+    aliases, identities = own_aliases(account.address, listed), own_identities(listed)
+    if (aliases, identities) != (account.aliases, account.identities):
+        account.aliases, account.identities = aliases, identities
         with firm_scope(account.firm_id):
-            MailAccount.objects.filter(pk=account.pk).update(aliases=aliases)
+            MailAccount.objects.filter(pk=account.pk).update(aliases=aliases, identities=identities)
 
 
-def own_aliases(address: str, gmail: GmailClient) -> list[str]:
+def own_aliases(address: str, listed: Iterable[SendAs]) -> list[str]:
     """Return the verified addresses that Gmail lists beside the mailbox's own, in lower case."""
-    listed = {
-        entry["sendAsEmail"].lower()
-        for entry in gmail.list_send_as()
-        if entry.get("verificationStatus", "accepted") == "accepted"
-    }
-    return sorted(listed - {address})
+    usable = {entry["sendAsEmail"].lower() for entry in listed if _is_usable(entry)}
+    return sorted(usable - {address})
+
+
+def own_identities(listed: Iterable[SendAs]) -> list[dict[str, str]]:
+    """Return the verified addresses with name and signature, the default one first."""
+    usable = [entry for entry in listed if _is_usable(entry)]
+    usable.sort(key=lambda entry: (not entry.get("isDefault", False), entry["sendAsEmail"]))
+    return [
+        {
+            "address": entry["sendAsEmail"].lower(),
+            "name": clean_line(entry.get("displayName", ""), MAX_NAME_LENGTH),
+            "signature": clean_text(entry.get("signature", ""), MAX_SIGNATURE_LENGTH),
+        }
+        for entry in usable
+    ]
+
+
+def _is_usable(entry: SendAs) -> bool:
+    return entry.get("verificationStatus", "accepted") == "accepted"

@@ -87,7 +87,7 @@ def take_consent(redirect_uri: str, code: str, code_verifier: str) -> Consent:
         raise ConsentUnusable("Google gave no refresh token; remove Mailroom's access, then retry.")
     gmail = google_client(_Granted(grant.access), endpoint=gmail_api_base())
     address = gmail.profile()["emailAddress"].lower()
-    return Consent(grant, address, own_aliases(address, gmail))
+    return Consent(grant, address, own_aliases(address, gmail.list_send_as()))
 
 
 def connect_account(

@@ -231,6 +231,10 @@ class GmailSimulator:
         """
         faults.order(self._store, fault, method=method, address=address, times=times)
 
+    def delay_search(self, seconds: int, *, address: str | None = None) -> None:
+        """Let searches find a message only when it is this old, as Gmail's index lags."""
+        faults.delay_search(self._store, seconds, address=address)
+
     def expire_history(self, address: str) -> None:
         """Make every history id handed out so far too old: history.list answers 404."""
         with self._store.write() as connection:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 
 from mail.gmail.simulator.api_error import ApiError
 from mail.gmail.simulator.store import Store
+
+# Kept among the faults, under a name that no method has.
+SEARCH_DELAY = "search-delay"
 
 _DEFAULT_REASONS = {
     400: "failedPrecondition",
@@ -64,6 +68,21 @@ def order(
                 fault.retry_after,
             ),
         )
+
+
+def delay_search(store: Store, seconds: int, *, address: str | None = None) -> None:
+    """Let searches find a message only when it is this old; `address` None is every mailbox."""
+    order(store, Fault(status=0, retry_after=seconds), method=SEARCH_DELAY, address=address)
+
+
+def search_delay_ms(connection: sqlite3.Connection, address: str) -> int:
+    """Return how many milliseconds searches in this mailbox lag behind."""
+    row = connection.execute(
+        "SELECT retry_after FROM fault WHERE method = ? AND (address IS NULL OR address = ?)"
+        " ORDER BY pk DESC LIMIT 1",
+        (SEARCH_DELAY, address),
+    ).fetchone()
+    return 0 if row is None else int(row["retry_after"]) * 1000
 
 
 _DUE = (

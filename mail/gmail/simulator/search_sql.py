@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from mail.gmail.simulator.api_error import invalid_argument
+from mail.gmail.simulator.faults import search_delay_ms
 from mail.gmail.simulator.labels import find_by_search_key, require_known
 from mail.gmail.simulator.mailbox import Mailbox
 from mail.gmail.simulator.search import Group, Node, Not, Term, parse_query
@@ -42,6 +43,10 @@ def matching(mailbox: Mailbox, query: Mapping[str, Any]) -> Sql:
     conditions: list[Sql] = [("m.mailbox = ?", (mailbox.pk,))]
     conditions += [_has_label(label_id) for label_id in label_ids]
     conditions.append(_compile(mailbox, tree))
+    delay = search_delay_ms(mailbox.connection, mailbox.address) if query.get("q") else 0
+    if delay:
+        newest = int(datetime.now(UTC).timestamp() * 1000) - delay
+        conditions.append(("m.internal_date <= ?", (newest,)))
     asks_for_hidden = not _HIDDEN.isdisjoint(label_ids) or any(_hidden_places(tree))
     if not query.get("includeSpamTrash") and not asks_for_hidden:
         conditions.append(_negate(_any([_has_label(label) for label in sorted(_HIDDEN)])))
