@@ -9,10 +9,11 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import ReasonForm, TextAnswer
+from interfaces.admin.operations import Operation, ReasonForm, TextAnswer
 from jobs.admin.base import (
     LABELS,
     Fact,
@@ -36,6 +37,7 @@ from jobs.admin.filters import (
 )
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import JobChangesForm
+from jobs.admin.rehearsal import REHEARSE, rehearsal_context
 from jobs.admin.triage import triage_board
 from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
@@ -160,7 +162,7 @@ def _traceback(row: DeadLetterQueue) -> str:
 class DeadLetterAdmin(BulkOperationsAdmin):
     """Jobs that ended dead: open ones and resolved ones."""
 
-    operations = (REPROCESS, ESCALATE, DISCARD)
+    operations = (REHEARSE, REPROCESS, ESCALATE, DISCARD)
     bulk_actions = (
         BulkAction(
             operation=BulkOperation.REPROCESS,
@@ -240,6 +242,22 @@ class DeadLetterAdmin(BulkOperationsAdmin):
             "same_failure": [(other, LABELS[_resolution(other)]) for other in _same_failure(row)],
             "facts": _facts(row),
         }
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Show the report of a rehearsal."""
+        if operation is not REHEARSE:
+            return super().respond(request, operation, row, made)
+        may_reprocess = self.may(request, REPROCESS, row) and not REPROCESS.obstacle(row)
+        reprocess = self.address(REPROCESS.name, row.pk) if may_reprocess else ""
+        context = {
+            **self.admin_site.each_context(request),
+            **rehearsal_context(request, row, made, reprocess),
+            "opts": self.opts,
+            "back": self.address("change", row.pk),
+        }
+        return TemplateResponse(request, "admin/jobs/deadletterqueue/rehearsal.html", context)
 
     def subject(self, row: DeadLetterQueue) -> str:
         """Return type, id and error."""

@@ -47,29 +47,37 @@ class PayloadField(forms.CharField):
         return whole
 
 
-class JobChangesForm(OperationForm):
-    """The payload and priority of a job, as they are and as they should be."""
+class PayloadForm(OperationForm):
+    """The payload of a job, as it is and as it should be."""
 
     payload = PayloadField(
         help_text="Checked against the schema of its type. What changes is kept in the audit log. "
         "Hidden secrets stay as they are where you leave them in their place."
     )
-    priority = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Start from the job's payload and priority."""
-        job = self.job_of(row)
-        self.fields["payload"].show(job.payload)  # type: ignore[attr-defined]  # a payload field
-        now = Priority(job.priority).name.lower()
-        self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
-            ("", f"As it is ({now})"),
-            *((str(level.value), level.name.lower()) for level in Priority),
-        ]
+        """Start from the job's payload."""
+        self.fields["payload"].show(self.job_of(row).payload)  # type: ignore[attr-defined]  # a payload field
 
     def job_of(self, row: Any) -> JobQueue:
         """Return the job that the row is, or is about."""
         job: JobQueue = row
         return job
+
+
+class JobChangesForm(PayloadForm):
+    """The payload and priority of a job, as they are and as they should be."""
+
+    priority = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the job's payload and priority."""
+        super().prepare(request, row)
+        now = Priority(self.job_of(row).priority).name.lower()
+        self.fields["priority"].choices = [  # type: ignore[attr-defined]  # a choice field
+            ("", f"As it is ({now})"),
+            *((str(level.value), level.name.lower()) for level in Priority),
+        ]
 
 
 def _read(text: str) -> Any:

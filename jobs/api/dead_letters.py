@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
 
+from interfaces.api.schema import operation
 from jobs.api.query import DeadLetterQuery
-from jobs.api.requests import EscalateBody, ObligatoryReason, ReprocessBody
+from jobs.api.requests import EscalateBody, ObligatoryReason, RehearseBody, ReprocessBody
 from jobs.api.views import (
     QueueView,
     example,
@@ -20,10 +25,12 @@ from jobs.api.views import (
 )
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
+from jobs.operations.rehearsal import MOST_SECONDS, rehearse
 from jobs.queries.filters import filter_dead_letters
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.jobs import DeadLetterSerializer
-from tenants.models import Membership
+from jobs.queries.serializers.rehearsal import RehearsalSerializer
+from tenants.models import Membership, Role
 
 _DEAD_LETTER = OpenApiResponse(DeadLetterSerializer, "The dead letter as it is now.")
 _EXAMPLE = OpenApiExample(
@@ -135,6 +142,22 @@ class DeadLetters(QueueView):
             assigned_to="grace@harbour-toys.example",
         ),
     )
+
+    @operation(
+        "Rehearse a dead letter",
+        "Its job runs as a reprocess would run it, with an edited payload when one is given, in a "
+        "process of its own and in a transaction that is rolled back. Calls to the outside are "
+        f"blocked and listed. The answer comes when it ends, after {MOST_SECONDS:g} seconds at most. "
+        "Needs the role developer.",
+        answers={HTTPStatus.OK: OpenApiResponse(RehearsalSerializer, "What it would do.")},
+        body=RehearseBody,
+        example=example("As it is"),
+    )
+    def rehearse(self, _: Request, **__: UUID) -> Response:
+        """Show what a reprocess would do."""
+        letter = self.get_object(Role.DEVELOPER)
+        report = rehearse(letter, by=self.actor, **self.get_body(RehearseBody))
+        return Response(RehearsalSerializer(report).data)
 
     def get_rows(self, **filters: Any) -> QuerySet[DeadLetterQueue]:
         """Return the dead letters in scope that meet the filters."""

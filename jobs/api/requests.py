@@ -172,14 +172,19 @@ class EscalateBody(ObligatoryReason):
     )
 
 
-class ChangeBody(StrictSerializer):
-    """The changes to a job; what is not given stays as it is."""
+class RehearseBody(StrictSerializer):
+    """The payload to try."""
 
     payload = serializers.DictField(
         required=False,
         help_text="The whole edited payload; it is checked as at enqueue. A mask is refused: give "
         "the secret that it hides.",
     )
+
+
+class ChangeBody(RehearseBody):
+    """The changes to a job; what is not given stays as it is."""
+
     priority = priority_field()
 
 

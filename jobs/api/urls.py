@@ -22,6 +22,7 @@ urlpatterns = [
     path("dlq/groups/", Groups.as_view({"get": "show"})),
     path("dlq/bulk/", BulkRuns.as_view({"post": "of_dead_letters"})),
     path("dlq/<uuid:pk>/", DeadLetters.as_view({"get": "show"})),
+    path("dlq/<uuid:pk>/rehearse/", DeadLetters.as_view({"post": "rehearse"})),
     path("dlq/<uuid:pk>/reprocess/", DeadLetters.as_view({"post": "reprocess"})),
     path("dlq/<uuid:pk>/discard/", DeadLetters.as_view({"post": "discard"})),
     path("dlq/<uuid:pk>/escalate/", DeadLetters.as_view({"post": "escalate"})),

@@ -141,7 +141,7 @@ def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> 
 
     asked_at = time.monotonic()
     rows = in_transaction(take)
-    return _read(dialects.current(), rows[0], worker_id, asked_at) if rows else None
+    return read_claim(dialects.current(), rows[0], worker_id, asked_at) if rows else None
 
 
 def _claim(
@@ -163,7 +163,7 @@ def _claim(
         Quota(firm_id, jobs, firm_id in capped) for firm_id, jobs in Counter(order.allotted).items()
     ]
     taken = [
-        _read(dialect, row, worker_id, asked_at)
+        read_claim(dialect, row, worker_id, asked_at)
         for row in dialect.take(worker_id, found.priority, quotas, wanted, starts=starts)
     ]
     fair_share.cursors[found.priority] = order.cursor_after(
@@ -248,7 +248,8 @@ def _claim_filter(categories: tuple[str, ...], job_types: tuple[str, ...], now: 
     )
 
 
-def _read(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
+def read_claim(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
+    """Return the claim of a row of `claimed_columns_sql`, asked for at this monotonic time."""
     (job_id, *columns, due, cancel_requested_at, admitted, started_at, waited, expires_in) = row
     return Claim._make(
         (

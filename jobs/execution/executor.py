@@ -57,7 +57,12 @@ UNKNOWN_MAX_DELAY_SECONDS = 300.0
 
 
 def execute(
-    claim: Claim, *, rng: Random, signals: Signals, run_async: RunAsync = asyncio.run
+    claim: Claim,
+    *,
+    rng: Random,
+    signals: Signals,
+    run_async: RunAsync = asyncio.run,
+    context: type[JobContext] = JobContext,
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
     declared = registry.find(claim.job_type)
@@ -69,7 +74,7 @@ def execute(
                 return _unknown(claim, declared)
             if claim.cancel_requested:
                 return Canceled("canceled before it started")
-            outcome = _run(claim, declared, JobContext(claim, signals), run_async)
+            outcome = _run(claim, declared, context(claim, signals), run_async)
             require_no_transaction(outer)
         except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
             error = drop_open_transactions(raised, outer)

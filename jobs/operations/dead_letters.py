@@ -58,10 +58,10 @@ def reprocess(
     """
     letter = get_for_update(DeadLetterQueue, dead_letter)
     job = get_for_update(JobQueue, letter.original_job_id)
-    change = _checked(job, payload, priority)
+    change = checked_restart(job, payload, priority)
     _resolve(letter, Resolution.REPROCESSED, by, note)
     requeued = requeue(job, change)
-    before, after = _difference(job, change)
+    before, after = difference(job, change)
     audit(
         "dead_letter.reprocess",
         letter,
@@ -190,7 +190,9 @@ def _resolve(
     )
 
 
-def _checked(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None) -> Restart:
+def checked_restart(
+    job: JobQueue, payload: Mapping[str, Any] | None, priority: int | None = None
+) -> Restart:
     """Return what to change in the job.
 
     Raises:
@@ -206,7 +208,7 @@ def _checked(job: JobQueue, payload: Mapping[str, Any] | None, priority: int | N
     return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
 
 
-def _difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:
+def difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the edit changed, before and after, without secrets."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}

@@ -69,7 +69,12 @@ def require_reason(reason: str) -> None:
 
 
 def get_for_update(model: type[M], target: M | UUID | str) -> M:
-    """Return the row, given as itself, its id or the id's text; locked until the transaction ends.
+    """Return the row as `get_row`, locked until the transaction ends."""
+    return get_row(model, target, lock=True)
+
+
+def get_row(model: type[M], target: M | UUID | str, *, lock: bool = False) -> M:
+    """Return the row, given as itself, its id or the id's text.
 
     Raises:
         UnknownJob: the scope has no such row, or the text is no id.
@@ -81,7 +86,9 @@ def get_for_update(model: type[M], target: M | UUID | str) -> M:
     manager: Any = model._default_manager
     # A project's own code may call an operation without a scope: it has the id.
     rows = manager.unscoped("an operation on an id") if current_scope() is None else manager.all()
-    found: M | None = rows.select_for_update().filter(pk=pk).first()
+    if lock:
+        rows = rows.select_for_update()
+    found: M | None = rows.filter(pk=pk).first()
     if found is None:
         raise UnknownJob(f"no {model._meta.verbose_name} {pk}")
     return found

@@ -6,11 +6,9 @@ import contextlib
 import faulthandler
 import json
 import os
-import resource
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import SimpleQueue
 from random import SystemRandom
 
@@ -18,10 +16,10 @@ from jobs import registry
 from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import DeadLettered, Outcome, Retry
+from jobs.execution.child_process import die_with_parent, limit_memory
 from jobs.execution.context import Signals
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import EXIT_OUT_OF_MEMORY, decode_claim, encode, encode_outcome
-from jobs.worker.signals import die_with_parent
 from jobs.worker.state import refresh_connection
 from jobs.worker.threads import Runner, StopReason, ThreadRunner
 
@@ -30,7 +28,7 @@ def main(handle: int) -> None:
     """Serve the worker at the other end of the socket `handle` until it closes the connection."""
     die_with_parent()
     faulthandler.enable()
-    _limit_memory(isolated_memory_mb() * 2**20)
+    limit_memory(isolated_memory_mb() * 2**20)
     # The copy is not inherited by programs that a job starts.
     connection = Connection(os.dup(handle))
     os.close(handle)
@@ -94,12 +92,3 @@ def _ran_out_of_memory(outcome: Outcome) -> bool:
 
 def _start_thread(name: str, work: Callable[[], None]) -> None:
     threading.Thread(target=work, name=name, daemon=True).start()
-
-
-def _limit_memory(limit: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    # Where the machine itself runs out, the kernel should end this process first.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -26,10 +26,11 @@ from django.db import connection, connections
 
 from jobs.engine.lease import heartbeat
 from jobs.engine.rescue import rescue_reported
+from jobs.execution.child_process import die_with_parent
 from jobs.execution.events import Event, emit
 from jobs.worker.maintenance import finish_rescue
 from jobs.worker.running_slots import RunningSlots
-from jobs.worker.signals import STOP_SIGNALS, die_with_parent
+from jobs.worker.signals import STOP_SIGNALS
 from jobs.worker.state import AWAY, Outage, refresh_connection
 
 # Signals within this time are one: `timeout` sends one to its child and then one to the group.

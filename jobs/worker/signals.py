@@ -1,11 +1,9 @@
-"""How the processes of one `runworker` take signals, and end with their parent."""
+"""How the processes of one `runworker` take signals."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -14,7 +12,6 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The parent blocks them and waits for them; its children inherit that until they unblock them.
 WATCHED = (*STOP_SIGNALS, signal.SIGCHLD)
-PR_SET_PDEATHSIG = 1
 
 
 class StopRequests:
@@ -55,13 +52,3 @@ def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
     # Ctrl-C reaches the whole group; the supervisor passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-
-
-def die_with_parent() -> None:
-    """Let this process be killed when its parent dies. Does nothing where it is not Linux."""
-    if not sys.platform.startswith("linux"):
-        return
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)

@@ -67,11 +67,12 @@ def main() -> int:
     from tenants.models import Role
     from tests.support.bounds import unbounded
     from tests.support.fuzzing import one_connection
+    from tests.support.rehearsals import without_process
 
     setup_test_environment()
     databases = setup_databases(verbosity=0, interactive=False)
     try:
-        with one_connection(), unbounded():
+        with one_connection(), unbounded(), without_process():
             return max(_ask_as(role, wanted) for role in Role)
     finally:
         teardown_databases(databases, verbosity=0)

@@ -25,6 +25,7 @@ from tenants.rls import firm_owned_tables
 from tests.jobs.admin.conftest import browser_of
 from tests.jobs.api.conftest import key_for
 from tests.support.bounds import unbounded
+from tests.support.rehearsals import without_process
 from tests.tenants.canaries import FIRM_OWNED, TELLING_COUNT, Canaries, fill
 from tests.tenants.doors import (
     MODEL_ADMINS,
@@ -86,7 +87,7 @@ def mine(firm: Firm, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Ite
     settings.GOOGLE_CLIENT_ID = settings.GOOGLE_CLIENT_SECRET = "id"
     # Each refusal would be logged with its traceback.
     monkeypatch.setattr(logging.getLogger("django.request"), "disabled", True)
-    with unbounded():
+    with unbounded(), without_process():
         yield fill(firm)
 
 

@@ -1,4 +1,4 @@
-"""`manage.py dlq`: list, show, groups, reprocess, discard, escalate, bulk."""
+"""`manage.py dlq`: list, show, groups, rehearse, reprocess, discard, escalate, bulk."""
 
 from __future__ import annotations
 
@@ -11,21 +11,27 @@ from jobs.engine.clock import database_now
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_id
 from jobs.management.bulk import bulk_subcommand
+from jobs.management.rehearsal import show_rehearsal
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of, error_column, first_line
 from jobs.models import DeadLetterQueue
 from jobs.operations import dead_letters as operations
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
+from jobs.operations.rehearsal import rehearse
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import filter_dead_letters
 from jobs.queries.groups import dead_letter_groups
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.bulk import GroupsSerializer
 from jobs.queries.serializers.jobs import DeadLetterSerializer
+from jobs.queries.serializers.rehearsal import RehearsalSerializer
 from jobs.states import BulkOperation, DeadReason, Resolution
 from tenants.cli import operator
 
 _ID = row_id("dead letter")
+_PAYLOAD = argument(
+    "--payload", type=arguments.json_object, metavar="JSON", help="instead of its own"
+)
 _REASON = argument("--reason", required=True, help="why; kept with the decision")
 DEAD_LETTERS = Resource("dead letter", dead_letters, DeadLetterSerializer)
 
@@ -82,6 +88,19 @@ def _show(options: Options) -> Result:
     return Result(data, show)
 
 
+@subcommand(
+    "rehearse",
+    "Run the job in a transaction that is rolled back, and show what it would do.",
+    _ID,
+    _PAYLOAD,
+)
+def _rehearse(options: Options) -> Result:
+    letter = DEAD_LETTERS.find(options)
+    report = rehearse(letter, payload=options["payload"], by=operator())
+    data = RehearsalSerializer(report).data
+    return Result(data, lambda command: show_rehearsal(command, data))
+
+
 def _decided(letter: DeadLetterQueue) -> str:
     return f"Dead letter {letter.pk} ({letter.original_job.job_type}) is {letter.resolution}."
 
@@ -90,7 +109,7 @@ _reprocess = DEAD_LETTERS.operation(
     "reprocess",
     "Send the job round again, with an edited payload when one is given.",
     _ID,
-    argument("--payload", type=arguments.json_object, metavar="JSON", help="instead of its own"),
+    _PAYLOAD,
     arguments.PRIORITY,
     argument("--note", default="", help="kept with the decision"),
     operate=operations.reprocess,
@@ -184,4 +203,4 @@ class Command(CommandGroup):
     """The queue's dead letters."""
 
     help = "Look at dead letters, and decide about them."
-    subcommands = (_list, _show, _reprocess, _discard, _escalate, _groups, _bulk)
+    subcommands = (_list, _show, _rehearse, _reprocess, _discard, _escalate, _groups, _bulk)

@@ -12,10 +12,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from jobs import VERSION, conf
+from jobs.execution.child_process import die_with_parent
 from jobs.states import Category
 from jobs.worker.health import serve_health
 from jobs.worker.running_slots import RunningSlots
-from jobs.worker.signals import die_with_parent, stop_on_sigterm
+from jobs.worker.signals import stop_on_sigterm
 from jobs.worker.supervisor import Supervisor
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -31,6 +31,14 @@ from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
 from tests.factories.tenants import MembershipFactory, UserFactory, new_member
+from tests.support.rehearsals import without_process
+
+
+@pytest.fixture(autouse=True)
+def tried_rehearsals() -> Iterator[list[Any]]:
+    """Rehearse without a process; return what was to be tried."""
+    with without_process() as tried:
+        yield tried
 
 
 @dataclass(frozen=True)

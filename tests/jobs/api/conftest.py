@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -34,6 +34,7 @@ from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
 from tests.factories.tenants import UserFactory, new_member
+from tests.support.rehearsals import without_process
 
 ROOT = "/api/v1/jobs/admin/"
 
@@ -104,6 +105,13 @@ def key_for(firm: Firm, role: Role, username: str = "") -> str:
     """Return the API key of a new member of the firm."""
     user = new_member(firm, role, username)
     return keys.issue(user, firm, role, lifetime=None, by=SERVICE)[0]
+
+
+@pytest.fixture(autouse=True)
+def tried_rehearsals() -> Iterator[list[Any]]:
+    """Rehearse without a process; return what was to be tried."""
+    with without_process() as tried:
+        yield tried
 
 
 @dataclass(frozen=True)

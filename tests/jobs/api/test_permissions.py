@@ -90,6 +90,7 @@ OPERATIONS = [
         status=202,
     ),
     Operation("dlq/<uuid:pk>/", Role.VIEWER, row="dead_letter"),
+    Operation("dlq/<uuid:pk>/rehearse/", Role.DEVELOPER, {}, row="dead_letter"),
     Operation("dlq/<uuid:pk>/reprocess/", Role.OPERATOR, {"note": "again"}, row="dead_letter"),
     Operation("dlq/<uuid:pk>/discard/", Role.OPERATOR, REASON, row="dead_letter"),
     Operation("dlq/<uuid:pk>/escalate/", Role.OPERATOR, REASON, row="dead_letter"),

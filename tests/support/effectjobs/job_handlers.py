@@ -20,7 +20,10 @@ from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
+from tests.support.effectjobs import rehearsed
 from tests.support.journal import Journal
+
+assert rehearsed
 
 Point = Literal[
     "after claim",

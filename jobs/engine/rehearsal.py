@@ -1,0 +1,161 @@
+"""Claims a dead job for a rehearsal, and reads what the rehearsal would leave behind.
+
+All of it runs in the rehearsal's transaction, which is rolled back.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from uuid_utils.compat import uuid7
+
+from jobs.engine import dialects
+from jobs.engine.claim import Claim, read_claim
+from jobs.engine.dialects import Column
+from jobs.engine.redaction import redact_secrets
+from jobs.engine.requeue import Restart
+from jobs.engine.transactions import fetch, in_transaction
+from jobs.states import RETRYABLE, Status
+
+MOST_CHILDREN = 100
+# PostgreSQL refuses to commit a transaction that has violated this constraint; a handler can
+# commit the rehearsal by SQL, by mistake.
+NEVER_COMMITS = """
+    CREATE TEMPORARY TABLE rehearsal (one integer UNIQUE DEFERRABLE INITIALLY DEFERRED)
+        ON COMMIT DROP;
+    INSERT INTO rehearsal VALUES (1), (1)
+"""
+KINDS = ("inserted", "updated", "deleted")
+
+
+def refuse_commit(seconds: float, lock_seconds: float) -> None:
+    """Keep the open transaction from being committed, and let no statement take longer than this.
+
+    For PostgreSQL. On SQLite a rehearsal runs on a copy of the database.
+    """
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(NEVER_COMMITS)
+        cursor.execute(
+            "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true)",
+            [f"{seconds * 1000:.0f}ms", f"{lock_seconds * 1000:.0f}ms"],
+        )
+
+
+def claim_dead(job_id: UUID, change: Restart) -> Claim | None:
+    """Claim a job that is over as the first attempt after a reprocess; None where it is not over.
+
+    It waits for no lock and no limit, and does not take its idempotency key.
+    """
+    dialect = dialects.current()
+    now = dialect.now_sql()
+    worker_id = uuid7()
+    statuses = ", ".join(f"'{status.value}'" for status in sorted(RETRYABLE))
+
+    def take() -> list[tuple[Any, ...]]:
+        return fetch(
+            f"""
+            UPDATE jobs_jobqueue
+            SET status = 'processing', series = series + 1, attempts = 1, deaths = 0,
+                lease_token = {dialect.next_token_sql()}, worker_id = %s,
+                claimed_at = {now}, started_at = {now}, updated_at = {now}, scheduled_at = {now},
+                completed_at = NULL, cancel_requested_at = NULL, expires_at = NULL, result = NULL,
+                payload = COALESCE(%s{dialect.json_cast}, payload),
+                payload_version = COALESCE(%s, payload_version)
+            WHERE job_id = %s AND status IN ({statuses})
+            RETURNING {dialect.claimed_columns_sql()}
+            """,
+            [
+                dialect.value(Column.UUID, worker_id),
+                change.payload,
+                change.payload_version,
+                dialect.value(Column.UUID, job_id),
+            ],
+        )
+
+    asked_at = time.monotonic()
+    rows = in_transaction(take)
+    return read_claim(dialect, rows[0], worker_id, asked_at) if rows else None
+
+
+def children_since(claim: Claim, first: UUID) -> list[dict[str, Any]]:
+    """Return the jobs with ids from `first` on that this job has enqueued, secrets redacted."""
+    dialect = dialects.current()
+    ids = [dialect.value(Column.UUID, one) for one in (first, claim.job_id)]
+    rows = in_transaction(
+        lambda: fetch(
+            f"""
+            SELECT c.job_type, f.slug, {dialect.json_text_sql("c.payload")}, c.priority,
+                c.scheduled_at, c.lock_key, c.idempotency_key
+            FROM jobs_jobqueue c JOIN tenants_firm f ON f.id = c.firm_id
+            WHERE c.job_id >= %s AND c.parent_id = %s ORDER BY c.job_id LIMIT {MOST_CHILDREN}
+            """,
+            ids,
+        )
+    )
+    return [
+        {
+            "job_type": job_type,
+            "firm": firm,
+            "payload": redact_secrets(json.loads(payload)),
+            "priority": priority,
+            "scheduled_at": dialect.read_time(due),
+            "lock_key": lock_key,
+            "idempotency_key": key,
+        }
+        for job_type, firm, payload, priority, due, lock_key, key in rows
+    ]
+
+
+def completed_result(claim: Claim) -> tuple[Any] | None:
+    """Return the result with which the handler completed the job in its own transaction, if it did."""
+    dialect = dialects.current()
+    rows = in_transaction(
+        lambda: fetch(
+            f"SELECT {dialect.json_text_sql('result')} FROM jobs_jobqueue"
+            " WHERE job_id = %s AND status = %s",
+            [dialect.value(Column.UUID, claim.job_id), Status.COMPLETED.value],
+        )
+    )
+    return (json.loads(rows[0][0]),) if rows else None
+
+
+def watch_writes(tables: Sequence[str]) -> None:
+    """Begin to count what the open transaction writes to these tables; see `written_rows`."""
+    if connection.vendor == "postgresql":
+        # The server counts for itself.
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE rehearsal_writes (name text, kind text)")
+        for table in tables:
+            name = connection.ops.quote_name(table)
+            for kind, event in zip(KINDS, ("INSERT", "UPDATE", "DELETE"), strict=True):
+                trigger = connection.ops.quote_name(f"rehearsal_{kind}_{table}")
+                cursor.execute(
+                    f"CREATE TEMP TRIGGER {trigger} AFTER {event} ON main.{name} BEGIN"
+                    f" INSERT INTO rehearsal_writes VALUES ('{table}', '{kind}'); END"
+                )
+
+
+def written_rows() -> Mapping[str, Mapping[str, int]]:
+    """Return how many rows of each table the open transaction has written, by kind, up to now.
+
+    Rows that a rolled back savepoint wrote are counted on PostgreSQL, and not on SQLite.
+    """
+    if connection.vendor == "postgresql":
+        sql = """
+            SELECT relname, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_user_tables
+            WHERE schemaname = current_schema() AND n_tup_ins + n_tup_upd + n_tup_del > 0
+        """
+    else:
+        counts = ", ".join(f"count(*) FILTER (WHERE kind = '{kind}')" for kind in KINDS)
+        sql = f"SELECT name, {counts} FROM rehearsal_writes GROUP BY name"
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return {name: dict(zip(KINDS, counts, strict=True)) for name, *counts in cursor.fetchall()}
