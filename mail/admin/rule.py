@@ -257,8 +257,11 @@ class RuleAdmin(TenantOperationsAdmin, MailAdmin):
 
     def would_match(self, rule: Rule) -> SafeString | str:
         """Return the newest mail that it matches, among what the user may read."""
-        with firm_scope(rule.firm_id):
-            trial = rule_operations.matches_of(rule, getattr(rule, "asked_by", None))
+        try:
+            with firm_scope(rule.firm_id):
+                trial = rule_operations.matches_of(rule, getattr(rule, "asked_by", None))
+        except FaultyInput:
+            return "-"
         found = trial.matched[:MATCHES_SHOWN]
         rows = [(message_link(one, is_readable=True),) for one in found]
         listed = format_html_join("", "<div>{}</div>", rows)

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from interfaces.api.serializers import StrictSerializer, TextField, WholeNumberField
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.serializers import SwitchBody
+from mail.errors import ConditionsInvalid
 from mail.llm.base import Category
 from mail.models import ActionType, Rule, RuleScope, SafeMode
 from mail.models.account import MAX_ADDRESS_LENGTH
@@ -48,7 +49,10 @@ class RuleSerializer(serializers.Serializer[Any]):
 
     def get_in_words(self, rule: Rule) -> list[str]:
         """Return the conditions in words."""
-        return in_words(parse_conditions(rule.conditions))
+        try:
+            return in_words(parse_conditions(rule.conditions))
+        except ConditionsInvalid as error:
+            return [str(error)]
 
 
 class _RuleSettings(StrictSerializer):

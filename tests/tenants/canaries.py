@@ -17,7 +17,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
-from mail.models import Message
+from mail.models import Message, Rule
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
@@ -104,6 +104,16 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         ConcurrencyLock: [{"expires_at": now + timedelta(hours=1)}],
         JobMinute: [{"completed": completed}],
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
+        Rule: [
+            {
+                "account": None,
+                "scope": "sender",
+                "scope_ref": f"ann@{slug}.example",
+                "conditions": {"type": "subject_contains", "value": f"{slug} subject"},
+                "category": "fyi",
+                "actions": [{"action": "apply_label", "parameters": {"label": f"{slug} clients"}}],
+            }
+        ],
         Message: [
             {
                 "to": people,

@@ -27,7 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
-from mail.models import MailAccount
+from mail.models import MailAccount, Rule
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -42,6 +42,7 @@ RESOURCES: dict[str, type[Any]] = {
     "breakers": CircuitBreaker,
     "schedules": Schedule,
     "accounts": MailAccount,
+    "rules": Rule,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [
