@@ -35,6 +35,7 @@ from jobs.admin.filters import (
     StatusFilter,
 )
 from jobs.admin.job_edit import EDIT
+from jobs.admin.new_job import NewJobAdmin
 from jobs.admin.operations import QueueOperation
 from jobs.admin.timeline import headline, timeline
 from jobs.engine.clock import database_now
@@ -113,7 +114,7 @@ def _waited(job: JobQueue) -> str:
 
 
 @admin.register(JobQueue)
-class JobAdmin(BulkOperationsAdmin):
+class JobAdmin(NewJobAdmin, BulkOperationsAdmin):
     """All jobs, newest first."""
 
     operations = (EDIT, RETRY, CANCEL)

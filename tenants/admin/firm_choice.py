@@ -18,6 +18,8 @@ class FirmChoiceForm(OperationForm):
 
     # The role that the operation needs in the firm.
     role = Role.OPERATOR
+    # Whether platform staff may choose every firm.
+    offers_every_firm = True
     field_order: Sequence[str] = ("everywhere", "firm")
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
@@ -27,7 +29,8 @@ class FirmChoiceForm(OperationForm):
         self._asks_staff = access.is_platform_staff
         if self._asks_staff:
             # There may be thousands of firms: too many to choose from.
-            self.fields["everywhere"] = forms.BooleanField(required=False, label="Every firm")
+            if self.offers_every_firm:
+                self.fields["everywhere"] = forms.BooleanField(required=False, label="Every firm")
             self.fields["firm"] = forms.CharField(
                 required=False, max_length=50, label="Firm (slug)"
             )
@@ -45,9 +48,10 @@ class FirmChoiceForm(OperationForm):
         return answers
 
     def _firm_of_staff(self, answers: dict[str, Any]) -> Firm | None:
-        slug, everywhere = answers.get("firm", "").strip(), answers.pop("everywhere")
+        slug, everywhere = answers.get("firm", "").strip(), answers.pop("everywhere", False)
         if everywhere == bool(slug):
-            self.add_error("firm", "Name one firm, or choose every firm.")
+            other = ", or choose every firm" if self.offers_every_firm else ""
+            self.add_error("firm", f"Name one firm{other}.")
             return None
         firm = Firm.objects.filter(slug=slug).first()
         if firm is None and not everywhere:

@@ -49,7 +49,9 @@ def addresses(row: Any) -> list[str]:
 def lists() -> list[str]:
     """Return every address that takes no row."""
     return [
-        reverse(f"admin:{pattern.name}")
+        reverse(
+            f"admin:{pattern.name}", args=["noop"] if "job_type" in str(pattern.pattern) else []
+        )
         for model_admin in REGISTERED
         for pattern in patterns(model_admin)
         if "object_id" not in str(pattern.pattern)

@@ -1,0 +1,187 @@
+"""Enqueueing a job in the admin: choose a type, then fill in the form of its payload."""
+
+from __future__ import annotations
+
+from inspect import getdoc
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+
+from interfaces.admin.operations import Operation, TextAnswer, TimeAnswer
+from jobs import registry
+from jobs.admin.base import job_url
+from jobs.admin.operations import QueueOperation
+from jobs.admin.schema_fields import given, schema_fields
+from jobs.engine.enqueue import EnqueueResult
+from jobs.engine.new_job import MAX_KEY_LENGTH
+from jobs.errors import PayloadInvalid
+from jobs.operations.enqueue import enqueue
+from jobs.payload_validator import validate_payload
+from jobs.registry import JobType
+from jobs.states import Priority
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.models import Role
+
+# Before the names of the payload's fields, which might be those of the others.
+PREFIX = "payload."
+
+
+class NewJobForm(FirmChoiceForm):
+    """For which firm, when and how; a subclass has a type, and its payload's fields come first."""
+
+    role = Role.DEVELOPER
+    offers_every_firm = False
+    declared: JobType
+
+    at = TimeAnswer(required=False, label="Not before (UTC)", help_text="Empty means now.")
+    priority = forms.TypedChoiceField(
+        coerce=int,
+        initial=Priority.NORMAL,
+        choices=[(level.value, level.name.lower()) for level in Priority],
+    )
+    idempotency_key = forms.CharField(
+        required=False,
+        empty_value=None,
+        max_length=MAX_KEY_LENGTH,
+        help_text="A live job of the firm with this key stays the only one. Empty means what the "
+        "type derives from its payload, if anything.",
+    )
+    reason = TextAnswer(required=False, help_text="Kept in the audit log.")
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Add the payload's fields."""
+        super().prepare(request, row)
+        own = {PREFIX + name: field for name, field in schema_fields(self.declared).items()}
+        self.fields.update(own)
+        self.order_fields(["firm", *own])
+
+    def clean(self) -> dict[str, Any]:
+        """Put the payload together, and say at each field what its schema refuses."""
+        answers = super().clean()
+        payload = {}
+        for name in [name for name in answers if name.startswith(PREFIX)]:
+            value = answers.pop(name)
+            if given(self.fields[name], value):
+                payload[name.removeprefix(PREFIX)] = value
+        if not self.errors:
+            self._check(payload, answers)
+        return {**answers, "payload": payload, "job_type": self.declared.name}
+
+    def _check(self, payload: dict[str, Any], answers: dict[str, Any]) -> None:
+        envelope = {
+            "tenant_id": answers["firm"].pk,
+            "version": self.declared.version,
+            "correlation_id": "new",
+        }
+        try:
+            validate_payload(self.declared.name, {**envelope, **payload}, firm=answers["firm"])
+        except PayloadInvalid as error:
+            for fault in error.faults:
+                top, _, inner = fault.field.partition(".")
+                field = PREFIX + top.partition("[")[0]
+                known = field in self.fields
+                where = inner if known else fault.field
+                self.add_error(
+                    field if known else None,
+                    f"{where}: {fault.message}" if where else fault.message,
+                )
+
+
+NEW_JOB = QueueOperation(
+    name="new",
+    label="New job",
+    icon="add",
+    variant="primary",
+    role=Role.DEVELOPER,
+    perform=enqueue,
+    effect="",
+    report=str,
+)
+
+
+def _operation_for(declared: JobType) -> QueueOperation:
+    return QueueOperation(
+        name=NEW_JOB.name,
+        label=f"Enqueue {declared.name}",
+        icon="add",
+        variant="primary",
+        role=Role.DEVELOPER,
+        form=type("TypedNewJobForm", (NewJobForm,), {"declared": declared}),
+        effect=_summary(declared) or "It is checked against the schema of its type.",
+        perform=enqueue,
+        report=str,
+    )
+
+
+def _summary(declared: JobType) -> str:
+    """Return the first line of the handler's docstring."""
+    return (getdoc(declared.handler) or "").partition("\n")[0]
+
+
+class NewJobAdmin(TenantOperationsAdmin):
+    """A list of jobs with pages that enqueue one."""
+
+    list_operations = (NEW_JOB,)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add a page for each job type."""
+        page = self.admin_site.admin_view(self.new_job_view)
+        return [
+            path("new/<str:job_type>/", page, name=self.url_name("new_of")),
+            *super().get_urls(),
+        ]
+
+    def new_job_view(self, request: HttpRequest, job_type: str) -> HttpResponse:
+        """Ask on GET, enqueue on POST.
+
+        Raises:
+            Http404: there is no such type.
+        """
+        declared = registry.find(job_type)
+        if declared is None:
+            raise Http404("no such job type")
+        return super().operation_view(request, operation=_operation_for(declared))
+
+    def operation_view(
+        self, request: HttpRequest, object_id: str | None = None, *, operation: Operation
+    ) -> HttpResponse:
+        """Let the user choose a type for a new job; the other operations are as ever."""
+        if operation is not NEW_JOB:
+            return super().operation_view(request, object_id, operation=operation)
+        if not self.may(request, operation):
+            raise PermissionDenied
+        by_category = sorted(registry.all_types(), key=attrgetter("category.value"))
+        categories = [
+            (
+                category,
+                [(one.name, _summary(one), self.address("new_of", one.name)) for one in types],
+            )
+            for category, types in groupby(by_category, attrgetter("category.value"))
+        ]
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "New job",
+            "opts": self.opts,
+            "categories": categories,
+        }
+        return TemplateResponse(request, "admin/jobs/jobqueue/new.html", context)
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Lead to the new job's page."""
+        if not isinstance(made, EnqueueResult):
+            return super().respond(request, operation, row, made)
+        if made.created:
+            messages.success(request, f"{made.job.job_type} is enqueued.")
+        else:
+            messages.warning(request, "This job has the idempotency key; nothing was enqueued.")
+        return HttpResponseRedirect(job_url(made.job_id))
