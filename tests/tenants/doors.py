@@ -160,7 +160,12 @@ def admin_lists() -> Iterator[Ask]:
             yield Ask("get", reverse(f"admin:{pattern.name}"))
     for model_admin in MODEL_ADMINS:
         for pattern in _patterns(model_admin, of_a_row=False):
-            yield Ask("get", reverse(f"admin:{pattern.name}"))
+            yield Ask("get", _list_address(pattern))
+
+
+def _list_address(pattern: URLPattern) -> str:
+    """Return an address that takes no row, and a job type where it takes one."""
+    return reverse(f"admin:{pattern.name}", args=["noop"] if "<" in str(pattern.pattern) else [])
 
 
 def admin_aimed(rows: Canaries) -> Iterator[Ask]:
@@ -171,7 +176,7 @@ def admin_aimed(rows: Canaries) -> Iterator[Ask]:
         ids = [str(row.pk) for row in rows.of(model_admin.model)]
         name = f"admin:{model_admin.opts.app_label}_{model_admin.opts.model_name}"
         for pattern in _patterns(model_admin, of_a_row=False):
-            address = reverse(f"admin:{pattern.name}")
+            address = _list_address(pattern)
             yield Ask("post", address, {"ids": " ".join(ids), "reason": "because"}, tuple(ids))
         changelist = reverse(f"{name}_changelist")
         for query in ({"q": slug}, {"firm": slug}, {"firm__id__exact": number}):
