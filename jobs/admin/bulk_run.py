@@ -58,6 +58,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
 
     operations = (STOP,)
     change_form_template = "admin/jobs/bulkrun/page.html"
+    list_before_template = "admin/jobs/partials/live_list.html"
     list_display = ("what", "state_now", "progress", "firm", "who", "started")
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)

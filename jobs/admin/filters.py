@@ -6,13 +6,22 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
+from django.http import HttpRequest
 
-from interfaces.admin.filters import SPANS, Options, PeriodFilter, SpanFilter, field_filter
+from interfaces.admin.filters import (
+    SPANS,
+    ChoiceFilter,
+    Options,
+    PeriodFilter,
+    SpanFilter,
+    field_filter,
+)
 from jobs.admin.base import type_choices
 from jobs.engine.clock import database_now
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN, OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
+from jobs.queries.lock_waiters import waiting_with_key
 from jobs.states import BreakerState, Category, DeadReason, Resolution, Status
 
 LOOK_BACK = timedelta(days=1)
@@ -90,3 +99,19 @@ class MovedPeriodFilter(PeriodFilter):
     title = "moved"
     parameter_name = "moved"
     field = "moved_at"
+
+
+class LockKeyFilter(ChoiceFilter):
+    """Jobs that wait and have this lock key, as the lock's page links to them."""
+
+    title = "waits for lock"
+    parameter_name = "lock"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Options:
+        """Return the key of the address, if there is one."""
+        key = request.GET.get(self.parameter_name, "")
+        return ((key, key),) if key else ()
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the jobs that wait with this key."""
+        return rows.filter(waiting_with_key(value))

@@ -31,6 +31,7 @@ from jobs.admin.filters import (
     CreatedFilter,
     HeldBackFilter,
     JobTypeFilter,
+    LockKeyFilter,
     SettledFilter,
     StatusFilter,
 )
@@ -44,7 +45,7 @@ from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.filters import search_jobs
 from jobs.queries.held_back import limits_in_force
-from jobs.queries.job_detail import details_of
+from jobs.queries.job_detail import correlation_tree, details_of
 from jobs.queries.lists import LARGE_COLUMNS
 from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Priority, Status
 from tenants.admin.filters import FirmFilter
@@ -165,6 +166,7 @@ class JobAdmin(NewJobAdmin, BulkOperationsAdmin):
         FirmFilter,
         CreatedFilter,
         SettledFilter,
+        LockKeyFilter,
     )
     search_fields = ("job_id",)
     search = staticmethod(search_jobs)
@@ -214,7 +216,7 @@ class JobAdmin(NewJobAdmin, BulkOperationsAdmin):
             "payload": pretty_json(row.payload, mask),
             "result": None if row.result is None else pretty_json(row.result, mask),
             "facts": _facts(row),
-            "children": [(child, LABELS[child.status]) for child in details.children],
+            "tree": [(one, LABELS[one.job.status]) for one in correlation_tree(details)],
             "steps": [(step, pretty_json(step.result, mask)) for step in details.steps],
         }
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from interfaces.admin.base import column
-from jobs.admin.base import age, age_column, job_url, link
+from jobs.admin.base import LABELS, age, age_column, job_url, link, list_url
 from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.operations import locks
+from jobs.queries.lock_waiters import MOST_COUNTED, waiters_of
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
@@ -60,6 +63,20 @@ class LockAdmin(TenantOperationsAdmin):
     expires = column(
         "Expires", lambda row: age(row.expires_at) if row.expires_at else "with its job"
     )
+
+    change_form_template = "admin/jobs/concurrencylock/page.html"
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the jobs that wait for the lock."""
+        waiters = waiters_of(row)
+        count = f"{waiters.count:,}" if waiters.count < MOST_COUNTED else f"over {MOST_COUNTED:,}"
+        return {
+            **super().page_context(request, row),
+            "waiters": [(job, LABELS[job.status]) for job in waiters.first],
+            "waiter_count": count,
+            "more_waiters": waiters.count > len(waiters.first),
+            "all_waiters": list_url("jobqueue", lock=row.lock_key, firm=row.firm.slug),
+        }
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConcurrencyLock]:
         """Leave out expired locks: nobody holds them."""

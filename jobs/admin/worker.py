@@ -30,6 +30,7 @@ def _state(worker: Worker) -> str:
 class WorkerAdmin(TenantAdmin):
     """Worker processes and their leases."""
 
+    list_before_template = "admin/jobs/partials/live_list.html"
     list_display = ("name", "state", "serves", "load", "memory", "version", "heartbeat", "since")
     ordering = ("-started_at", "-id")
     fields = (

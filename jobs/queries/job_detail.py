@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
 from jobs.models.ids import id_at
@@ -14,6 +16,9 @@ from jobs.states import Status
 
 ATTEMPTS_SHOWN = 200
 CHILDREN_SHOWN = 100
+TREE_READ = 20_000
+TREE_SHOWN = 100
+MOST_ANCESTORS = 20
 
 
 @dataclass(frozen=True)
@@ -56,3 +61,49 @@ def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
     if job.completed_at is not None:
         children = children.filter(job_id__lt=id_at(job.completed_at + CLOCK_MARGIN))
     return list(children.order_by("job_id")[:CHILDREN_SHOWN])
+
+
+@dataclass(frozen=True)
+class TreeJob:
+    """A job of a correlation tree, and how deep below its topmost ancestor it is."""
+
+    job: JobQueue
+    depth: int
+
+
+def correlation_tree(details: JobDetails) -> list[TreeJob]:
+    """Return the job among those it comes from, those that come from it, and others of its correlation.
+
+    Parents come before their children. No index holds the correlation id: of the firm's jobs since
+    the oldest ancestor, the first `TREE_READ` are read, and `TREE_SHOWN` of them at most are shown.
+    """
+    job = details.job
+    family = {one.pk: one for one in (*_ancestors_of(job), *details.children, job)}
+    since = job_rows().filter(firm_id=job.firm_id, job_id__gte=min(family)).order_by("job_id")
+    ids = since.values_list("job_id", flat=True)[TREE_READ : TREE_READ + 1]
+    related = since.filter(correlation_id=job.correlation_id)
+    for end in ids:
+        related = related.filter(job_id__lt=end)
+    for one in related[:TREE_SHOWN]:
+        family.setdefault(one.pk, one)
+    children: dict[UUID | None, list[JobQueue]] = defaultdict(list)
+    for one in sorted(family.values(), key=lambda one: one.pk):
+        children[one.parent_id if one.parent_id in family else None].append(one)
+    tree = []
+    left = [TreeJob(one, 0) for one in reversed(children[None])]
+    while left:
+        node = left.pop()
+        tree.append(node)
+        left += [TreeJob(one, node.depth + 1) for one in reversed(children[node.job.pk])]
+    return tree
+
+
+def _ancestors_of(job: JobQueue) -> Iterator[JobQueue]:
+    for _ in range(MOST_ANCESTORS):
+        if job.parent_id is None:
+            return
+        parent = job_rows().filter(firm_id=job.firm_id, job_id=job.parent_id).first()
+        if parent is None:
+            return
+        yield parent
+        job = parent

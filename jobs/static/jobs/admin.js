@@ -1,3 +1,57 @@
+// Keeps the parts of a page with data-live up to date: it fetches the page again and takes over what
+// changed. It asks only while the page is seen, and leaves alone a part that somebody works in.
+(() => {
+  const EVERY_MS = 5000;
+  // A page that takes long is asked for less often.
+  const SHARE = 10;
+  // Of lists those that say so: Django's own script knows the checkboxes of the rows it found.
+  const PARTS = "[data-live], body:has([data-live-list]) #result_list";
+  // What was taken over last, by part.
+  const shown = new WeakMap();
+
+  const inUse = (part) => {
+    const focused = document.activeElement;
+    const selection = document.getSelection();
+    return (
+      (focused && focused !== document.body && part.contains(focused)) ||
+      (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) ||
+      part.querySelector("details[open], input:checked") !== null
+    );
+  };
+
+  // Returns false when the page is not to be asked for again: its reader was signed out.
+  const refresh = async () => {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.redirected || answer.status === 403 || answer.status === 404) return false;
+    if (!answer.ok) return true;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of document.querySelectorAll(PARTS)) {
+      const name = part.dataset.live;
+      const fresh = page.querySelector(name ? `[data-live="${CSS.escape(name)}"]` : `#${part.id}`);
+      if (!fresh || inUse(part) || fresh.innerHTML === shown.get(part)) continue;
+      shown.set(part, fresh.innerHTML);
+      part.replaceChildren(...fresh.childNodes);
+    }
+    return true;
+  };
+
+  const start = () => {
+    if (!document.querySelector(PARTS)) return;
+    let timer = 0;
+    const next = async () => {
+      clearTimeout(timer);
+      if (document.visibilityState !== "visible") return;
+      const began = performance.now();
+      const goesOn = await refresh().catch(() => true);
+      if (goesOn) timer = setTimeout(next, Math.max(EVERY_MS, SHARE * (performance.now() - began)));
+      document.documentElement.dataset.refreshed = String(Date.now());
+    };
+    timer = setTimeout(next, EVERY_MS);
+    document.addEventListener("visibilitychange", next);
+  };
+  document.addEventListener("DOMContentLoaded", start);
+})();
+
 // Shows the progress of a bulk run while it goes on, and asks only while the page is seen.
 (() => {
   const start = () => {

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.models import Worker
+from jobs.queries import job_detail, lock_waiters
 from tenants.models import Firm
 from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
@@ -201,3 +202,72 @@ def test_pages_of_the_list_go_on_without_a_count(
     assert (len(first), len(second)) == (50, 5)
     assert not first & second
     assert listed(staff, p="9") == set()
+
+
+def test_a_job_is_shown_in_the_tree_of_its_correlation(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    def add(job_type: str, parent: Any = None, firm: Firm = acme.firm, **columns: Any) -> Any:
+        return JobQueueFactory(
+            job_type=job_type,
+            firm=firm,
+            parent_id=parent and parent.pk,
+            correlation_id="c-7",
+            **columns,
+        )
+
+    webhook = add("webhook")
+    sync = add("sync", webhook)
+    first = add("ingest", sync)
+    second = add("ingest", sync)
+    classify = add("classify", first)
+    action = add("action", classify, last_error="the label is gone")
+    apart = add("apart")
+    add("stranger", webhook, globex.firm)
+    JobQueueFactory(firm=acme.firm, job_type="unrelated")
+    response = member.get(reverse("admin:jobs_jobqueue_change", args=[classify.pk]))
+    tree = [(one.job.pk, one.depth) for one, _ in response.context["tree"]]
+    assert tree == [
+        (webhook.pk, 0),
+        (sync.pk, 1),
+        (first.pk, 2),
+        (classify.pk, 3),
+        (action.pk, 4),
+        (second.pk, 2),
+        (apart.pk, 0),
+    ]
+    text = response.content.decode()
+    assert "Correlation tree" in text
+    assert "the label is gone" in text
+    assert "stranger" not in text
+    alone = JobQueueFactory(firm=acme.firm, correlation_id="c-8")
+    assert "Correlation tree" not in page(member, alone.pk)
+
+
+def test_the_tree_is_bounded(
+    member: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_detail, "TREE_READ", 3)
+    jobs = [JobQueueFactory(firm=acme.firm, correlation_id="c-7") for _ in range(5)]
+    response = member.get(reverse("admin:jobs_jobqueue_change", args=[jobs[0].pk]))
+    assert [one.job.pk for one, _ in response.context["tree"]] == [job.pk for job in jobs[:3]]
+
+
+def test_a_locks_page_names_who_waits_for_it(
+    member: Client, acme: FirmRows, globex: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = acme.lock.lock_key
+    waiting = {"lock_key": key, "ready": False, "waiting": True}
+    later, sooner = (
+        JobQueueFactory(firm=acme.firm, priority=priority, **waiting) for priority in (3, 0)
+    )
+    JobQueueFactory(firm=globex.firm, **waiting)
+    JobQueueFactory(firm=acme.firm, lock_key="another", ready=False, waiting=True)
+    address = reverse("admin:jobs_concurrencylock_change", args=[acme.lock.pk])
+    shown = member.get(address)
+    assert [job.pk for job, _ in shown.context["waiters"]] == [sooner.pk, later.pk]
+    assert "2 waiting" in shown.content.decode()
+    monkeypatch.setattr(lock_waiters, "WAITERS_SHOWN", 1)
+    text = member.get(address).content.decode()
+    assert f"{LIST}?lock=export%3Aacme&amp;firm=acme" in text
+    assert listed(member, lock=key) == {sooner.pk, later.pk}

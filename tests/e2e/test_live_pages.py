@@ -1,0 +1,111 @@
+"""Pages keep themselves up to date, and leave alone what somebody works in."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from jobs.models import BulkRun, JobQueue
+from tenants.scope import all_firms
+from tests.e2e.conftest import Open
+from tests.factories.jobs import JobQueueFactory
+
+pytestmark = [pytest.mark.browser, pytest.mark.req("O-08")]
+
+RUN = UUID(int=7)
+LIVE = """
+() => {
+  let visible = true;
+  Object.defineProperty(document, "visibilityState", { get: () => visible ? "visible" : "hidden" });
+  window.turn = (seen) => { visible = seen; document.dispatchEvent(new Event("visibilitychange")); };
+}
+"""
+
+
+def apart(work: Any) -> Any:
+    """Run `work` beside the browser's event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
+def refresh(page: Page) -> None:
+    """Let the page come into view, and wait until it has asked again."""
+    before = page.evaluate("document.documentElement.dataset.refreshed || ''")
+    page.evaluate("turn(true)")
+    page.wait_for_function(
+        "before => (document.documentElement.dataset.refreshed || '') !== before", arg=before
+    )
+
+
+def asked(page: Page) -> list[str]:
+    """Return the list to which each request of the page itself is added."""
+    requests: list[str] = []
+    page.on(
+        "request", lambda one: requests.append(one.url) if "fetch" in one.resource_type else None
+    )
+    return requests
+
+
+def test_the_dashboard_follows_the_queue_while_it_is_seen(
+    open_admin: Open, operator: str, firm: Any
+) -> None:
+    page = open_admin(operator)
+    page.evaluate(LIVE)
+    tile = page.locator(".queue-tile", has_text="Runnable now").locator(".queue-tile-value")
+    expect(tile).to_have_text("0")
+    page.evaluate("turn(false)")
+    requests = asked(page)
+    apart(lambda: JobQueueFactory(firm=firm))
+    page.evaluate("turn(false)")
+    assert requests == []
+    expect(tile).to_have_text("0")
+    refresh(page)
+    expect(tile).to_have_text("1")
+    assert {re.sub("https?://[^/]*", "", url) for url in requests} == {"/admin/"}
+
+
+def test_a_jobs_page_follows_the_job_but_not_under_the_readers_hands(
+    open_admin: Open, operator: str, firm: Any
+) -> None:
+    job: JobQueue = apart(lambda: JobQueueFactory(firm=firm))
+    page = open_admin(operator)
+    page.goto(f"/admin/jobs/jobqueue/{job.pk}/change/")
+    page.evaluate(LIVE)
+    state = page.locator("[data-live=state]")
+    page.get_by_role("link", name="Cancel job").focus()
+
+    def change(**columns: Any) -> None:
+        from tests.queue_kit import change
+
+        apart(lambda: change(job.pk, **columns))
+
+    change(last_error="it went wrong")
+    refresh(page)
+    expect(state).not_to_contain_text("it went wrong")
+    page.evaluate("document.activeElement.blur()")
+    refresh(page)
+    expect(state).to_contain_text("it went wrong")
+
+
+def test_a_list_of_bulk_runs_follows_them(open_admin: Open, operator: str, firm: Any) -> None:
+    def run(**columns: Any) -> None:
+        with all_firms("test"):
+            BulkRun.objects.update_or_create(
+                firm=firm,
+                job_id=RUN,
+                defaults={"operation": "reprocess", "selection": {}, "total": 10, **columns},
+            )
+
+    apart(lambda: run(done=1))
+    page = open_admin(operator)
+    page.goto("/admin/jobs/bulkrun/")
+    page.evaluate(LIVE)
+    expect(page.locator("#result_list")).to_contain_text("10 %")
+    apart(lambda: run(done=4))
+    refresh(page)
+    expect(page.locator("#result_list")).to_contain_text("40 %")
