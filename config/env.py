@@ -29,6 +29,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
 # A scheme, a host, which may begin with a wildcard, and a port.
 ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
+HOST_AND_PORT = r"([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 HEADER_AND_VALUE = r"[A-Za-z][A-Za-z0-9-]*=[!-~]+"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 TRUE_WORDS = ("1", "true", "yes", "on")
@@ -126,6 +127,15 @@ def _sender() -> str:
     if not raw and _email().leaves:
         raise EnvironmentInvalid("DEFAULT_FROM_EMAIL", "must be set when EMAIL_URL names a server")
     return _read("DEFAULT_FROM_EMAIL", lambda _: check_sender(raw or LOCAL_SENDER))
+
+
+def _private_hosts() -> list[str]:
+    hosts: list[str] = _read("WEBHOOK_PRIVATE_HOSTS", partial(_environment.list, default=[]))
+    for host in hosts:
+        if not re.fullmatch(HOST_AND_PORT, host):
+            reason = f"must be hosts, or hosts with a port; one is {host!r}"
+            raise EnvironmentInvalid("WEBHOOK_PRIVATE_HOSTS", reason)
+    return [host.lower() for host in hosts]
 
 
 def _var_dir() -> Path:
@@ -261,6 +271,12 @@ class Env:
     job_retention_days: int = _by(_count, "JOB_RETENTION_DAYS", 7)
     job_purge_interval_hours: int = _by(_count, "JOB_PURGE_INTERVAL_HOURS", 24)
     job_unknown_type_grace_seconds: int = _by(_count, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600)
+    site_url: str = _by(_web_address, "SITE_URL")
+    webhook_private_hosts: list[str] = field(default_factory=_private_hosts)
+    alert_interval_seconds: int = _by(_count, "ALERT_INTERVAL_SECONDS", 60)
+    alert_quiet_minutes: int = _by(_count, "ALERT_QUIET_MINUTES", 240)
+    alert_unreviewed_hours: int = _by(_count, "ALERT_UNREVIEWED_HOURS", 24)
+    alert_age_interval_minutes: int = _by(_count, "ALERT_AGE_INTERVAL_MINUTES", 15)
     worker_concurrency: int = _by(_count, "WORKER_CONCURRENCY", 3)
     field_encryption_keys: tuple[str, ...] = field(default_factory=_field_encryption_keys)
     gmail_backend: str = field(default_factory=_gmail_backend)

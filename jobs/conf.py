@@ -55,3 +55,33 @@ def worker_concurrency() -> int:
 def listen_database_url() -> str:
     """The database that LISTEN connects to: empty for the main one, "off" for polling only."""
     return str(_setting("LISTEN_DATABASE_URL", ""))
+
+
+def site_url() -> str:
+    """Where people reach the web process, without a slash at the end; empty where it is not set."""
+    return str(_setting("SITE_URL", ""))
+
+
+def webhook_private_hosts() -> frozenset[str]:
+    """Hosts, or host:port, that webhooks may be sent to although their addresses are private."""
+    return frozenset(_setting("WEBHOOK_PRIVATE_HOSTS", ()))
+
+
+def alert_interval_seconds() -> int:
+    """Seconds from one search for new failures to the next."""
+    return int(_setting("ALERT_INTERVAL_SECONDS", 60))
+
+
+def alert_quiet_minutes() -> int:
+    """Minutes in which a failure is alerted to once only."""
+    return int(_setting("ALERT_QUIET_MINUTES", 240))
+
+
+def alert_unreviewed_hours() -> int:
+    """Hours after which unreviewed dead letters are alerted to, and again after as many."""
+    return int(_setting("ALERT_UNREVIEWED_HOURS", 24))
+
+
+def alert_age_interval_minutes() -> int:
+    """Minutes from one search for unreviewed dead letters to the next."""
+    return int(_setting("ALERT_AGE_INTERVAL_MINUTES", 15))

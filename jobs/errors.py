@@ -10,6 +10,7 @@ JobError
     BulkInvalid          a bulk run
     EditInvalid          the edit of a waiting job
     LockInvalid          a user's lock
+    EndpointInvalid      a notification endpoint
   HandlerError           what a handler raises on purpose
     Retryable            try again later; any other exception counts as this
     Fatal                never try again: dead letter at once
@@ -118,6 +119,10 @@ class EditInvalid(ArgumentsInvalid, code="edit_invalid"):
 
 class LockInvalid(ArgumentsInvalid, code="lock_invalid"):
     """The key, the time or the holder of a user's lock fails its checks."""
+
+
+class EndpointInvalid(ArgumentsInvalid, code="endpoint_invalid"):
+    """The notification endpoint fails its checks."""
 
 
 def _check_wait(name: str, seconds: float | None) -> None:

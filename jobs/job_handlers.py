@@ -7,19 +7,32 @@ import tempfile
 import time
 from collections import Counter
 from functools import cache
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from pydantic import Field, StrictStr, field_validator, model_validator
 
 from jobs import conf
 from jobs.engine.prune import prune
-from jobs.errors import Snooze
+from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
 from jobs.operations.bulk_step import do_step
-from jobs.operations.escalation import send_escalation_notice
+from jobs.operations.escalation import escalation_notice_of
+from jobs.operations.notifications.alerts import alert_new_failures, alert_unreviewed
+from jobs.operations.notifications.deliveries import find_endpoint
+from jobs.operations.notifications.emails import send_email
+from jobs.operations.notifications.events import (
+    EMAIL_JOB_TYPE,
+    MAX_SUBJECT_LENGTH,
+    WEBHOOK_JOB_TYPE,
+)
+from jobs.operations.notifications.webhooks import send_webhook
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
-from jobs.states import Category
+from jobs.states import Category, Channel, NotificationEvent, Priority
 from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, run_task
 from tenants.models import Firm
@@ -34,6 +47,10 @@ BULK_PAUSE, LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.25, 0.01, 0.25
 LEAST_SNOOZE_SECONDS = 0.1
 # Soon: an operator watches, and what was done is not done again.
 BULK_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=30)
+# About three hours in all.
+NOTIFICATION_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30, max_delay_seconds=3600)
+NOTIFICATION_TIMEOUT_SECONDS = 60
+MAX_RECIPIENTS = 50
 
 
 class EscalationNoticePayload(JobPayload):
@@ -109,7 +126,117 @@ def bulk(payload: BulkPayload, ctx: JobContext) -> dict[str, Any]:
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)
 def escalation_notice(payload: EscalationNoticePayload, ctx: JobContext) -> dict[str, int]:
     """Tell the assignee, or the firm's admins, about an escalated dead letter by e-mail."""
-    return {"recipients": send_escalation_notice(ctx.firm, payload.dead_letter_id)}
+    notice = escalation_notice_of(ctx.firm, payload.dead_letter_id)
+    if notice.recipients:
+        event = NotificationEvent.ESCALATED
+        send_email(ctx, notice.recipients, notice.subject, notice.body, event=event)
+    return {"recipients": len(notice.recipients)}
+
+
+class EmailPayload(JobPayload):
+    """An e-mail to addresses, or to the one of a notification endpoint."""
+
+    to: list[StrictStr] = Field(default=[], max_length=MAX_RECIPIENTS)
+    endpoint_id: UUID | None = None
+    event: StrictStr = Field(default="", max_length=100)
+    subject: StrictStr = Field(min_length=1, max_length=MAX_SUBJECT_LENGTH)
+    body: StrictStr
+
+    @field_validator("to")
+    @classmethod
+    def _check_addresses(cls, addresses: list[str]) -> list[str]:
+        for number, address in enumerate(addresses):
+            try:
+                validate_email(address)
+            except ValidationError:
+                # Without the address: messages do not repeat what was given.
+                raise ValueError(f"number {number + 1} is no e-mail address") from None
+        return addresses
+
+    @field_validator("subject")
+    @classmethod
+    def _check_subject(cls, subject: str) -> str:
+        if not subject.isprintable():
+            raise ValueError("must be one line of text")
+        return subject
+
+    @model_validator(mode="after")
+    def _check_recipient(self) -> Self:
+        if bool(self.to) == bool(self.endpoint_id):
+            raise ValueError("give either to or endpoint_id")
+        return self
+
+
+class WebhookPayload(JobPayload):
+    """What to send to a notification endpoint."""
+
+    endpoint_id: UUID
+    event: StrictStr = Field(min_length=1, max_length=100)
+    data: dict[str, Any] = {}
+
+
+@job(
+    EMAIL_JOB_TYPE,
+    category=Category.NOTIFICATIONS,
+    payload=EmailPayload,
+    retry=NOTIFICATION_RETRY,
+    timeout_seconds=NOTIFICATION_TIMEOUT_SECONDS,
+)
+def email_send(payload: EmailPayload, ctx: JobContext) -> dict[str, int]:
+    """Send an e-mail."""
+    to, endpoint = payload.to, None
+    if payload.endpoint_id is not None:
+        endpoint = find_endpoint(ctx.firm_id, payload.endpoint_id)
+        if endpoint is None or not endpoint.enabled:
+            raise Cancel("the endpoint was removed or is disabled")
+        if endpoint.channel != Channel.EMAIL:
+            raise Fatal("the endpoint takes no e-mails")
+        to = [endpoint.target]
+    send_email(ctx, to, payload.subject, payload.body, event=payload.event, endpoint=endpoint)
+    return {"recipients": len(to)}
+
+
+@job(
+    WEBHOOK_JOB_TYPE,
+    category=Category.NOTIFICATIONS,
+    payload=WebhookPayload,
+    retry=NOTIFICATION_RETRY,
+    timeout_seconds=NOTIFICATION_TIMEOUT_SECONDS,
+    limit_key=lambda payload: f"endpoint:{payload.endpoint_id}",
+)
+def webhook_send(payload: WebhookPayload, ctx: JobContext) -> dict[str, Any]:
+    """Send a signed webhook to a notification endpoint."""
+    return send_webhook(ctx, payload.endpoint_id, payload.event, payload.data)
+
+
+@job("dlq_alert", category=Category.MAINTENANCE, payload=JobPayload, lock_key=lambda _: "dlq_alert")
+def dlq_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+    """Alert to new failures among the dead letters of every firm; a job of the system firm."""
+    letters = 0
+    while number := alert_new_failures():
+        letters += number
+        ctx.heartbeat()
+    return {"dead_letters": letters}
+
+
+@job("dlq_age_alert", category=Category.MAINTENANCE, payload=JobPayload)
+def dlq_age_alert(payload: JobPayload, ctx: JobContext) -> dict[str, int]:
+    """Alert to dead letters of every firm that wait too long for a review; of the system firm."""
+    return {"failures": alert_unreviewed()}
+
+
+default_schedule(
+    "Alert to new failures",
+    "dlq_alert",
+    every_seconds=conf.alert_interval_seconds,
+    priority=Priority.HIGH,
+)
+default_schedule(
+    "Alert to unreviewed dead letters",
+    "dlq_age_alert",
+    every_seconds=lambda: conf.alert_age_interval_minutes() * 60,
+    priority=Priority.HIGH,
+)
 
 
 @job(

@@ -176,3 +176,33 @@ class MemberState(StrEnum):
     PENDING = "pending"
     DONE = "done"
     REFUSED = "refused"
+
+
+class Channel(StrEnum):
+    """How a notification is sent."""
+
+    EMAIL = "email"
+    WEBHOOK = "webhook"
+
+
+class NotificationEvent(StrEnum):
+    """What an endpoint may subscribe to: alerts on failures, and each change of a dead letter."""
+
+    NEW_FAILURE = "alert.new_failure"
+    UNREVIEWED = "alert.unreviewed"
+    OPENED = "dead_letter.opened"
+    REPROCESSED = "dead_letter.reprocessed"
+    DISCARDED = "dead_letter.discarded"
+    ESCALATED = "dead_letter.escalated"
+
+
+ALERTS = frozenset({NotificationEvent.NEW_FAILURE, NotificationEvent.UNREVIEWED})
+
+
+class DeliveryStatus(StrEnum):
+    """How an attempt to send ended; one that is still `sending` long after its worker died with it."""
+
+    SENDING = "sending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    REFUSED = "refused"

@@ -35,13 +35,14 @@ class Pruned:
     minutes: int = 0
     locks: int = 0
     bulk_runs: int = 0
+    deliveries: int = 0
 
 
 def prune(firm: Firm) -> Pruned:
     """Delete the firm's old finished jobs with their history, and other old rows.
 
-    Those are dead letters reviewed long ago, old counters, users' locks that have expired, and the
-    keys of old requests.
+    Those are dead letters reviewed long ago, old counters, deliveries and bulk runs, users' locks
+    that have expired, and the keys of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
     pruned = Pruned()
@@ -55,6 +56,8 @@ def prune(firm: Firm) -> Pruned:
     pruned.locks = _prune_locks(firm.pk)
     pruned.bulk_runs = _prune_bulk_runs(firm.pk, days)
     _prune_requests(firm.pk)
+    pruned.deliveries = _prune_deliveries(firm.pk, days)
+    _prune_failure_alerts(firm.pk)
     return pruned
 
 
@@ -164,6 +167,21 @@ def _prune_requests(firm_id: int) -> int:
     return _delete_where(
         "jobs_idempotentrequest", f"created_at < {_ago_sql()}", [firm_id, -DAY_SECONDS]
     )
+
+
+def _prune_deliveries(firm_id: int, days: int) -> int:
+    """Delete old deliveries, by the times in their ids."""
+    first = id_at(database_now() - timedelta(days=days))
+    wanted = dialects.current().value(Column.UUID, first)
+    return _delete_where("jobs_delivery", "id < %s", [firm_id, wanted])
+
+
+def _prune_failure_alerts(firm_id: int) -> int:
+    """Delete the notes on alerts to failures that have not occurred for long."""
+    latest = ("new_alerted_at", "unreviewed_alerted_at")
+    old = " AND ".join(f"({column} IS NULL OR {column} < {_ago_sql()})" for column in latest)
+    seconds = -REVIEWED_RETENTION_DAYS * DAY_SECONDS
+    return _delete_where("jobs_failurealert", old, [firm_id, seconds, seconds])
 
 
 def _ago_sql() -> str:

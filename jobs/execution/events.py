@@ -55,6 +55,8 @@ class Event(StrEnum):
     SCHEDULE_RAN = "schedule.ran"
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_FAILED = "schedule.failed"
+    NEW_FAILURE = "dead_letter.new_failure"
+    UNREVIEWED = "dead_letter.unreviewed"
     SUBSCRIBER_FAILED = "subscriber_failed"
 
 
@@ -74,6 +76,8 @@ PROBLEMS = frozenset(
         Event.BREAKER_OPENED,
         Event.SNAPSHOT_PINNED,
         Event.SCHEDULE_FAILED,
+        Event.NEW_FAILURE,
+        Event.UNREVIEWED,
         Event.SUBSCRIBER_FAILED,
     }
 )

@@ -15,6 +15,7 @@ from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
 from jobs.models.requests import IdempotentRequest
 from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
+from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoint
 from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
 
@@ -26,6 +27,8 @@ __all__ = [
     "ConcurrencyLock",
     "DeadLetterQueue",
     "FailingType",
+    "Delivery",
+    "FailureAlert",
     "FanIn",
     "FanInMember",
     "IdempotencyKey",
@@ -36,6 +39,7 @@ __all__ = [
     "JobQueue",
     "JobStep",
     "LatencyBucket",
+    "NotificationEndpoint",
     "Pause",
     "RateBucket",
     "RateLimit",

@@ -63,6 +63,9 @@ class DeadLetterQueue(QueueModel):
         on_delete=models.SET_NULL,
         related_name="+",
     )
+    alerted = models.BooleanField(
+        default=False, db_default=False, help_text="Whether the alerts have taken it in."
+    )
 
     class Meta:
         verbose_name = "dead letter"
@@ -87,6 +90,7 @@ class DeadLetterQueue(QueueModel):
             ),
             models.Index(fields=["firm", "fingerprint"], name="dead_letter_fingerprint"),
             models.Index(fields=["firm", "id"], name="dead_letter_newest"),
+            models.Index(fields=["id"], condition=Q(alerted=False), name="dead_letter_unalerted"),
         ]
 
     def __str__(self) -> str:

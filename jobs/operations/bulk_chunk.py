@@ -5,7 +5,7 @@ Rows that another transaction has locked are left for a later chunk: the run wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +23,9 @@ from jobs.engine.transactions import fetch
 from jobs.engine.wakeup import wake
 from jobs.errors import KeyHeld
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
-from jobs.operations.dead_letters import kept_note
+from jobs.operations.dead_letters import EVENTS, kept_note
 from jobs.operations.jobs import CANCELED_MESSAGE
+from jobs.operations.notifications.events import publish
 from jobs.operations.operation import restarts_counted
 from jobs.states import (
     IN_FLIGHT,
@@ -256,7 +257,7 @@ def _close(run: BulkRun, decided: Sequence[tuple[Any, int]], actor: Actor) -> No
     record_operations(actor, "dead_letter.reprocess", changes, reason=run.reason)
 
 
-def _resolve(run: BulkRun, letters: Iterable[Any], resolution: Resolution, actor: Actor) -> None:
+def _resolve(run: BulkRun, letters: Collection[Any], resolution: Resolution, actor: Actor) -> None:
     rows = DeadLetterQueue.objects.filter(pk__in=[letter.pk for letter in letters])
     rows.update(
         resolution=resolution,
@@ -264,6 +265,7 @@ def _resolve(run: BulkRun, letters: Iterable[Any], resolution: Resolution, actor
         reviewed_by_id=actor.user_id,
         reviewed_at=database_now(),
     )
+    publish(EVENTS[resolution], [(letter.firm_id, letter.pk) for letter in letters])
 
 
 def _change(run: BulkRun, row: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Change:

@@ -24,6 +24,7 @@ from jobs.engine.transactions import fetch
 from jobs.engine.wakeup import wake
 from jobs.errors import PayloadInvalid, WrongState
 from jobs.models import DeadLetterQueue, JobQueue
+from jobs.operations.notifications.events import publish
 from jobs.operations.operation import (
     By,
     audit,
@@ -34,8 +35,15 @@ from jobs.operations.operation import (
 )
 from jobs.operations.payloads import check_payload, payload_difference
 from jobs.payload_validator import number_faults
-from jobs.states import OPEN_RESOLUTIONS, Priority, Resolution
+from jobs.states import OPEN_RESOLUTIONS, NotificationEvent, Priority, Resolution
 from tenants.audit import as_actor
+
+# What endpoints are notified of, by what was decided.
+EVENTS = {
+    Resolution.REPROCESSED: NotificationEvent.REPROCESSED,
+    Resolution.DISCARDED: NotificationEvent.DISCARDED,
+    Resolution.ESCALATED: NotificationEvent.ESCALATED,
+}
 
 
 @operation
@@ -173,7 +181,9 @@ def _resolve(
     allowed: Collection[str] = OPEN_RESOLUTIONS,
     **columns: Any,
 ) -> None:
-    """Store the resolution of a locked dead letter, and `columns`; `letter` stays as it was.
+    """Store the resolution of a locked dead letter, and `columns`, and notify who subscribed to it.
+
+    `letter` stays as it was.
 
     Raises:
         WrongState: the dead letter's resolution is none of those `allowed`.
@@ -188,6 +198,7 @@ def _resolve(
         reviewed_at=database_now(),
         **columns,
     )
+    publish(EVENTS[resolution], [(letter.firm_id, letter.pk)])
 
 
 def checked_restart(

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.core.mail import EmailMessage
 from django.db.models import QuerySet
 
 from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
+from jobs.operations.notifications.events import DEAD_LETTER_PAGE, link_to
 from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
-# Below the web process's address. Asking the URLs for it would load every page into the worker.
-PAGE = "/admin/jobs/deadletterqueue/{}/change/"
 NO_RECIPIENTS = (
     "Nobody could be told: neither the assignee, nor an admin of the firm, nor platform staff has "
     "an e-mail address."
@@ -38,8 +37,17 @@ def escalation_recipients(firm_id: int, assignee: AbstractBaseUser | None) -> li
         )
 
 
-def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
-    """Send the e-mail and return the number of recipients, which may be 0.
+@dataclass(frozen=True)
+class EscalationNotice:
+    """The e-mail about one escalated dead letter."""
+
+    recipients: list[str]
+    subject: str
+    body: str
+
+
+def escalation_notice_of(firm: Firm, dead_letter_id: UUID) -> EscalationNotice:
+    """Return the e-mail, which may have no recipients.
 
     Raises:
         Fatal: the dead letter is gone.
@@ -53,14 +61,8 @@ def send_escalation_notice(firm: Firm, dead_letter_id: UUID) -> int:
         if letter is None:
             raise Fatal(f"dead letter {dead_letter_id} is gone")
         recipients = escalation_recipients(firm.pk, letter.assigned_to)
-    if not recipients:
-        return 0
-    EmailMessage(
-        subject=f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})",
-        body=_body(firm, letter),
-        to=recipients,
-    ).send()
-    return len(recipients)
+    subject = f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})"
+    return EscalationNotice(recipients, subject, _body(firm, letter))
 
 
 def _reachable() -> QuerySet[Any]:
@@ -77,6 +79,6 @@ def _body(firm: Firm, letter: DeadLetterQueue) -> str:
         f"Error:      {letter.error_class}\n"
         f"Moved at:   {letter.moved_at:%Y-%m-%d %H:%M} UTC\n"
         f"Note:       {letter.resolution_note}\n"
-        f"Its page:   {PAGE.format(letter.pk)}\n\n"
+        f"Its page:   {link_to(DEAD_LETTER_PAGE.format(letter.pk))}\n\n"
         f"It stays open until somebody reprocesses or discards it (dead letter {letter.pk}).\n"
     )

@@ -23,6 +23,7 @@ from jobs.models import (
     ConcurrencyLock,
     DeadLetterQueue,
     JobQueue,
+    NotificationEndpoint,
     Pause,
     RateLimit,
     Schedule,
@@ -46,6 +47,7 @@ _TARGET_TYPES: dict[type[models.Model], str] = {
     RateLimit: "rate_limit",
     CircuitBreaker: "circuit_breaker",
     Schedule: "schedule",
+    NotificationEndpoint: "endpoint",
 }
 
 

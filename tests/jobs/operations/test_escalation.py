@@ -9,10 +9,9 @@ import pytest
 from django.core import mail
 from django.urls import reverse
 
-from jobs.errors import Fatal
-from jobs.models import DeadLetterQueue
+from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
-from jobs.operations.escalation import send_escalation_notice
+from jobs.testing import run_job
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
@@ -25,6 +24,16 @@ def member(firm: Firm, name: str, role: Role = Role.ADMIN, **columns: Any) -> An
     """Return a new member, who has an address unless `columns` say otherwise."""
     columns = {"email": f"{name}@example.org", **columns}
     return UserFactory(username=name, **columns, member_of=firm, member_of__role=role)
+
+
+def notify() -> int:
+    """Run the job of the only escalation; return how many people its mail went to."""
+    with all_firms("test"):
+        waiting = JobQueue.objects.get(job_type="escalation_notice")
+    job = run_job(waiting)
+    assert job.status == "completed"
+    recipients: int = job.result["recipients"]
+    return recipients
 
 
 @pytest.fixture
@@ -47,7 +56,7 @@ def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(
     member(firm, "dev", Role.DEVELOPER)
     member(other_firm, "eve")
     dead_letters.escalate(letter, "a customer waits")
-    assert send_escalation_notice(firm, letter.pk) == 2
+    assert notify() == 2
     (sent,) = mail.outbox
     assert sorted(sent.to) == ["ann@example.org", "ben@example.org"]
     page = reverse("admin:jobs_deadletterqueue_change", args=[letter.pk])
@@ -59,7 +68,7 @@ def test_the_firms_admins_are_told_where_to_look_and_nothing_of_the_payload(
 def test_an_assignee_alone_is_told(firm: Firm, letter: DeadLetterQueue) -> None:
     member(firm, "ann")
     dead_letters.escalate(letter, "look", to=member(firm, "ben", Role.VIEWER))
-    send_escalation_notice(firm, letter.pk)
+    notify()
     assert [sent.to for sent in mail.outbox] == [["ben@example.org"]]
 
 
@@ -72,20 +81,21 @@ def test_platform_staff_is_told_where_nobody_of_the_firm_has_an_address(
     mute = member(firm, "mute", email="")
     UserFactory(username="root", email="root@example.org", platform_staff=True)
     dead_letters.escalate(letter, "look", to=mute if assigned else None)
-    assert send_escalation_notice(firm, letter.pk) == 1
+    assert notify() == 1
     assert [sent.to for sent in mail.outbox] == [["root@example.org"]]
 
 
 def test_an_escalation_that_tells_nobody_stands(firm: Firm, letter: DeadLetterQueue) -> None:
     member(firm, "mute", email="")
     dead_letters.escalate(letter, "look")
-    assert send_escalation_notice(firm, letter.pk) == 0
+    assert notify() == 0
     with all_firms("test"):
         letter.refresh_from_db()
     assert (letter.resolution, mail.outbox) == ("escalated", [])
 
 
 def test_a_notice_of_a_letter_that_is_gone_is_no_mail(firm: Firm) -> None:
-    with pytest.raises(Fatal, match="is gone"):
-        send_escalation_notice(firm, uuid4())
+    job = run_job("escalation_notice", {"dead_letter_id": uuid4()}, firm=firm)
+    assert job.status == "dlq"
+    assert "is gone" in job.last_error
     assert mail.outbox == []

@@ -1,0 +1,1 @@
+"""Outgoing notifications: e-mails and webhooks, what they are about, and the record of each."""

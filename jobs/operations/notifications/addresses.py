@@ -1,0 +1,108 @@
+"""Where webhooks may go: public addresses, and the private hosts that WEBHOOK_PRIVATE_HOSTS names."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from jobs import conf
+from jobs.models.notifications import MAX_TARGET_LENGTH
+
+PORTS = {"http": 80, "https": 443}
+# Translated to IPv4 by a gateway: of the first the last 32 bits are the address that is reached,
+# the second is for private use.
+NAT64 = IPv6Network("64:ff9b::/96")
+PRIVATE_NAT64 = IPv6Network("64:ff9b:1::/48")
+# A name, or an address of either version; `urlsplit` takes the brackets away.
+_HOST = re.compile(r"[a-z0-9._:\-]{1,253}")
+
+
+class AddressRefused(Exception):
+    """Nothing may be sent there; the text says why, for people."""
+
+
+@dataclass(frozen=True)
+class WebhookURL:
+    """The parts of a webhook's URL that was checked for its form."""
+
+    scheme: str
+    host: str
+    port: int
+    # With the query.
+    path: str
+
+    @property
+    def is_allowed_private(self) -> bool:
+        """Whether its address may be private."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return not conf.webhook_private_hosts().isdisjoint({name, f"{name}:{self.port}"})
+
+
+def parse_url(text: str) -> WebhookURL:
+    """Return the parts of a webhook's URL.
+
+    Raises:
+        AddressRefused: it is none, or carries credentials.
+    """
+    if len(text) > MAX_TARGET_LENGTH:
+        raise AddressRefused(f"must have at most {MAX_TARGET_LENGTH} characters")
+    if not re.fullmatch("[!-~]+", text):
+        raise AddressRefused("must be ASCII without spaces: encode the rest")
+    try:
+        parts = urlsplit(text)
+        port = parts.port or PORTS.get(parts.scheme, 0)
+    except ValueError:
+        raise AddressRefused("is no URL") from None
+    if parts.scheme not in PORTS:
+        raise AddressRefused("must start with https:// or http://")
+    if "@" in parts.netloc:
+        raise AddressRefused("must carry no user and no password")
+    host = parts.hostname or ""
+    if not _HOST.fullmatch(host):
+        raise AddressRefused("names no host")
+    path = parts.path or "/"
+    return WebhookURL(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
+
+
+def vetted_addresses(url: WebhookURL) -> list[str]:
+    """Return the addresses of the URL's host, each of which may be connected to.
+
+    Connect to one of these and not to the name: its next lookup may give another.
+
+    Raises:
+        AddressRefused: one of them is not public.
+        OSError: the name cannot be resolved now.
+    """
+    found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+    if not addresses:
+        raise OSError(f"{url.host} has no address")
+    if not url.is_allowed_private:
+        for address in addresses:
+            if not is_public(address):
+                raise AddressRefused(f"the host {url.host!r} has an address that is not public")
+    return addresses
+
+
+def is_public(text: str) -> bool:
+    """Say whether the address, and any IPv4 address inside it, is on the public internet."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    if address in PRIVATE_NAT64:
+        return False
+    return all(one.is_global and not one.is_multicast for one in (address, *_inside(address)))
+
+
+def _inside(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    """Return the IPv4 addresses that an IPv6 address leads to."""
+    if isinstance(address, IPv4Address):
+        return []
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in NAT64:
+        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return [one for one in found if one is not None]

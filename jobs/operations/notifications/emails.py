@@ -1,0 +1,54 @@
+"""Sends e-mails through Django's backend."""
+
+from __future__ import annotations
+
+import smtplib
+from collections.abc import Sequence
+from email.utils import parseaddr
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+from jobs.errors import Fatal
+from jobs.execution.context import JobContext
+from jobs.models import NotificationEndpoint
+from jobs.operations.notifications.deliveries import recorded
+from jobs.states import Channel
+
+# From this SMTP code on a server says that trying again cannot help.
+PERMANENT = 500
+
+
+def send_email(
+    ctx: JobContext,
+    to: Sequence[str],
+    subject: str,
+    body: str,
+    *,
+    event: str = "",
+    endpoint: NotificationEndpoint | None = None,
+) -> None:
+    """Send one e-mail to all of `to`, and record it.
+
+    Each attempt of a job sends the same Message-ID: after a crash in between, mail programs show
+    the two as one.
+
+    Raises:
+        Fatal: the server refuses it for good.
+        Exception: whatever else the backend raises; the attempt may be repeated.
+    """
+    domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
+    headers = {"Message-ID": f"<{ctx.job_id}@{domain}>", "Auto-Submitted": "auto-generated"}
+    message = EmailMessage(subject=subject, body=body, to=list(to), headers=headers)
+    with recorded(ctx, Channel.EMAIL, ", ".join(to), event=event, endpoint=endpoint):
+        try:
+            message.send()
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = [code for code, _ in error.recipients.values()]
+            if codes and min(codes) >= PERMANENT:
+                raise Fatal(f"the mail server refuses every recipient ({codes[0]})") from error
+            raise
+        except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
+            if error.smtp_code >= PERMANENT:
+                raise Fatal(f"the mail server refuses the mail ({error.smtp_code})") from error
+            raise

@@ -1,0 +1,173 @@
+"""Sends webhooks, signed as https://www.standardwebhooks.com describes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from uuid import UUID
+
+from jobs.errors import Cancel, Fatal, Retryable
+from jobs.execution.context import JobContext
+from jobs.models import Delivery, NotificationEndpoint
+from jobs.operations.notifications.addresses import (
+    PORTS,
+    AddressRefused,
+    WebhookURL,
+    parse_url,
+    vetted_addresses,
+)
+from jobs.operations.notifications.deliveries import find_endpoint, recorded
+from jobs.states import Channel
+from tenants.encryption import decrypt_field
+
+# To connect, to send, and for each piece of the answer; the job's timeout is for all of it.
+TIMEOUT_SECONDS = 10.0
+KEY_PREFIX = "whsec_"
+LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+# Refusals that a later attempt may not meet.
+_TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+def new_signing_key() -> str:
+    """Return a random key, in the form that receivers' libraries take."""
+    return KEY_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def signature(key: str, webhook_id: UUID, timestamp: int, body: bytes) -> str:
+    """Return the value of the header `webhook-signature`."""
+    signed = f"{webhook_id}.{timestamp}.".encode() + body
+    digest = hmac.new(base64.b64decode(key.removeprefix(KEY_PREFIX)), signed, hashlib.sha256)
+    return f"v1,{base64.b64encode(digest.digest()).decode()}"
+
+
+def send_webhook(
+    ctx: JobContext, endpoint_id: UUID, event: str, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Send one webhook and record it; return what the job has as its result.
+
+    The id and the body are the same in each attempt of the job, so that a receiver that got it
+    before a crash knows it again.
+
+    Raises:
+        Fatal: the endpoint refuses it, or may not be sent to.
+        Retryable: the endpoint cannot be reached, or asks for a later attempt.
+        Cancel: the endpoint was removed or disabled.
+    """
+    endpoint = find_endpoint(ctx.firm_id, endpoint_id)
+    if endpoint is None or not endpoint.enabled:
+        raise Cancel("the endpoint was removed or is disabled")
+    if endpoint.channel != Channel.WEBHOOK:
+        raise Fatal("the endpoint takes no webhooks")
+    sent_at = datetime.fromtimestamp((ctx.job_id.int >> 80) / 1000, UTC)
+    envelope = {"type": event, "timestamp": sent_at.isoformat(), "data": dict(data)}
+    body = json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
+    timestamp = int(time.time())
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Mailroom",
+        "webhook-id": str(ctx.job_id),
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signature(
+            decrypt_field(endpoint, "signing_key"), ctx.job_id, timestamp, body
+        ),
+    }
+    with recorded(ctx, Channel.WEBHOOK, endpoint.recipient, event=event, endpoint=endpoint) as row:
+        _send(endpoint, row, body, headers)
+    return {"status_code": row.status_code}
+
+
+def _send(
+    endpoint: NotificationEndpoint, row: Delivery, body: bytes, headers: dict[str, str]
+) -> None:
+    try:
+        url = parse_url(endpoint.target)
+        row.status_code, retry_after = post(url, body, headers)
+    except AddressRefused as error:
+        raise Fatal(f"endpoint {endpoint.name!r}: {error}") from error
+    except (OSError, HTTPException) as error:
+        # The text of the error may hold what the endpoint answered.
+        what = type(error).__name__
+        raise Retryable(f"endpoint {endpoint.name!r} cannot be reached: {what}") from error
+    status = row.status_code
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    answered = f"endpoint {endpoint.name!r} answered {status}"
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY:
+        raise Retryable(answered, retry_after=_seconds(retry_after))
+    if status < HTTPStatus.BAD_REQUEST:
+        answered += ", and redirects are not followed"
+    raise Fatal(answered)
+
+
+def post(url: WebhookURL, body: bytes, headers: Mapping[str, str]) -> tuple[int, str | None]:
+    """Post to a vetted address of the URL's host; return the status and the header Retry-After.
+
+    Redirects are not followed, and of the answer the headers alone are read.
+
+    Raises:
+        AddressRefused: the host has an address that is not public.
+        OSError, HTTPException: it cannot be reached, or does not speak HTTP.
+    """
+    connection = _VettedConnection(url, vetted_addresses(url))
+    try:
+        connection.request("POST", url.path, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Retry-After")
+    finally:
+        connection.close()
+
+
+class _VettedConnection(HTTPConnection):
+    """A connection to given addresses; the name serves for `Host` and for TLS alone."""
+
+    def __init__(self, url: WebhookURL, addresses: list[str]) -> None:
+        super().__init__(url.host, url.port, timeout=TIMEOUT_SECONDS)
+        # Left out of the header `Host`.
+        self.default_port = PORTS[url.scheme]
+        self._is_tls = url.scheme == "https"
+        self._addresses = addresses
+
+    def connect(self) -> None:
+        """Connect to the first address that answers."""
+        self.sock = self._dial()
+        if self._is_tls:
+            context = ssl.create_default_context()
+            self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
+
+    def _dial(self) -> socket.socket:
+        for address in self._addresses[:-1]:
+            try:
+                return socket.create_connection((address, self.port), TIMEOUT_SECONDS)
+            except OSError:
+                continue
+        return socket.create_connection((self._addresses[-1], self.port), TIMEOUT_SECONDS)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return the seconds that a header Retry-After asks for, None where it does not."""
+    text = (retry_after or "").strip()
+    if not text:
+        return None
+    try:
+        seconds = float(text) if text.isdigit() else _until(text)
+    except (ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_SECONDS)
+
+
+def _until(text: str) -> float:
+    moment = parsedate_to_datetime(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.timestamp() - time.time()

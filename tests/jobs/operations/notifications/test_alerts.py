@@ -1,0 +1,310 @@
+"""Alerts: one for each new failure and firm, and for what nobody reviews; none lost, none twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from jobs.execution import telemetry
+from jobs.models import DeadLetterQueue, FailureAlert, JobQueue, NotificationEndpoint, Schedule
+from jobs.operations.dead_letters import discard, escalate, reprocess
+from jobs.operations.endpoints import change_endpoint, create_endpoint
+from jobs.operations.notifications import alerts
+from jobs.operations.notifications.alerts import alert_new_failures
+from jobs.schedules.defaults import store_default_schedules
+from jobs.testing import drain, run_job
+from jobs.testing.clock import frozen_time
+from tenants.models import Firm
+from tenants.scope import all_firms
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.support.receiver import Receiver
+
+pytestmark = [pytest.mark.req("D-04"), pytest.mark.django_db]
+
+ALERTS = ["alert.new_failure", "alert.unreviewed"]
+
+
+def die(firm: Firm, fingerprint: str = "f1", number: int = 1, **columns: Any) -> DeadLetterQueue:
+    """Give the firm that many dead letters; return the last."""
+    for _ in range(number):
+        dead = JobQueueFactory(firm=firm, job_type="sync", category="sync", status="dlq")
+        letter = DeadLetterQueueFactory(
+            original_job=dead,
+            error_class="mail.errors.GmailUnavailable",
+            error="the cause",
+            fingerprint=fingerprint,
+            **columns,
+        )
+    return letter
+
+
+def endpoint_of(firm: Firm | None, channel: str = "webhook", **options: Any) -> Any:
+    """Create an endpoint for the alerts of a firm; of None for the platform."""
+    target = "https://hooks.example/x" if channel == "webhook" else "ops@example.org"
+    options = {"events": ALERTS, **options}
+    return create_endpoint(f"{channel} {firm}", channel, target, firm=firm, **options)
+
+
+def sent(**columns: Any) -> list[JobQueue]:
+    """Return the jobs of notifications, oldest first."""
+    with all_firms("test"):
+        rows = JobQueue.objects.filter(category="notifications", **columns)
+        return list(rows.select_related("firm").order_by("pk"))
+
+
+def killed(work: Callable[[], Any]) -> None:
+    """Do the work in a process that ends before the commit."""
+
+    def work_and_die() -> None:
+        with transaction.atomic():
+            work()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work_and_die()
+
+
+@pytest.fixture
+def logged() -> Any:
+    """Return the alerts that are logged from now on."""
+    lines: list[tuple[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            telemetry, "log", lambda name, fields, **_: lines.append((name, dict(fields)))
+        )
+        yield lines
+
+
+def test_400_failures_are_one_alert(
+    firm: Firm, system_firm: Firm, logged: list[tuple[str, Any]]
+) -> None:
+    endpoint_of(firm)
+    endpoint_of(firm, "email")
+    die(firm, number=40)
+    assert run_job("dlq_alert", firm=system_firm).result == {"dead_letters": 40}
+    first = [(job.job_type, job.firm) for job in sent()]
+    assert first == [("webhook_send", firm), ("email_send", firm)]
+    die(firm, number=3)
+    run_job("dlq_alert", firm=system_firm)
+    assert len(sent()) == 2
+    (failure,) = sent(job_type="webhook_send")[0].payload["data"]["failures"]
+    assert (failure["count"], failure["job_type"], failure["cause"]) == (40, "sync", "the cause")
+    assert failure["firms"] == ["acme"]
+    assert "decision=open&q=f1" in failure["link"]
+    alerted = [fields for name, fields in logged if name == "dead_letter.new_failure"]
+    assert [(one["tenant_id"], one["fingerprint"]) for one in alerted] == [(firm.pk, "f1")]
+    assert "the cause" not in str(alerted)
+
+
+def test_the_mail_names_type_cause_count_firm_and_link(
+    firm: Firm, settings: Any, mailoutbox: list[Any]
+) -> None:
+    settings.SITE_URL = "https://mailroom.example"
+    endpoint_of(firm, "email")
+    die(firm, number=2)
+    alert_new_failures()
+    drain()
+    (mail,) = mailoutbox
+    assert mail.subject == "[Mailroom] Acme: new failure: sync (GmailUnavailable)"
+    for said in ("sync", "the cause", "2 dead letters", "acme"):
+        assert said in mail.body
+    page = "https://mailroom.example/admin/jobs/deadletterqueue/?decision=open&q=f1"
+    assert page in mail.body
+
+
+def test_each_fingerprint_and_each_firm_is_alerted_to(firm: Firm, other_firm: Firm) -> None:
+    endpoint_of(firm)
+    endpoint_of(other_firm)
+    die(firm, "f1")
+    die(firm, "f2")
+    die(other_firm, "f1")
+    alert_new_failures()
+    told = {job.firm.slug: job.payload["data"] for job in sent()}
+    assert {slug: len(data["failures"]) for slug, data in told.items()} == {"acme": 2, "globex": 1}
+    assert "globex" not in str(told["acme"])
+    assert "acme" not in str(told["globex"])
+
+
+def test_the_platform_is_alerted_once_to_a_failure_of_many_firms(
+    firm: Firm, other_firm: Firm, system_firm: Firm
+) -> None:
+    endpoint_of(None)
+    die(firm, number=2)
+    die(other_firm)
+    alert_new_failures()
+    die(other_firm)
+    alert_new_failures()
+    (job,) = sent()
+    assert job.firm == system_firm
+    (failure,) = job.payload["data"]["failures"]
+    assert (failure["count"], failure["firms"]) == (3, ["acme", "globex"])
+
+
+def test_after_the_quiet_period_a_failure_is_new_again(firm: Firm, settings: Any) -> None:
+    settings.ALERT_QUIET_MINUTES = 60
+    endpoint_of(firm)
+    with frozen_time() as clock:
+        for minutes, alerts_so_far in ((0, 1), (59, 1), (2, 2), (1, 2)):
+            clock.tick(minutes=minutes)
+            die(firm)
+            alert_new_failures()
+            assert len(sent()) == alerts_so_far
+
+
+def test_what_nobody_reviews_for_a_day_is_alerted_to_and_again_after_another(
+    firm: Firm, system_firm: Firm, logged: list[tuple[str, Any]]
+) -> None:
+    endpoint_of(firm, events=["alert.unreviewed"])
+    with frozen_time() as clock:
+        letters = [die(firm, moved_at=clock.now) for _ in range(4)]
+        escalate(letters[0], "asked")
+        discard(letters[1], "no")
+        for hours, alerts_so_far in ((23, 0), (1, 1), (1, 1), (22, 1), (1, 2)):
+            clock.tick(hours=hours)
+            run_job("dlq_age_alert", firm=system_firm)
+            assert len(sent(job_type="webhook_send")) == alerts_so_far
+    data = sent(job_type="webhook_send")[0].payload["data"]
+    assert [failure["count"] for failure in data["failures"]] == [2]
+    lines = [fields for name, fields in logged if name == "dead_letter.unreviewed"]
+    assert lines[0] == {"tenant_id": firm.pk, "failures": 1, "dead_letters": 2}
+
+
+def test_only_who_subscribed_and_is_enabled_is_notified(firm: Firm) -> None:
+    endpoint_of(firm, events=["dead_letter.escalated"])
+    off = endpoint_of(firm, "email")
+    change_endpoint(off, enabled=False)
+    die(firm)
+    alert_new_failures()
+    assert sent() == []
+
+
+def test_a_sweep_that_is_killed_before_its_commit_leaves_all_to_the_next(firm: Firm) -> None:
+    endpoint_of(firm)
+    die(firm)
+    killed(alert_new_failures)
+    assert sent() == []
+    assert alert_new_failures() == 1
+    assert len(sent()) == 1
+    assert alert_new_failures() == 0
+
+
+def test_every_letter_is_taken_in_however_many_there_are(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch, system_firm: Firm
+) -> None:
+    monkeypatch.setattr(alerts, "BATCH", 2)
+    endpoint_of(firm)
+    die(firm, number=5)
+    assert run_job("dlq_alert", firm=system_firm).result == {"dead_letters": 5}
+    assert len(sent()) == 1
+
+
+def test_the_alerts_of_failed_alerts_do_not_feed_themselves(
+    firm: Firm, hook: Receiver, settings: Any
+) -> None:
+    create_endpoint(
+        "p", "webhook", hook.url, firm=firm, events=["alert.new_failure", "dead_letter.opened"]
+    )
+    for _ in range(20):
+        hook.answer(410)
+    die(firm)
+    for _ in range(5):
+        alert_new_failures()
+        drain()
+    # The failure and its dead letter; then once that webhooks fail.
+    assert len(hook.received) == 3
+
+
+@pytest.mark.req("S-02")
+def test_the_schedules_of_both_alerts_are_stored_with_the_settings_intervals(
+    system_firm: Firm, settings: Any
+) -> None:
+    settings.ALERT_INTERVAL_SECONDS, settings.ALERT_AGE_INTERVAL_MINUTES = 45, 7
+    store_default_schedules()
+    with all_firms("test"):
+        rows = dict(Schedule.objects.values_list("job_type", "interval_seconds"))
+    assert (rows["dlq_alert"], rows["dlq_age_alert"]) == (45, 420)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite has one writer at a time")
+def test_two_workers_that_race_make_one_alert(firm: Firm) -> None:
+    endpoint_of(firm)
+    die(firm, number=6)
+    barrier = threading.Barrier(2, timeout=30)
+    real = alerts._due
+
+    def due(*args: Any) -> Any:
+        # Both have taken in letters of the failure, and neither has committed.
+        barrier.wait()
+        return real(*args)
+
+    found: list[int] = []
+
+    def work() -> None:
+        try:
+            found.append(alert_new_failures())
+        finally:
+            connection.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alerts, "BATCH", 3)
+        patch.setattr(alerts, "_due", due)
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [3, 3]
+    assert len(sent()) == 1
+    with all_firms("test"):
+        assert FailureAlert.objects.filter(firm=firm).count() == 1
+
+
+EVENTS: dict[str, Callable[[DeadLetterQueue], Any]] = {
+    "dead_letter.reprocessed": reprocess,
+    "dead_letter.discarded": lambda letter: discard(letter, "no"),
+    "dead_letter.escalated": lambda letter: escalate(letter, "asked"),
+    "dead_letter.opened": lambda _: alert_new_failures(),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_a_webhook_on_each_change_of_a_dead_letter(
+    firm: Firm, other_firm: Firm, event: str, hook: Receiver
+) -> None:
+    options = {"events": [event], "firm": firm}
+    create_endpoint("hook", "webhook", hook.url, **options)
+    create_endpoint("platform", "webhook", hook.url, events=[event], firm=None)
+    create_endpoint("other", "webhook", hook.url, events=[event], firm=other_firm)
+    letter = die(firm)
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=letter.original_job_id).update(job_type="noop")
+    EVENTS[event](letter)
+    assert [job.firm.slug for job in sent(job_type="webhook_send")] == ["acme", "system"]
+    drain()
+    assert len(hook.received) == 2
+    for got in hook.received:
+        assert got.json["type"] == event
+        assert got.json["data"]["dead_letter_id"] == str(letter.pk)
+        assert got.json["data"]["firm"] == "acme"
+        assert "the cause" not in got.body.decode()
+
+
+def test_an_operation_that_is_undone_notifies_nobody(
+    firm: Firm, endpoint: NotificationEndpoint
+) -> None:
+    letter = die(firm)
+    killed(lambda: discard(letter, "no"))
+    assert sent() == []
+    discard(letter, "no")
+    assert len(sent()) == 1
+
+
+def test_a_letter_from_before_the_alerts_is_not_new(firm: Firm) -> None:
+    endpoint_of(firm)
+    die(firm, alerted=True)
+    assert (alert_new_failures(), sent()) == (0, [])

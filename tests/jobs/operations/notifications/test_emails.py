@@ -1,0 +1,100 @@
+"""E-mails: by whoever enqueues them, recorded, refused for good only where the server says so."""
+
+from __future__ import annotations
+
+import smtplib
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.core.mail import EmailMessage
+
+from jobs.errors import PayloadInvalid
+from jobs.operations.endpoints import create_endpoint
+from jobs.queue import enqueue
+from jobs.testing import run_job
+from tenants.models import Firm
+from tests.jobs.operations.notifications.conftest import deliveries
+
+pytestmark = [pytest.mark.req("U-04"), pytest.mark.django_db]
+MAIL = {"to": ["a@example.org", "b@example.org"], "subject": "Paid", "body": "Order 7 is paid."}
+
+
+def test_an_email_is_sent_and_recorded(firm: Firm) -> None:
+    job = run_job("email_send", MAIL, firm=firm)
+    (sent,) = mail.outbox
+    assert (job.status, job.category, job.result) == (
+        "completed", "notifications", {"recipients": 2},
+    )  # fmt: skip
+    assert (sent.to, sent.subject, sent.body) == (MAIL["to"], "Paid", "Order 7 is paid.")
+    assert sent.extra_headers["Message-ID"] == f"<{job.pk}@localhost>"
+    (row,) = deliveries()
+    assert (row.status, row.channel, row.firm, row.job_id) == ("delivered", "email", firm, job.pk)
+    assert row.recipient == "a@example.org, b@example.org"
+
+
+def test_an_endpoint_gets_its_mail_at_its_address(firm: Firm) -> None:
+    endpoint = create_endpoint("ops", "email", "ops@example.org", firm=firm)
+    payload = {"endpoint_id": str(endpoint.pk), "event": "x", "subject": "S", "body": "B"}
+    assert run_job("email_send", payload, firm=firm).status == "completed"
+    assert [sent.to for sent in mail.outbox] == [["ops@example.org"]]
+    (row,) = deliveries()
+    assert (row.endpoint, row.event) == (endpoint, "x")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "recorded"),
+    [
+        (smtplib.SMTPRecipientsRefused({"a@example.org": (550, b"no")}), "dlq", "refused"),
+        (
+            smtplib.SMTPRecipientsRefused(
+                {"a@example.org": (550, b"no"), "b@example.org": (451, b"later")}
+            ),
+            "pending",
+            "failed",
+        ),
+        (smtplib.SMTPDataError(554, b"spam"), "dlq", "refused"),
+        (smtplib.SMTPDataError(452, b"full"), "pending", "failed"),
+        (smtplib.SMTPSenderRefused(550, b"no", "x@example.org"), "dlq", "refused"),
+        (smtplib.SMTPServerDisconnected("gone"), "pending", "failed"),
+        (ConnectionRefusedError("no"), "pending", "failed"),
+    ],
+    ids=str,
+)
+def test_the_servers_answer_decides(
+    firm: Firm,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    status: str,
+    recorded: str,
+) -> None:
+    def fail(_: EmailMessage) -> None:
+        raise error
+
+    monkeypatch.setattr(EmailMessage, "send", fail)
+    job = run_job("email_send", MAIL, firm=firm)
+    (row,) = deliveries()
+    assert (job.status, row.status) == (status, recorded)
+    assert "example.org" not in row.error + job.last_error
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"to": ["nobody"]}, "to"),
+        ({"to": ["a@example.org\nBcc: b@example.org"]}, "to"),
+        ({"to": []}, "payload"),
+        ({"to": ["a@example.org"] * 51}, "to"),
+        ({"subject": "Paid\r\nBcc: b@example.org"}, "subject"),
+        ({"subject": ""}, "subject"),
+        ({"subject": None}, "subject"),
+        ({"endpoint_id": "0190f1c4-0000-7000-8000-000000000000"}, "payload"),
+    ],
+)
+def test_what_is_no_mail_is_refused_at_enqueue(
+    firm: Firm, change: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(PayloadInvalid) as refused:
+        enqueue("email_send", {**MAIL, **change}, firm=firm)
+    assert {fault.field for fault in refused.value.faults} == {field}
+    assert "example.org" not in str(refused.value)
