@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.conf import settings
@@ -16,10 +16,15 @@ from django.db import models
 from tenants.key_ring import KeyRing
 from tenants.models import FirmOwned
 
+if TYPE_CHECKING:
+    _TextField = models.TextField[str, str]
+else:
+    _TextField = models.TextField
+
 BATCH = 200
 
 
-class EncryptedTextField(models.TextField[str, str]):
+class EncryptedTextField(_TextField):
     """Holds ciphertext only; `encrypt_field` and `decrypt_field` turn it into text and back."""
 
 

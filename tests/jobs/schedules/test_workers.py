@@ -31,7 +31,8 @@ def test_a_worker_stores_what_ships_and_runs_what_is_due(
     wait_until(lambda: len(jobs()) >= 3, "three runs")
     wait_until(lambda: queue.statuses()[Status.COMPLETED] >= 3, "their jobs' end")
     fleet.stop()
-    assert names() == {"every second", "Purge old jobs"}
+    shipped = {"Purge old jobs", "Alert to new failures", "Alert to unreviewed dead letters"}
+    assert names() == {"every second", *shipped}
     assert doubles(job.idempotency_key for job in jobs()) == []
     assert now(row).last_error == ""
     assert worker.events("worker.maintenance_failed") == []
