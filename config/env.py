@@ -29,7 +29,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
 # A scheme, a host, which may begin with a wildcard, and a port.
 ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
-HOST_AND_PORT = r"([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+HOST_AND_PORT = r"([a-z0-9.\-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 HEADER_AND_VALUE = r"[A-Za-z][A-Za-z0-9-]*=[!-~]+"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 TRUE_WORDS = ("1", "true", "yes", "on")
@@ -97,13 +97,12 @@ def _allowed_hosts() -> list[str]:
     return _read("ALLOWED_HOSTS", partial(_environment.list, default=LOOPBACK_HOSTS))
 
 
-def _trusted_origins() -> list[str]:
-    origins: list[str] = _read("CSRF_TRUSTED_ORIGINS", partial(_environment.list, default=[]))
-    for origin in origins:
-        if not re.fullmatch(ORIGIN, origin):
-            reason = f"must be origins such as https://mail.example.org; one is {origin!r}"
-            raise EnvironmentInvalid("CSRF_TRUSTED_ORIGINS", reason)
-    return origins
+def _list_of(name: str, pattern: str, what: str) -> list[str]:
+    values: list[str] = _read(name, partial(_environment.list, default=[]))
+    for value in values:
+        if not re.fullmatch(pattern, value):
+            raise EnvironmentInvalid(name, f"must be {what}; one is {value!r}")
+    return values
 
 
 def _proxy_header() -> tuple[str, str] | None:
@@ -127,15 +126,6 @@ def _sender() -> str:
     if not raw and _email().leaves:
         raise EnvironmentInvalid("DEFAULT_FROM_EMAIL", "must be set when EMAIL_URL names a server")
     return _read("DEFAULT_FROM_EMAIL", lambda _: check_sender(raw or LOCAL_SENDER))
-
-
-def _private_hosts() -> list[str]:
-    hosts: list[str] = _read("WEBHOOK_PRIVATE_HOSTS", partial(_environment.list, default=[]))
-    for host in hosts:
-        if not re.fullmatch(HOST_AND_PORT, host):
-            reason = f"must be hosts, or hosts with a port; one is {host!r}"
-            raise EnvironmentInvalid("WEBHOOK_PRIVATE_HOSTS", reason)
-    return [host.lower() for host in hosts]
 
 
 def _var_dir() -> Path:
@@ -253,7 +243,9 @@ class Env:
     listen_database_url: str = _by(_text, "LISTEN_DATABASE_URL")
     require_rls: bool = _by(_read, "REQUIRE_RLS", partial(_environment.bool, default=False))
     trusted_proxies: int = _by(_count, "TRUSTED_PROXIES", 0, least=0)
-    csrf_trusted_origins: list[str] = field(default_factory=_trusted_origins)
+    csrf_trusted_origins: list[str] = _by(
+        _list_of, "CSRF_TRUSTED_ORIGINS", ORIGIN, "origins such as https://mail.example.org"
+    )
     secure_proxy_ssl_header: tuple[str, str] | None = field(default_factory=_proxy_header)
     secure_ssl_redirect: bool = _by(_truth, "SECURE_SSL_REDIRECT")
     secure_cookies: bool = _by(_truth, "SECURE_COOKIES")
@@ -272,7 +264,9 @@ class Env:
     job_purge_interval_hours: int = _by(_count, "JOB_PURGE_INTERVAL_HOURS", 24)
     job_unknown_type_grace_seconds: int = _by(_count, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600)
     site_url: str = _by(_web_address, "SITE_URL")
-    webhook_private_hosts: list[str] = field(default_factory=_private_hosts)
+    webhook_private_hosts: list[str] = _by(
+        _list_of, "WEBHOOK_PRIVATE_HOSTS", HOST_AND_PORT, "hosts in lower case, or with :port"
+    )
     alert_interval_seconds: int = _by(_count, "ALERT_INTERVAL_SECONDS", 60)
     alert_quiet_minutes: int = _by(_count, "ALERT_QUIET_MINUTES", 240)
     alert_unreviewed_hours: int = _by(_count, "ALERT_UNREVIEWED_HOURS", 24)
