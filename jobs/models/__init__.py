@@ -13,9 +13,9 @@ from jobs.models.history import (
 )
 from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
+from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoint
 from jobs.models.requests import IdempotentRequest
 from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
-from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoint
 from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
 
@@ -26,8 +26,8 @@ __all__ = [
     "CircuitBreaker",
     "ConcurrencyLock",
     "DeadLetterQueue",
-    "FailingType",
     "Delivery",
+    "FailingType",
     "FailureAlert",
     "FanIn",
     "FanInMember",
