@@ -14,18 +14,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from config.email import CONSOLE, Email, check_sender, parse_email_url
+from config.web_address import parse_web_address
 from tenants.key_ring import KeyRing, new_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOCAL_SENDER = "mailroom@localhost"
 LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
 # A scheme, a host, which may begin with a wildcard, and a port.
 ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
@@ -186,14 +185,7 @@ def _google_client() -> tuple[str, str]:
 
 
 def _web_address(name: str) -> str:
-    """Return an address without its last slash; tokens go over plain http on this machine alone."""
-    address = _text(name).rstrip("/")
-    parts = urlsplit(address)
-    if address and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise EnvironmentInvalid(name, "must start with https:// and name a host")
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK_NAMES:
-        raise EnvironmentInvalid(name, "must start with https://, save for an address of loopback")
-    return address
+    return _read(name, lambda _: parse_web_address(_text(name)))
 
 
 def _pubsub_topic() -> str:
@@ -243,8 +235,10 @@ class Env:
     listen_database_url: str = _by(_text, "LISTEN_DATABASE_URL")
     require_rls: bool = _by(_read, "REQUIRE_RLS", partial(_environment.bool, default=False))
     trusted_proxies: int = _by(_count, "TRUSTED_PROXIES", 0, least=0)
-    csrf_trusted_origins: list[str] = _by(
-        _list_of, "CSRF_TRUSTED_ORIGINS", ORIGIN, "origins such as https://mail.example.org"
+    csrf_trusted_origins: list[str] = field(
+        default_factory=partial(
+            _list_of, "CSRF_TRUSTED_ORIGINS", ORIGIN, "origins such as https://mail.example.org"
+        )
     )
     secure_proxy_ssl_header: tuple[str, str] | None = field(default_factory=_proxy_header)
     secure_ssl_redirect: bool = _by(_truth, "SECURE_SSL_REDIRECT")
@@ -264,8 +258,10 @@ class Env:
     job_purge_interval_hours: int = _by(_count, "JOB_PURGE_INTERVAL_HOURS", 24)
     job_unknown_type_grace_seconds: int = _by(_count, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600)
     site_url: str = _by(_web_address, "SITE_URL")
-    webhook_private_hosts: list[str] = _by(
-        _list_of, "WEBHOOK_PRIVATE_HOSTS", HOST_AND_PORT, "hosts in lower case, or with :port"
+    webhook_private_hosts: list[str] = field(
+        default_factory=partial(
+            _list_of, "WEBHOOK_PRIVATE_HOSTS", HOST_AND_PORT, "hosts in lower case, or with :port"
+        )
     )
     alert_interval_seconds: int = _by(_count, "ALERT_INTERVAL_SECONDS", 60)
     alert_quiet_minutes: int = _by(_count, "ALERT_QUIET_MINUTES", 240)
