@@ -28,6 +28,7 @@ from mail.gmail.errors import (
     GmailError,
     GmailHistoryExpired,
     GmailNotFound,
+    GmailUnavailable,
     translate,
 )
 from mail.gmail.service import Resources, gmail_resources
@@ -112,7 +113,11 @@ class GmailClient:
             request = self._resources.messages.get(userId=_ME, id=message_id, format=fmt)
             batch.add(request, request_id=message_id)
         with _translated():
-            batch.execute(http=self._http())
+            try:
+                batch.execute(http=self._http())
+            except (KeyError, ValueError) as error:
+                # Google's library does not expect an answer that was cut off.
+                raise GmailUnavailable(reason="incomplete_batch") from error
         return found
 
     def history(self, start_history_id: str, page_token: str | None = None) -> HistoryPage:

@@ -1,9 +1,11 @@
-"""`classify`: judges what a thread wants from the person."""
+"""`classify` and `classify.page`: judge what threads want from the person."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
+
+from pydantic import Field
 
 from jobs.execution.context import JobContext
 from jobs.registry import job
@@ -11,7 +13,8 @@ from jobs.states import Category
 from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.llm.offline import OfflineClassifier
 from mail.services.classify import classify_thread
-from mail.services.queueing import thread_lock
+from mail.services.classify_page import classify_page
+from mail.services.queueing import PAGE, thread_lock
 
 
 class ClassifyPayload(AccountPayload):
@@ -20,6 +23,12 @@ class ClassifyPayload(AccountPayload):
     message_id: UUID
     thread_id: UUID
     force: bool = False
+
+
+class ClassifyPagePayload(AccountPayload):
+    """Messages by our ids, one of each thread."""
+
+    message_ids: list[UUID] = Field(min_length=1, max_length=PAGE)
 
 
 @job(
@@ -42,3 +51,16 @@ def classify(payload: ClassifyPayload, ctx: JobContext) -> dict[str, Any]:
             job_id=ctx.job_id,
             force=payload.force,
         )
+
+
+@job(
+    "classify.page",
+    category=Category.ORCHESTRATION,
+    payload=ClassifyPagePayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+)
+def classify_many(payload: ClassifyPagePayload, ctx: JobContext) -> dict[str, Any]:
+    """Judge the messages' threads, and request the labels that show the verdicts."""
+    with mailbox(payload) as (account, _):
+        return classify_page(account, payload.message_ids, OfflineClassifier(), job_id=ctx.job_id)

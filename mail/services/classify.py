@@ -40,7 +40,7 @@ from mail.services.threads import newest_first
 from tenants.scope import firm_scope
 
 # What there is to know of the thread's other messages; whole mails are large.
-_OUTLINE = ("account", "thread", "outgoing", "labels", "internal_date", "gmail_message_id")
+OUTLINE = ("account", "thread", "outgoing", "labels", "internal_date", "gmail_message_id")
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,7 @@ def classify_thread(
         case = _open_case(account, thread_id, message_id, job_id=job_id, force=force)
     if isinstance(case, Skipped):
         return case.as_result()
-    deciding = next((rule for rule in case.rules if rule.category), None)
-    if deciding is None:
-        verdict, source = classifier.classify(case.context), classifier.source
-    else:
-        verdict, source = _verdict_of(deciding, case.context), DecisionSource.RULE
+    verdict, source = judge(case, classifier)
     with firm_scope(account.firm_id):
         decision = _decide(account, case, verdict, source=source, job_id=job_id)
     return {
@@ -107,7 +103,7 @@ def _open_case(
     if not found.exists():
         raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
     thread: MailThread = MailThread.objects.get(pk=thread_id)
-    messages = list(newest_first(thread).only(*_OUTLINE))
+    messages = list(newest_first(thread).only(*OUTLINE))
     if not force and thread.classification and thread.classified_upto_id == messages[0].pk:
         return Skipped("The thread is classified up to its newest message")
     target = newest_first(thread).filter(outgoing=False).defer("html").first()
@@ -117,6 +113,14 @@ def _open_case(
         return Skipped("This job has classified the thread already")
     context = mail_context(target, messages, own_addresses(account))
     return Case(thread, messages, target, context, matching_rules(account, target))
+
+
+def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
+    """Return the verdict and its source: the first rule that names a category, or the classifier."""
+    deciding = next((rule for rule in case.rules if rule.category), None)
+    if deciding is None:
+        return classifier.classify(case.context), classifier.source
+    return _verdict_of(deciding, case.context), DecisionSource.RULE
 
 
 def _verdict_of(rule: Rule, mail: MailContext) -> Classification:
@@ -136,7 +140,36 @@ def _decide(
     account: MailAccount, case: Case, verdict: Classification, *, source: str, job_id: UUID
 ) -> Decision:
     """Store the verdict, the thread's new state, the event, and the label changes with their jobs."""
-    decision: Decision = Decision.objects.create(
+    decision = new_decision(account, case, verdict, source=source, job_id=job_id)
+    decision.save()
+    MailThread.objects.filter(pk=case.thread.pk).update(
+        classification=verdict.category,
+        status=status_after(verdict.category),
+        classified_upto=case.messages[0],
+    )
+    record_event(
+        EventType.CLASSIFIED,
+        account,
+        message=case.target,
+        detail=event_detail(decision, previous=case.thread.classification),
+    )
+    if may_label(account, case.target):
+        relabel_thread(decision, case.messages)
+        for rule in case.rules:
+            request_actions(rule, case.target, decision)
+    return decision
+
+
+def new_decision(
+    account: MailAccount,
+    case: Case,
+    verdict: Classification,
+    *,
+    source: str,
+    job_id: UUID,
+) -> Decision:
+    """Return the decision that keeps this verdict, not stored yet."""
+    return Decision(
         account=account,
         message=case.target,
         source=source,
@@ -152,27 +185,16 @@ def _decide(
         },
         job_id=job_id,
     )
-    MailThread.objects.filter(pk=case.thread.pk).update(
-        classification=verdict.category,
-        status=_status_after(verdict.category),
-        classified_upto=case.messages[0],
-    )
-    record_event(
-        EventType.CLASSIFIED,
-        account,
-        message=case.target,
-        detail={
-            "decision_id": str(decision.pk),
-            "category": verdict.category.value,
-            "previous": case.thread.classification,
-            "source": source,
-        },
-    )
-    if may_label(account, case.target):
-        relabel_thread(decision, case.messages)
-        for rule in case.rules:
-            request_actions(rule, case.target, decision)
-    return decision
+
+
+def event_detail(decision: Decision, *, previous: str) -> dict[str, Any]:
+    """Return what the event of a decision says; `previous` is the thread's category before."""
+    return {
+        "decision_id": str(decision.pk),
+        "category": str(decision.category),
+        "previous": previous,
+        "source": decision.source,
+    }
 
 
 def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
@@ -185,13 +207,13 @@ def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
         decision = decisions.select_related("message").order_by("-pk").first()
         if decision is None or not may_label(account, decision.message):
             return {"skipped": True, "reason": "The mailbox suggests only, or is paused"}
-        messages = Message.objects.filter(account=account, thread_id=thread_id).only(*_OUTLINE)
+        messages = Message.objects.filter(account=account, thread_id=thread_id).only(*OUTLINE)
         relabel_thread(decision, list(messages))
     return {"decision_id": str(decision.pk)}
 
 
-def _status_after(category: Category) -> ThreadStatus:
-    """Only what needs a response waits for a draft."""
+def status_after(category: Category) -> ThreadStatus:
+    """Return the state of a thread of this category: only what needs a response waits for a draft."""
     if category == Category.NEEDS_RESPONSE:
         return ThreadStatus.PENDING
     return ThreadStatus.SKIPPED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from interfaces.correlation import current_correlation_id
@@ -29,4 +30,25 @@ def record_event(
         event_type=event_type,
         detail=detail or {},
         correlation_id=current_correlation_id() or "",
+    )
+
+
+def record_events(
+    event_type: EventType, account: MailAccount, about: Iterable[tuple[Message, dict[str, Any]]]
+) -> None:
+    """Add an event for each message, with its detail, as `record_event` does for one."""
+    correlation_id = current_correlation_id() or ""
+    MailEvent.objects.bulk_create(
+        [
+            MailEvent(
+                firm_id=account.firm_id,
+                account_id=account.pk,
+                thread_id=message.thread_id,
+                message_id=message.pk,
+                event_type=event_type,
+                detail=detail,
+                correlation_id=correlation_id,
+            )
+            for message, detail in about
+        ]
     )

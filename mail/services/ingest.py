@@ -1,41 +1,49 @@
-"""Fetches a message, parses it, stores it with its thread, and has the thread judged."""
+"""Fetches messages, parses them, stores them with their threads, and has the threads judged."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import UTC, datetime
-from html import unescape
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import structlog
+from django.db import DatabaseError
 
 from mail.errors import MailboxWaits
 from mail.gmail.answers import Message as GmailMessage
-from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailNotFound
-from mail.models import (
-    MAX_ADDRESS_LENGTH,
-    MAX_CALENDAR_METHOD_LENGTH,
-    MAX_MIME_TYPE_LENGTH,
-    MAX_PART_ID_LENGTH,
-    Attachment,
-    EventType,
-    MailAccount,
-    MailThread,
-    Message,
+from mail.gmail.client import MAX_BATCH, GmailClient
+from mail.gmail.errors import (
+    GmailAuthExpired,
+    GmailError,
+    GmailMisconfigured,
+    GmailNotFound,
+    GmailRateLimited,
 )
-from mail.services.accounts import own_addresses
-from mail.services.events import record_event
+from mail.models import MailAccount, Message
 from mail.services.mirror import cursor_of
-from mail.services.queueing import enqueue_classify
-from mail.services.threads import refresh_thread
-from mail.text.cleaning import clean_line
+from mail.services.queueing import enqueue_classifies, enqueue_classify, enqueue_each_ingest
+from mail.services.store_messages import Fetched, StoredMessage, store_messages
 from mail.text.parse import parse_message
-from mail.text.parsed import Address, ParsedMail
 from tenants.scope import firm_scope
 
-MAX_SNIPPET_LENGTH = 500
 # How often a message is read again because a sync moved on meanwhile.
 MOST_READINGS = 5
 BUSY_SECONDS = 1.0
+_BUSY = "The mailbox is being read: the message has to wait"
+_ABOUT_THE_MAILBOX = (GmailAuthExpired, GmailMisconfigured, GmailRateLimited)
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass
+class Page:
+    """What became of a page's messages: read, to be ingested alone, or nothing for us."""
+
+    fetched: list[Fetched] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
+    skipped: int = 0
+    error: GmailError | None = None
+    """Why the rest of the page was not read; it concerns the whole mailbox."""
 
 
 def ingest_message(
@@ -50,99 +58,149 @@ def ingest_message(
         with firm_scope(account.firm_id):
             cursor = cursor_of(account)
         resource = gmail.get_message(gmail_message_id)
-        if "DRAFT" in resource.get("labelIds", []):
+        if _is_draft(resource):
             return {"skipped": True, "reason": "The message is a draft"}
-        mail = parse_message(
-            resource, fetch=lambda part: gmail.get_attachment(gmail_message_id, part)
-        )
+        fetched = _parsed(gmail, resource)
         for _ in range(MOST_READINGS):
             with firm_scope(account.firm_id):
                 now = cursor_of(account, lock=True)
                 if now == cursor:
-                    return _store_and_judge(account, resource, mail)
+                    (stored,) = store_messages(account, [fetched])
+                    if stored.to_be_judged:
+                        enqueue_classify(stored.message)
+                    return {"message_id": str(stored.message.pk), "created": stored.created}
             # A sync was faster: of a message only its labels may have changed.
             cursor = now
-            labels = gmail.get_message(gmail_message_id, fmt="minimal").get("labelIds", [])
-            resource["labelIds"] = labels
+            again = gmail.get_message(gmail_message_id, fmt="minimal")
+            resource["labelIds"] = again.get("labelIds", [])
     except GmailNotFound:
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
-    raise MailboxWaits("The mailbox is being read: the message has to wait", seconds=BUSY_SECONDS)
+    raise MailboxWaits(_BUSY, seconds=BUSY_SECONDS)
 
 
-def _store_and_judge(
-    account: MailAccount, resource: GmailMessage, mail: ParsedMail
+def ingest_page(
+    account: MailAccount, gmail: GmailClient, gmail_message_ids: Sequence[str]
 ) -> dict[str, Any]:
-    message, created = _store(account, resource, mail)
-    if created:
-        record_event(EventType.INGESTED, account, message=message)
-    if _to_be_judged(message):
-        enqueue_classify(message)
-    return {"message_id": str(message.pk), "created": created}
+    """Store the messages that are not stored yet, and return the job's result.
 
+    One that cannot be read or stored with the others gets an `ingest.gmail` of its own. What was
+    stored stays so, whatever is raised.
 
-def _to_be_judged(message: Message) -> bool:
-    """Say whether the message changes what its thread wants: it is in the inbox, or an answer."""
-    return message.outgoing or "INBOX" in message.labels
-
-
-def _store(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> tuple[Message, bool]:
-    """Store the message and its attachments, and bring its thread up to date."""
-    thread = _locked_thread(account, resource["threadId"])
-    message, created = Message.objects.update_or_create(
-        account=account,
-        gmail_message_id=resource["id"],
-        defaults={"thread": thread} | _columns(account, resource, mail),
-    )
-    Attachment.objects.bulk_create(
-        [
-            Attachment(
-                message=message,
-                part_id=attachment.part_id[:MAX_PART_ID_LENGTH],
-                filename=attachment.filename,
-                mime_type=attachment.mime_type[:MAX_MIME_TYPE_LENGTH],
-                size=attachment.size,
-                gmail_attachment_id=attachment.attachment_id,
-                content_id=attachment.content_id,
-                inline=attachment.inline,
-            )
-            for attachment in mail.attachments
-        ],
-        # A message never changes: what is stored of it already is the same.
-        ignore_conflicts=True,
-    )
-    refresh_thread(thread)
-    return message, created
-
-
-def _locked_thread(account: MailAccount, gmail_thread_id: str) -> MailThread:
-    """Return the thread, locked: messages of one thread arrive side by side and count it."""
-    thread = MailThread.objects.get_or_create(account=account, gmail_thread_id=gmail_thread_id)[0]
-    locked: MailThread = MailThread.objects.select_for_update().get(pk=thread.pk)
-    return locked
-
-
-def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> dict[str, Any]:
-    labels = resource.get("labelIds", [])
+    Raises:
+        MailboxWaits: syncs moved on again and again while they were read.
+        GmailError: Gmail refused the mailbox as a whole.
+    """
+    with firm_scope(account.firm_id):
+        cursor = cursor_of(account)
+        known = Message.objects.filter(account=account, gmail_message_id__in=gmail_message_ids)
+        stored = set(known.values_list("gmail_message_id", flat=True))
+    page = _read_page(gmail, [one for one in gmail_message_ids if one not in stored])
+    created = _store_page(account, gmail, page, cursor)
+    if page.error is not None:
+        raise page.error
     return {
-        "message_id": mail.message_id,
-        "outgoing": "SENT" in labels or mail.sender.key in own_addresses(account),
-        "sender_name": mail.sender.name,
-        "sender_address": mail.sender.address[:MAX_ADDRESS_LENGTH],
-        "to": _plain(mail.to),
-        "cc": _plain(mail.cc),
-        "subject": mail.subject,
-        "snippet": clean_line(unescape(resource.get("snippet", "")), MAX_SNIPPET_LENGTH),
-        "text": mail.text,
-        "html": mail.html or "",
-        "hidden_text": mail.hidden_text,
-        "text_source": mail.text_source,
-        "calendar_method": mail.calendar_method[:MAX_CALENDAR_METHOD_LENGTH],
-        "labels": labels,
-        "headers": [list(pair) for pair in mail.headers],
-        "internal_date": datetime.fromtimestamp(int(resource["internalDate"]) / 1000, tz=UTC),
-        "size": resource.get("sizeEstimate", 0),
+        "created": created,
+        "known": len(stored),
+        "skipped": page.skipped,
+        "ingested_alone": len(page.apart),
     }
 
 
-def _plain(addresses: tuple[Address, ...]) -> list[dict[str, str]]:
-    return [asdict(address) for address in addresses]
+def _read_page(gmail: GmailClient, gmail_message_ids: Sequence[str]) -> Page:
+    page = Page()
+    for part in _parts(gmail_message_ids):
+        answers = gmail.get_messages(part)
+        for gmail_message_id in part:
+            answer = answers[gmail_message_id]
+            if isinstance(answer, GmailNotFound):
+                page.skipped += 1
+            elif isinstance(answer, _ABOUT_THE_MAILBOX):
+                page.error = answer
+            elif isinstance(answer, GmailError):
+                page.apart.append(gmail_message_id)
+            elif _is_draft(answer):
+                page.skipped += 1
+            else:
+                _parse_into(page, gmail, answer)
+        if page.error is not None:
+            break
+    return page
+
+
+def _parse_into(page: Page, gmail: GmailClient, resource: GmailMessage) -> None:
+    try:
+        page.fetched.append(_parsed(gmail, resource))
+    except _ABOUT_THE_MAILBOX as error:
+        page.error = error
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others are stored
+        logger.warning("mail.left_the_page", error_class=type(error).__name__)
+        page.apart.append(resource["id"])
+
+
+def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: int | None) -> int:
+    """Store what was read, and have its threads judged; return how many messages were new."""
+    for _ in range(MOST_READINGS):
+        with firm_scope(account.firm_id):
+            now = cursor_of(account, lock=True)
+            if now == cursor:
+                stored = _store_or_set_apart(account, page)
+                enqueue_each_ingest(account, page.apart)
+                enqueue_classifies(_newest_of_each_thread(stored))
+                return sum(one.created for one in stored)
+        cursor = now
+        _read_labels_again(gmail, page)
+    raise MailboxWaits(_BUSY, seconds=BUSY_SECONDS)
+
+
+def _store_or_set_apart(account: MailAccount, page: Page) -> list[StoredMessage]:
+    try:
+        # A savepoint: a message the database refuses must not take the page with it.
+        with firm_scope(account.firm_id):
+            return store_messages(account, page.fetched) if page.fetched else []
+    except (DatabaseError, ValueError) as error:
+        logger.warning("mail.page_refused", error_class=type(error).__name__)
+        page.apart += [one.resource["id"] for one in page.fetched]
+        return []
+
+
+def _read_labels_again(gmail: GmailClient, page: Page) -> None:
+    """A sync was faster: of a message only its labels may have changed, or it is gone."""
+    present: list[Fetched] = []
+    for part in _parts([one.resource["id"] for one in page.fetched]):
+        answers = gmail.get_messages(part, "minimal")
+        for one in page.fetched:
+            answer = answers.get(one.resource["id"])
+            if answer is None:
+                continue
+            if isinstance(answer, GmailNotFound):
+                page.skipped += 1
+            elif isinstance(answer, GmailError):
+                page.apart.append(one.resource["id"])
+            else:
+                one.resource["labelIds"] = answer.get("labelIds", [])
+                present.append(one)
+    page.fetched = present
+
+
+def _newest_of_each_thread(stored: Iterable[StoredMessage]) -> list[Message]:
+    newest: dict[Any, Message] = {}
+    for one in stored:
+        other = newest.get(one.message.thread_id)
+        if one.to_be_judged and (other is None or other.internal_date <= one.message.internal_date):
+            newest[one.message.thread_id] = one.message
+    return list(newest.values())
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + MAX_BATCH] for start in range(0, len(ids), MAX_BATCH)]
+
+
+def _parsed(gmail: GmailClient, resource: GmailMessage) -> Fetched:
+    def fetch(attachment_id: str) -> bytes:
+        return gmail.get_attachment(resource["id"], attachment_id)
+
+    return Fetched(resource, parse_message(resource, fetch=fetch))
+
+
+def _is_draft(resource: GmailMessage) -> bool:
+    return "DRAFT" in resource.get("labelIds", [])

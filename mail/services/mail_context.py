@@ -47,5 +47,5 @@ def _attachments(message: Message) -> tuple[AttachmentMeta, ...]:
             content_id=row.content_id,
             inline=row.inline,
         )
-        for row in message.attachments.order_by("part_id")
+        for row in sorted(message.attachments.all(), key=lambda row: row.part_id)
     )

@@ -15,7 +15,7 @@ from mail.gmail.answers import HistoryRecord
 from mail.gmail.client import GmailClient
 from mail.models import MailAccount, MailThread, Message
 from mail.services.queueing import enqueue_classify
-from mail.services.threads import refresh_thread
+from mail.services.threads import refresh_threads
 from tenants.scope import firm_scope
 
 WATCHED_LABELS = frozenset({"INBOX", "SENT"})
@@ -168,5 +168,5 @@ def _delete(messages: Collection[Message]) -> None:
         return
     threads = {message.thread_id for message in messages}
     Message.objects.filter(pk__in=[message.pk for message in messages]).delete()
-    for thread in MailThread.objects.select_for_update().filter(pk__in=threads).order_by("pk"):
-        refresh_thread(thread)
+    locked = MailThread.objects.select_for_update().filter(pk__in=threads).order_by("pk")
+    refresh_threads(list(locked))

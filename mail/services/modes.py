@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -66,9 +67,17 @@ def suggests_only(account: MailAccount) -> bool:
 
 def may_label(account: MailAccount, message: Message) -> bool:
     """Say whether a decision on this message may be shown in Gmail. Must run in the firm's scope."""
+    return bool(to_be_labelled(account, [message]))
+
+
+def to_be_labelled(account: MailAccount, messages: Sequence[Message]) -> list[Message]:
+    """Return the messages on which a decision may be shown in Gmail. Must run in the firm's scope."""
     if not may_write(account):
-        return False
-    return account.active_since is None or message.internal_date >= _first_labelled(account)
+        return []
+    if account.active_since is None:
+        return list(messages)
+    first = _first_labelled(account)
+    return [message for message in messages if message.internal_date >= first]
 
 
 @in_firm_scope

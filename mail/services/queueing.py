@@ -8,23 +8,35 @@ generation, which grows when one starts: at most one waits behind the one that r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 from uuid import UUID
 
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
-from jobs.states import Category, Priority, Status
+from jobs.states import LIVE, Category, Priority, Status
 from mail.models import Action, MailAccount, MailThread, Message, Rule
 
 SyncType = Literal["sync", "history.sync.gmail"]
 SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
 SYNC_PRIORITY = Priority.HIGH
+# How many messages one job ingests, judges or labels at most, and from how many on that pays.
+PAGE = 100
+SMALLEST_PAGE = 5
+# What Gmail counts for one message's labels, and for those of a thousand.
+MODIFY_UNITS = 5
+BATCH_UNITS = 50
 
 
 def sync_lock(account_id: UUID) -> str:
     """Name the lock under which a mailbox is read."""
     return f"gmail-sync:{account_id}"
+
+
+def ingest_lock(account_id: UUID) -> str:
+    """Name the lock under which a mailbox's pages are ingested, so that none is fetched twice."""
+    return f"gmail-ingest:{account_id}"
 
 
 def thread_lock(thread_id: UUID) -> str:
@@ -116,7 +128,7 @@ def _enqueue_backfill(
 
 
 def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> int:
-    """Enqueue what is not stored yet; return how many jobs that made.
+    """Enqueue what is not stored yet, many by the page; return for how many that made jobs.
 
     Must run in the firm's scope.
     """
@@ -126,6 +138,27 @@ def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> i
             "gmail_message_id", flat=True
         )
     )
+    new = [one for one in wanted if one not in stored]
+    if len(new) < SMALLEST_PAGE:
+        return enqueue_each_ingest(account, new)
+    pages = [new[start : start + PAGE] for start in range(0, len(new), PAGE)]
+    results = enqueue_many(
+        [
+            EnqueueSpec(
+                "ingest.page.gmail",
+                {"account_id": account.pk, "gmail_message_ids": page},
+                # Behind mail that arrives by itself: a page is what was there before.
+                priority=Priority.NORMAL,
+            )
+            for page in pages
+        ]
+    )
+    made = zip(pages, results, strict=True)
+    return sum(len(page) for page, result in made if result.created)
+
+
+def enqueue_each_ingest(account: MailAccount, gmail_message_ids: Iterable[str]) -> int:
+    """Enqueue a job for each message; return how many that made. Must run in the firm's scope."""
     results = enqueue_many(
         [
             EnqueueSpec(
@@ -133,11 +166,29 @@ def enqueue_ingests(account: MailAccount, gmail_message_ids: Iterable[str]) -> i
                 {"account_id": account.pk, "gmail_message_id": gmail_message_id},
                 priority=Priority.HIGH,
             )
-            for gmail_message_id in wanted
-            if gmail_message_id not in stored
+            for gmail_message_id in gmail_message_ids
         ]
     )
     return sum(result.created for result in results)
+
+
+def enqueue_classifies(messages: Sequence[Message]) -> None:
+    """Have the messages' threads judged, many by the page; a message of each thread is enough.
+
+    Must run in the firm's scope.
+    """
+    if len(messages) < SMALLEST_PAGE:
+        for message in messages:
+            enqueue_classify(message)
+        return
+    enqueue(
+        "classify.page",
+        {
+            "account_id": messages[0].account_id,
+            "message_ids": [message.pk for message in messages],
+        },
+        priority=Priority.NORMAL,
+    )
 
 
 def enqueue_classify(message: Message, *, force: bool = False) -> EnqueueResult:
@@ -202,3 +253,34 @@ def enqueue_rule(
         {"account_id": account.pk, "rule_id": rule.pk, "days": days, "before": before},
         priority=Priority.LOW,
     )
+
+
+def enqueue_label_page(actions: Sequence[Action]) -> None:
+    """Have first labels put on messages, many by the page. Must run in the firm's scope.
+
+    Their threads carry no other label of a category.
+    """
+    if len(actions) < SMALLEST_PAGE:
+        for action in actions:
+            enqueue_action(action, action.message.thread_id)
+        return
+    labels = Counter(action.parameters["label"] for action in actions)
+    enqueue(
+        "label.page.gmail",
+        {
+            "account_id": actions[0].account_id,
+            "action_ids": [action.pk for action in actions],
+            "units": sum(min(count * MODIFY_UNITS, BATCH_UNITS) for count in labels.values()),
+        },
+        priority=Priority.NORMAL,
+    )
+
+
+def labels_pages(actions: Sequence[Action]) -> bool:
+    """Say whether a live job puts a page of labels on, one of these among them."""
+    if not actions:
+        return False
+    owners = JobQueue.objects.filter(
+        pk__in={action.job_id for action in actions}, job_type="label.page.gmail", status__in=LIVE
+    )
+    return bool(owners.exists())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from mail.errors import MailboxWaits
 from mail.labels import LABEL_NAMES
 from mail.llm.base import Category
 from mail.models import (
@@ -18,12 +19,21 @@ from mail.models import (
 )
 from mail.services.actions import request_action
 from mail.services.label_changes import LABEL_ACTIONS
+from mail.services.queueing import labels_pages
 
 CategoryLabel = tuple[UUID, Category]
 """A message and the category whose label it carries."""
 
+# When a verdict is tried again that came while the thread's first label was put on.
+LABELLING_SECONDS = 2.0
+
 _NAMES = {category: LABEL_NAMES[category.label] for category in Category}
 _CATEGORIES = {name: category for category, name in _NAMES.items()}
+
+
+def label_name(category: Category) -> str:
+    """Return the name of the label that shows a category."""
+    return _NAMES[category]
 
 
 def relabel_thread(decision: Decision, messages: Sequence[Message]) -> None:
@@ -57,7 +67,11 @@ def _carried(account_id: UUID, messages: Sequence[Message]) -> set[CategoryLabel
 
 
 def _cancel_unfinished(message_ids: list[UUID]) -> list[Action]:
-    """Cancel the category label changes under way; return those that may have had an effect."""
+    """Cancel the category label changes under way; return those that may have had an effect.
+
+    Raises:
+        MailboxWaits: a page of labels is under way, which holds no thread's lock.
+    """
     rows = Action.objects.filter(
         message_id__in=message_ids,
         status__in=UNFINISHED,
@@ -65,6 +79,8 @@ def _cancel_unfinished(message_ids: list[UUID]) -> list[Action]:
         parameters__label__in=list(_CATEGORIES),
     )
     interrupted = list(rows.filter(status=ActionStatus.EXECUTING))
+    if labels_pages(interrupted):
+        raise MailboxWaits("The thread is being labelled", seconds=LABELLING_SECONDS)
     rows.update(status=ActionStatus.CANCELED)
     return interrupted
 

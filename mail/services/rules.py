@@ -32,16 +32,29 @@ def facts_of(message: Message) -> RuleFacts:
     )
 
 
-def matching_rules(account: MailAccount, message: Message) -> list[Rule]:
+def enabled_rules(account: MailAccount) -> list[Rule]:
+    """Return the rules that may hold for the mailbox's messages, by priority, for many messages.
+
+    Must run in the firm's scope.
+    """
+    return list(_enabled(account))
+
+
+def matching_rules(
+    account: MailAccount, message: Message, *, among: Iterable[Rule] | None = None
+) -> list[Rule]:
     """Return the enabled rules that hold for the message, by priority.
 
     Only the first, unless the setting RULES_APPLY is "all". A rule that cannot be used is switched
-    off with the reason, and the others go on. Must run in the firm's scope.
+    off with the reason, and the others go on. `among` are the mailbox's `enabled_rules`, read
+    unless given. Must run in the firm's scope.
     """
     facts = facts_of(message)
     found = []
-    for rule in _enabled(account, facts):
-        if holds(rule, facts):
+    for rule in _enabled_for(account, facts) if among is None else among:
+        if not _covers(rule, facts):
+            continue
+        if rule.enabled and holds(rule, facts):
             found.append(rule)
             if not all_rules_apply():
                 break
@@ -132,10 +145,21 @@ def _labels_named(rule: Rule) -> list[str]:
     return [*named, *(one["label"] for one in parameters if "label" in one)]
 
 
-def _enabled(account: MailAccount, facts: RuleFacts) -> QuerySet[Rule]:
+def _covers(rule: Rule, facts: RuleFacts) -> bool:
+    """Say whether the message's sender is in the rule's scope."""
+    if rule.scope == RuleScope.DOMAIN:
+        return rule.scope_ref == facts.sender_domain
+    return rule.scope != RuleScope.SENDER or rule.scope_ref == facts.sender_address
+
+
+def _enabled(account: MailAccount) -> QuerySet[Rule]:
     rules: QuerySet[Rule] = Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
-    return rules.filter(
+    return rules.order_by("priority", "created_at", "pk")
+
+
+def _enabled_for(account: MailAccount, facts: RuleFacts) -> QuerySet[Rule]:
+    return _enabled(account).filter(
         Q(scope__in=[RuleScope.GLOBAL, RuleScope.ACCOUNT])
         | Q(scope=RuleScope.DOMAIN, scope_ref=facts.sender_domain)
         | Q(scope=RuleScope.SENDER, scope_ref=facts.sender_address)
-    ).order_by("priority", "created_at", "pk")
+    )

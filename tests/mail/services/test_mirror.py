@@ -13,7 +13,7 @@ from jobs.models import JobQueue
 from mail.models import MailThread
 from mail.services import ingest
 from mail.services.accounts import open_account
-from mail.services.ingest import ingest_message
+from mail.services.ingest import ingest_message, ingest_page
 from mail.services.sync import sync_mailbox
 from tenants.scope import all_firms
 from tests.mail.mail_kit import Mailbox, letter, stored
@@ -45,11 +45,16 @@ def run_ingests(mailbox: Mailbox) -> None:
     """Run the ingest jobs that wait, and leave the others."""
     with all_firms("test"):
         jobs = JobQueue.objects.filter(
-            job_type="ingest.gmail", status="pending", payload__account_id=str(mailbox.account.pk)
+            job_type__in=["ingest.gmail", "ingest.page.gmail"],
+            status="pending",
+            payload__account_id=str(mailbox.account.pk),
         )
-        waiting = [(job.pk, job.payload["gmail_message_id"]) for job in jobs]
-    for job_id, gmail_message_id in waiting:
-        ingest_message(mailbox.account, mailbox.gmail, gmail_message_id)
+        waiting = [(job.pk, job.payload) for job in jobs]
+    for job_id, payload in waiting:
+        if "gmail_message_ids" in payload:
+            ingest_page(mailbox.account, mailbox.gmail, payload["gmail_message_ids"])
+        else:
+            ingest_message(mailbox.account, mailbox.gmail, payload["gmail_message_id"])
         with all_firms("test"):
             JobQueue.objects.filter(pk=job_id).update(
                 status="completed", ready=False, live_key=None

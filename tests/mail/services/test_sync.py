@@ -26,7 +26,9 @@ OWNER_LETTER = "Owner <owner@acme.example>"
 
 def enqueued() -> list[str]:
     """Return Gmail's ids of the messages that wait to be ingested."""
-    return [job.payload["gmail_message_id"] for job in jobs("ingest.gmail")]
+    alone = [job.payload["gmail_message_id"] for job in jobs("ingest.gmail")]
+    pages = [job.payload["gmail_message_ids"] for job in jobs("ingest.page.gmail")]
+    return [*alone, *(one for page in pages for one in page)]
 
 
 def synced(mailbox: Mailbox) -> int:

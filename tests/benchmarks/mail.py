@@ -1,0 +1,244 @@
+"""What a mail costs, from Gmail to its label: `python -m tests.benchmarks.mail`.
+
+Twenty mailboxes lie in a simulator that another process serves over HTTP; one worker of three
+threads syncs, ingests, classifies and labels. First what is there when they are connected (bulk),
+then mail that arrives in one after the other (one by one). Processor time is the worker's alone;
+queries are all statements of the worker, the queue's included, without BEGIN and COMMIT.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tests.benchmarks.harness import empty_database, keep
+
+if TYPE_CHECKING:
+    from mail.gmail.simulator.api import GmailSimulator
+    from mail.models import MailAccount
+
+MAILBOXES, COPIES, ARRIVALS = 20, 2, 5
+# Gmail's quota units by method; see its page on usage limits.
+UNITS = Counter(
+    {
+        "getProfile": 1,
+        "history.list": 2,
+        "labels.list": 1,
+        "labels.get": 1,
+        "labels.create": 5,
+        "messages.get": 5,
+        "messages.list": 5,
+        "messages.modify": 5,
+        "messages.batchModify": 50,
+        "messages.attachments.get": 5,
+        "settings.sendAs.list": 1,
+        "threads.modify": 10,
+    }
+)
+_BATCH_PART = re.compile(rb"^(GET|POST) (/gmail/\S+) HTTP", re.MULTILINE)
+_IDS = re.compile(rb"<([^<>\s@]+)@", re.MULTILINE)
+
+
+class Meter:
+    """Counts the process's queries and its requests to Gmail."""
+
+    def __init__(self) -> None:
+        self.queries = 0
+        self.methods: Counter[str] = Counter()
+
+    def install(self) -> None:
+        """Count from now on, in every thread."""
+        from django.db import connection
+        from django.db.backends.signals import connection_created
+
+        from mail.gmail.send_once import SendOnceHttp
+
+        def count_query(execute: Any, *args: Any) -> Any:
+            self.queries += 1
+            return execute(*args)
+
+        def watch(*, connection: Any, **_: Any) -> None:
+            # A connection that is opened anew keeps its wrappers.
+            if count_query not in connection.execute_wrappers:
+                connection.execute_wrappers.append(count_query)
+
+        connection_created.connect(watch, weak=False)
+        connection.execute_wrappers.append(count_query)
+        request = SendOnceHttp.request
+
+        def count_request(http: Any, uri: str, method: str = "GET", **kwargs: Any) -> Any:
+            self._count(uri, method, kwargs.get("body"))
+            return request(http, uri, method=method, **kwargs)
+
+        SendOnceHttp.request = count_request  # type: ignore[method-assign]
+
+    def _count(self, uri: str, method: str, body: bytes | str | None) -> None:
+        from mail.gmail.simulator.discovery import find_method
+
+        path = urlsplit(uri).path
+        if not path.startswith("/batch"):
+            self.methods[find_method(method, path)[0].name] += 1
+            return
+        text = body.encode() if isinstance(body, str) else body or b""
+        for verb, part in _BATCH_PART.findall(text):
+            self.methods[find_method(verb.decode(), urlsplit(part.decode()).path)[0].name] += 1
+
+    @property
+    def units(self) -> int:
+        """Return the quota units of the requests so far."""
+        return sum(UNITS[name] * count for name, count in self.methods.items())
+
+
+def main() -> int:
+    """Measure and print; return 0."""
+    os.environ.setdefault("OAUTHLIB_INSECURE_TRANSPORT", "1")
+    with empty_database() as vendor, tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "gmail.sqlite3"
+        with _served(store):
+            figures = measure(store)
+    sys.stdout.write(keep("mail", vendor, figures) + "\n")
+    return 0
+
+
+@contextmanager
+def _served(store: Path) -> Iterator[None]:
+    """Serve the simulator from a process of its own, and let the product take it for Google."""
+    from django.conf import settings
+
+    command = [sys.executable, "manage.py", "gmail_simulator", "--port", "0", "--json"]
+    with subprocess.Popen([*command, "--store", str(store)], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        settings.GMAIL_BACKEND = "google"
+        settings.GMAIL_API_BASE = json.loads(server.stdout.readline())["url"]
+        settings.GOOGLE_CLIENT_ID = settings.GOOGLE_CLIENT_SECRET = "benchmark"
+        try:
+            yield
+        finally:
+            server.terminate()
+
+
+def measure(store: Path) -> dict[str, Any]:
+    """Return the cost of a mail in bulk and one by one."""
+    from mail.gmail.simulator.api import GmailSimulator
+    from mail.services.labels import ensure_own_labels
+    from mail.services.queueing import request_backfill, request_sync
+    from tenants.scope import firm_scope
+
+    simulator = GmailSimulator(store)
+    accounts = [_account(simulator, number) for number in range(MAILBOXES)]
+    letters = _letters()
+    meter = Meter()
+    meter.install()
+    for account in accounts:
+        now = datetime.now(UTC)
+        for copy in range(COPIES):
+            for number, raw in enumerate(letters):
+                at = now - timedelta(minutes=(COPIES - copy) * len(letters) - number)
+                _receive(simulator, account, _copy_of(raw, copy), at)
+        _connection_of(account, ensure_own_labels)
+        with firm_scope(account.firm_id):
+            request_backfill(account)
+            request_sync(account)
+    bulk = _run(meter, MAILBOXES * COPIES * len(letters))
+    _drain_echo(meter, accounts)
+    arrivals = []
+    for number in range(ARRIVALS):
+        for account in accounts:
+            _receive(simulator, account, _copy_of(letters[number], COPIES), datetime.now(UTC))
+            with firm_scope(account.firm_id):
+                request_sync(account, job_type="history.sync.gmail")
+        arrivals.append(_run(meter, MAILBOXES))
+    return {"bulk": bulk, "one_by_one": _sum(arrivals)}
+
+
+def _account(simulator: GmailSimulator, number: int) -> MailAccount:
+    from mail.gmail.oauth import AccessToken, Grant
+    from mail.services.accounts import open_account
+    from mail.services.credentials import store_grant
+    from tenants.models import Firm
+    from tenants.scope import firm_scope
+
+    firm = Firm.objects.get_or_create(slug="bench", defaults={"name": "Bench"})[0]
+    account = open_account(firm, f"owner{number}@bench.example")
+    value = simulator.access_token(account.address)
+    access = AccessToken(value, datetime.now(UTC) + timedelta(days=1))
+    with firm_scope(firm):
+        store_grant(account, Grant(refresh_token="none", access=access, scopes=frozenset()))
+    return account
+
+
+def _connection_of(account: MailAccount, act: Any) -> None:
+    from mail.services.gmail_connection import gmail_of
+
+    act(account, gmail_of(account))
+
+
+def _letters() -> list[bytes]:
+    from mail.services.mail_files import FoundMessage, find_messages
+    from mail.services.sample_mailbox import SAMPLE_PATH
+
+    found = find_messages(SAMPLE_PATH / "inbox")
+    return [one.raw for one in found if isinstance(one, FoundMessage)]
+
+
+def _copy_of(raw: bytes, copy: int) -> bytes:
+    """Return the letter with other message ids: the copies of a conversation are one of their own."""
+    head, separator, body = raw.partition(b"\n\n")
+    if b"\r\n\r\n" in raw[: len(head) + 2]:
+        head, separator, body = raw.partition(b"\r\n\r\n")
+    return _IDS.sub(rb"<\1.%d@" % copy, head) + separator + body
+
+
+def _receive(simulator: GmailSimulator, account: MailAccount, raw: bytes, at: datetime) -> None:
+    simulator.import_message(account.address, raw, internal_date=at)
+
+
+def _drain_echo(meter: Meter, accounts: list[MailAccount]) -> None:
+    """Read the history of our own label writes, which is no mail's cost."""
+    from mail.services.queueing import request_sync
+    from tenants.scope import firm_scope
+
+    for account in accounts:
+        with firm_scope(account.firm_id):
+            request_sync(account)
+    _run(meter, 1)
+
+
+def _run(meter: Meter, mails: int) -> dict[str, float]:
+    """Let a worker empty the queue; return what that took for each mail."""
+    from tests.support.worker_loop import worker_loop
+
+    meter.queries, meter.methods = 0, Counter()
+    begun, processor = time.monotonic(), time.process_time()
+    worker_loop(concurrency=3).run()
+    seconds, processor = time.monotonic() - begun, time.process_time() - processor
+    if os.environ.get("BENCH_METHODS"):
+        sys.stderr.write(f"{mails}: {dict(meter.methods)}\n")
+    return {
+        "mails": mails,
+        "mails_per_second": mails / seconds,
+        "processor_ms": 1000 * processor / mails,
+        "queries": meter.queries / mails,
+        "units": meter.units / mails,
+    }
+
+
+def _sum(runs: list[dict[str, float]]) -> dict[str, float]:
+    mean = {name: sum(run[name] for run in runs) / len(runs) for name in runs[0]}
+    return mean | {"mails": sum(run["mails"] for run in runs)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
