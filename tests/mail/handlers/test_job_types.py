@@ -34,8 +34,11 @@ TYPES = {
     "history.sync.gmail": Category.SYNC,
     "backfill.gmail": Category.INGESTION,
     "ingest.gmail": Category.INGESTION,
+    "ingest.page.gmail": Category.INGESTION,
     "classify": Category.ORCHESTRATION,
+    "classify.page": Category.ORCHESTRATION,
     "action.gmail": Category.ORCHESTRATION,
+    "label.page.gmail": Category.ORCHESTRATION,
 }
 
 
