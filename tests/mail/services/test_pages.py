@@ -24,6 +24,7 @@ from mail.services.label_page import label_page
 from mail.services.queueing import request_sync
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
+from tests.mail.services.test_rules import rule_of
 from tests.queue_kit import later
 
 pytestmark = pytest.mark.django_db
@@ -228,6 +229,27 @@ def test_a_page_is_judged_as_single_threads_are(mailbox: Mailbox) -> None:
         )
     assert judge_all(mailbox) == {"classified": 0, "classified_alone": 0}
     assert len(stored(Decision)) == 6
+
+
+@pytest.mark.req("M-09", "M-10")
+def test_rules_hold_for_a_page_too(mailbox: Mailbox) -> None:
+    conditions = {"type": "subject_contains", "value": "Question 3"}
+    actions = [{"action": "archive", "parameters": {}}]
+    rule = rule_of(
+        mailbox.firm, conditions=conditions, actions=actions, category=Category.PAYMENT_REQUEST
+    )
+    rule_of(mailbox.firm, scope="domain", scope_ref="elsewhere.example", actions=actions)
+    ids = judged(mailbox, 6)
+    ruled = mailbox.message(ids[3])
+    assert ruled.thread.classification == Category.PAYMENT_REQUEST
+    decision = only(stored(Decision), message_id=ruled.pk)
+    assert decision.source == "rule"
+    action = only(stored(Action), action_type="archive")
+    assert (action.message_id, action.rule_id) == (ruled.pk, rule.pk)
+    assert {message.thread.classification for message in mailbox.messages()} == {
+        Category.PAYMENT_REQUEST,
+        Category.NEEDS_RESPONSE,
+    }
 
 
 class Stumbling(FixedClassifier):
