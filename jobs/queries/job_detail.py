@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import Subquery, UUIDField, Value
+from django.db.models.functions import Coalesce
+
 from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN
@@ -19,6 +22,7 @@ CHILDREN_SHOWN = 100
 TREE_READ = 20_000
 TREE_SHOWN = 100
 MOST_ANCESTORS = 20
+LAST_ID = Value(UUID(int=(1 << 128) - 1), output_field=UUIDField())
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,8 @@ def correlation_tree(details: JobDetails) -> list[TreeJob]:
     job = details.job
     family = {one.pk: one for one in (*_ancestors_of(job), *details.children, job)}
     since = job_rows().filter(firm_id=job.firm_id, job_id__gte=min(family)).order_by("job_id")
-    ids = since.values_list("job_id", flat=True)[TREE_READ : TREE_READ + 1]
-    related = since.filter(correlation_id=job.correlation_id)
-    for end in ids:
-        related = related.filter(job_id__lt=end)
+    end = Subquery(since.values("job_id")[TREE_READ : TREE_READ + 1])
+    related = since.filter(job_id__lt=Coalesce(end, LAST_ID), correlation_id=job.correlation_id)
     for one in related[:TREE_SHOWN]:
         family.setdefault(one.pk, one)
     children: dict[UUID | None, list[JobQueue]] = defaultdict(list)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 from playwright.sync_api import Page, expect
 
 from jobs.models import BulkRun, JobQueue
@@ -29,8 +30,15 @@ LIVE = """
 
 def apart(work: Any) -> Any:
     """Run `work` beside the browser's event loop."""
+
+    def run() -> Any:
+        try:
+            return work()
+        finally:
+            connection.close()
+
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result()
+        return thread.submit(run).result()
 
 
 def refresh(page: Page) -> None:
