@@ -277,6 +277,8 @@ class Env:
     gmail_pubsub_topic: str = field(default_factory=_pubsub_topic)
     gmail_push_subscription: tuple[str, str] = field(default_factory=_push_subscription)
     rules_apply: str = _by(_choice, "RULES_APPLY", ("first", "all"), "first")
+    watch_renew_interval_hours: int = _by(_count, "WATCH_RENEW_INTERVAL_HOURS", 24)
+    labels_sync_interval_minutes: int = _by(_count, "LABELS_SYNC_INTERVAL_MINUTES", 60)
     label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)
     sync_full_interval_hours: int = _by(_count, "SYNC_FULL_INTERVAL_HOURS", 1)

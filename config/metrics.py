@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
@@ -15,6 +15,7 @@ from jobs.doctor.snapshots import oldest_snapshot
 from jobs.engine.clock import database_now
 from jobs.queries.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from jobs.states import Status
+from mail.services.watch import count_watches, last_push_age
 from tenants.scope import all_firms
 
 EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)
@@ -82,6 +83,29 @@ class QueueCollector(Collector):
                 yield GaugeMetricFamily(f"mailroom_{name}", text, value=value)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WatchCollector(Collector):
+    """Exports Gmail's watches by state, and the age of the last push; nothing where none are used."""
+
+    watches: Mapping[str, int]
+    push_age: float | None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one family per figure."""
+        if not self.watches:
+            return
+        watches = GaugeMetricFamily(
+            "mailroom_watches", "Watches of connected mailboxes", labels=["state"]
+        )
+        for state, number in self.watches.items():
+            watches.add_metric([state], number)
+        yield watches
+        if self.push_age is not None:
+            yield GaugeMetricFamily(
+                "mailroom_last_push_seconds", "Since a notification was taken", value=self.push_age
+            )
+
+
 def metrics(_: HttpRequest) -> HttpResponse:
     """Answer a scrape."""
     snapshot = None
@@ -97,4 +121,5 @@ def metrics(_: HttpRequest) -> HttpResponse:
         )
     registry = CollectorRegistry()
     registry.register(collector)
+    registry.register(WatchCollector(watches=count_watches(), push_age=last_push_age()))
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

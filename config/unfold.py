@@ -27,6 +27,7 @@ _SECTIONS = {
         ("Accounts", "inbox", "mail.MailAccount"),
         ("Messages", "mail", "mail.Message"),
         ("Rules", "rule_settings", "mail.Rule"),
+        ("Labels", "label", "mail.MailLabel"),
         ("Decisions", "rule", "mail.Decision"),
         ("Actions", "bolt", "mail.Action"),
         ("Events", "history", "mail.MailEvent"),

@@ -80,6 +80,16 @@ def sync_full_interval_seconds() -> int:
     return int(getattr(settings, "SYNC_FULL_INTERVAL_HOURS", 1)) * 3600
 
 
+def watch_renew_interval_seconds() -> int:
+    """How many seconds lie between two renewals of a mailbox's watch."""
+    return int(settings.WATCH_RENEW_INTERVAL_HOURS) * 3600
+
+
+def labels_sync_interval_seconds() -> int:
+    """How many seconds lie between two scheduled reads of a mailbox's labels."""
+    return int(settings.LABELS_SYNC_INTERVAL_MINUTES) * 60
+
+
 def label_backlog_days() -> int:
     """How many days before it was made active a mailbox's mail is labelled."""
     return int(getattr(settings, "LABEL_BACKLOG_DAYS", 14))

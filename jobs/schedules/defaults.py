@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
+
+from django.db.models import Q
 
 from jobs import registry
 from jobs.engine.clock import database_now
@@ -16,6 +19,9 @@ from tenants.scope import all_firms
 
 # By name: the columns without the interval, which is a setting and read when they are stored.
 _defaults: dict[str, tuple[dict[str, Any], Callable[[], int]]] = {}
+# Those that also run when a worker starts, unless they ran in the last hour: many workers may start.
+_at_start: set[str] = set()
+START_GAP = timedelta(hours=1)
 
 
 def default_schedule(
@@ -26,10 +32,11 @@ def default_schedule(
     group_name: str = "",
     payload: Mapping[str, Any] | None = None,
     priority: int = Priority.NORMAL,
+    at_start: bool = False,
 ) -> None:
     """Declare a schedule beside its job type; workers store it when they start.
 
-    Without a group it is a job of the system firm. Missed slots run once. What an operator changes
+    Without a group it is a job of the system firm. With `at_start` it runs then, too. Missed slots run once. What an operator changes
     on the stored row stays changed.
 
     Raises:
@@ -48,6 +55,8 @@ def default_schedule(
         "missed_runs": MissedRuns.RUN_ONCE.value,
     }
     _defaults[name] = (columns, every_seconds)
+    if at_start:
+        _at_start.add(name)
 
 
 def store_default_schedules() -> None:
@@ -60,6 +69,7 @@ def store_default_schedules() -> None:
         with all_firms("schedules of the system firm"):
             for name, (columns, every_seconds) in sorted(_defaults.items()):
                 _store(owner, name, _declared(columns, every_seconds()))
+            _run_at_start(owner)
 
     in_transaction(store)
 
@@ -72,6 +82,14 @@ def _declared(columns: dict[str, Any], every_seconds: int) -> dict[str, Any]:
         "payload": {"version": version, **columns["payload"]},
         "interval_seconds": min(every_seconds, MAX_INTERVAL_SECONDS),
     }
+
+
+def _run_at_start(owner: Firm) -> None:
+    now = database_now()
+    recent = Q(last_run_at__gt=now - START_GAP)
+    Schedule.objects.filter(
+        firm=owner, name__in=_at_start, enabled=True, shipped__isnull=False, next_run_at__gt=now
+    ).exclude(recent).update(next_run_at=now)
 
 
 def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
@@ -14,12 +14,15 @@ from interfaces.admin.base import column
 from interfaces.admin.operations import Operation
 from jobs.admin.base import age_column, exact
 from mail.admin.account_operations import CONNECT, RECONNECT, ROW_OPERATIONS, MailboxOperation
+from mail.admin.account_syncs import SYNC_OPERATIONS
 from mail.admin.base import CONNECTION_LABELS, SYNC_STATUS_LABELS, MailAdmin
 from mail.admin.consent import begin_consent
 from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
+from mail.conf import pubsub_topic
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import MailAccount, MailCredential
 from mail.services.content_access import readers
+from mail.services.watch import is_lapsed
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import ActiveFilter, FirmFilter
 from tenants.models import Role
@@ -49,12 +52,23 @@ def _permission(account: MailAccount) -> SafeString | str:
     return format_html_join("", "<div><code>{}</code> {}</div>", rows) or "-"
 
 
+def _notifications(account: MailAccount) -> SafeString | str:
+    if not pubsub_topic():
+        return "Off: GMAIL_PUBSUB_TOPIC is not set"
+    until = exact(account.watch_expires_at)
+    state = "Over since {}" if account.watch_expires_at else "Not watched yet"
+    text = format_html(state if is_lapsed(account) else "Until {}", until)
+    if account.watch_error:
+        text = format_html("{}. Not renewed: {}", text, account.watch_error)
+    return text
+
+
 @admin.register(MailAccount)
 class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     """Mail accounts: connected or not, what Mailroom may do in them, and their sync."""
 
     list_operations = (CONNECT,)
-    operations = ROW_OPERATIONS
+    operations = (*SYNC_OPERATIONS, *ROW_OPERATIONS)
     list_display = ("address", "link", "may_do", "state", "owner", "firm", "synced", "active")
     list_select_related = ("firm", "owner")
     list_filter = (ConnectionFilter, ModeFilter, ActiveFilter, SyncStatusFilter, FirmFilter)
@@ -76,17 +90,18 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "sync_status",
         "history_cursor",
         "last_sync_at",
-        "watch_expires_at",
+        "notifications",
         "held_until",
         "last_error",
         "last_error_at",
         "delete_mail_at",
         "created_at",
     )
-    readonly_fields = ("may_read", "permission", "may_do", "other_addresses")
+    readonly_fields = ("may_read", "permission", "may_do", "other_addresses", "notifications")
     synced = age_column("Last sync", "last_sync_at")
     may_read = column("Readers", _readers)
     permission = column("Granted", _permission)
+    notifications = column("Notifications", _notifications)
     other_addresses = column("Aliases", lambda account: ", ".join(account.aliases) or "-")
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:

@@ -128,12 +128,6 @@ def _consent_text(_: Any = None) -> str:
     )
 
 
-def _not_connected(account: MailAccount) -> str:
-    if account.connection == Connection.CONNECTED:
-        return ""
-    return "The mailbox is not connected."
-
-
 def _without_google(_: Any) -> str:
     return "" if uses_google() else NO_GOOGLE
 
@@ -168,27 +162,6 @@ RECONNECT = MailboxOperation(
     report=_state,
 )
 ROW_OPERATIONS = (
-    MailboxOperation(
-        name="sync",
-        label="Sync now",
-        icon="sync",
-        variant="primary",
-        form=OptionalReasonForm,
-        effect="Reads what changed since the last sync.",
-        obstacle=_not_connected,
-        perform=modes.sync_now,
-        report=lambda account: f"A sync of {account.address} is in the queue.",
-    ),
-    MailboxOperation(
-        name="full-sync",
-        label="Full sync",
-        icon="sync_alt",
-        form=OptionalReasonForm,
-        effect="Reads what changed, and scans the mail of the last days for what slipped through.",
-        obstacle=_not_connected,
-        perform=lambda account, **answers: modes.sync_now(account, force_full=True, **answers),
-        report=lambda account: f"A full sync of {account.address} is in the queue.",
-    ),
     MailboxOperation(
         name="activate",
         label="Make active",

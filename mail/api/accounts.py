@@ -26,6 +26,7 @@ from mail.api.serializers import (
 from mail.models import MailAccount
 from mail.services import modes
 from mail.services.connect_account import disconnect_account
+from mail.services.watch import renew_watch_now
 from tenants.models import Role
 
 _ACCOUNT = OpenApiResponse(AccountSerializer, "The mailbox as it is now.")
@@ -91,6 +92,29 @@ class Accounts(MailView):
         requested = modes.sync_now(account, force_full=body.pop("full"), by=self.actor, **body)
         answer = {"job_id": str(requested.job.pk), "created": requested.created}
         return Response(answer)
+
+    @operation(
+        "Sync a mailbox's labels",
+        "Reads which labels the mailbox has. Needs the role operator. 409 where it is not connected.",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(RequestedSyncSerializer, "The job.")},
+        example=example("Sync labels", reason="A label was renamed"),
+    )
+    def sync_labels(self, _: Request, **__: UUID) -> Response:
+        """Ask for the labels."""
+        account = self.get_object(Role.OPERATOR)
+        requested = modes.sync_labels_now(account, by=self.actor, **self.get_body(SwitchBody))
+        return Response({"job_id": str(requested.job.pk), "created": requested.created})
+
+    renew_watch = row_operation(
+        renew_watch_now,
+        "Renew a mailbox's watch",
+        "Has Gmail publish its changes for another week. Needs the role operator. 409 where it is "
+        "not connected, or no Pub/Sub topic is configured.",
+        body=SwitchBody,
+        answer=_ACCOUNT,
+        example=example("Renew", reason="The topic was missing"),
+    )
 
     @operation(
         "Make a mailbox active",

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
+from jobs.api.requests import FirmPageQuery
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.models import Connection, Mode, SyncStatus
 
@@ -38,6 +39,7 @@ class AccountSerializer(serializers.Serializer[Any]):
     )
     last_sync_at = TimestampField()
     watch_expires_at = TimestampField("When Gmail stops sending notifications.")
+    watch_error = NullableTextField("Why its watch was not renewed; null once it is.")
     held_until = TimestampField("Gmail asked for fewer requests: no job calls it before.")
     last_error = NullableTextField("What Gmail refused last.")
     last_error_at = TimestampField()
@@ -74,6 +76,37 @@ class SyncBody(SwitchBody):
     """How to sync."""
 
     full = FlagField(default=False, help_text="Scan the mail of the last days besides.")
+
+
+class LabelSerializer(serializers.Serializer[Any]):
+    """A label of a mailbox."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField()
+    gmail_label_id = serializers.CharField()
+    name = serializers.CharField(help_text="As it is in Gmail.")
+    key = NullableTextField("Which of Mailroom's own labels it is; null for the person's.")
+    description = serializers.CharField(help_text="What it is for, to the classifier.")
+    available_to_classifier = serializers.BooleanField()
+    created_at = TimestampField()
+
+
+class LabelQuery(FirmPageQuery):
+    """Which labels to list."""
+
+    account_id = serializers.UUIDField(required=False, help_text="Of this mailbox alone.")
+
+
+class LabelBody(SwitchBody):
+    """What people say about a label; what is left out stays."""
+
+    description = TextField(
+        required=False, allow_blank=True, max_length=MAX_REASON_LENGTH, help_text="What it is for."
+    )
+    available_to_classifier = FlagField(
+        required=False, help_text="Whether the classifier may choose it."
+    )
 
 
 class DisconnectBody(StrictSerializer):

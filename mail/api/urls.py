@@ -5,12 +5,15 @@ from __future__ import annotations
 from django.urls import path
 
 from mail.api.accounts import Accounts
+from mail.api.labels import Labels
 from mail.api.rules import Rules
 
 urlpatterns = [
     path("accounts/", Accounts.as_view({"get": "list"})),
     path("accounts/<uuid:pk>/", Accounts.as_view({"get": "show"})),
     path("accounts/<uuid:pk>/sync/", Accounts.as_view({"post": "sync"})),
+    path("accounts/<uuid:pk>/sync-labels/", Accounts.as_view({"post": "sync_labels"})),
+    path("accounts/<uuid:pk>/renew-watch/", Accounts.as_view({"post": "renew_watch"})),
     path("accounts/<uuid:pk>/activate/", Accounts.as_view({"post": "activate"})),
     path("accounts/<uuid:pk>/suggest-only/", Accounts.as_view({"post": "suggest_only"})),
     path("accounts/<uuid:pk>/pause/", Accounts.as_view({"post": "pause"})),
@@ -23,4 +26,6 @@ urlpatterns = [
     path("rules/<uuid:pk>/disable/", Rules.as_view({"post": "disable"})),
     path("rules/<uuid:pk>/apply/", Rules.as_view({"post": "apply"})),
     path("rules/<uuid:pk>/delete/", Rules.as_view({"post": "delete_rule"})),
+    path("labels/", Labels.as_view({"get": "list"})),
+    path("labels/<uuid:pk>/", Labels.as_view({"get": "show", "patch": "describe"})),
 ]

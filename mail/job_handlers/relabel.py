@@ -19,7 +19,7 @@ from mail.labels import PAUSE_LABEL
 from mail.services.classify import show_decision
 from mail.services.labels import ensure_label, ensure_own_labels
 from mail.services.modes import suggests_only, threads_to_label
-from mail.services.queueing import enqueue_relabels, thread_lock
+from mail.services.queueing import enqueue_relabels, request_watch, thread_lock
 from tenants.scope import firm_scope
 
 
@@ -46,6 +46,8 @@ def activate(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
         ensure_own_labels(account, gmail)
         ensure_label(account, gmail, PAUSE_LABEL)
         with firm_scope(account.firm_id):
+            # Labels that were just made are not watched yet.
+            request_watch(account)
             return {"threads": enqueue_relabels(threads_to_label(account))}
 
 

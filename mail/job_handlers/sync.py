@@ -15,6 +15,7 @@ from mail.services.modes import follow_pause_label
 from mail.services.queueing import SYNC_PRIORITY, sync_lock
 from mail.services.schedule_targets import MAILBOXES
 from mail.services.sync import backfill_page, sync_mailbox
+from mail.services.watch import warn_of_lapse
 
 
 class HistorySyncPayload(AccountPayload):
@@ -52,6 +53,7 @@ class BackfillPayload(AccountPayload):
 def sync(payload: SyncPayload, _: JobContext) -> dict[str, Any]:
     """Enqueue what is new in the mailbox."""
     with mailbox(payload) as (account, gmail):
+        warn_of_lapse(account)
         follow_pause_label(account, gmail)
         if payload.force_full:
             refresh_aliases(account, gmail)
@@ -81,6 +83,7 @@ default_schedule(
     payload=HistorySyncPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
 def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
@@ -96,6 +99,7 @@ def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
     payload=BackfillPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
 def backfill(payload: BackfillPayload, _: JobContext) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from mail.services.accounts import in_firm_scope, own_aliases
 from mail.services.connection import resume_mailbox
 from mail.services.credentials import store_grant
 from mail.services.events import record_event
-from mail.services.queueing import request_sync
+from mail.services.queueing import request_label_sync, request_sync, request_watch
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field
 from tenants.scope import all_firms, firm_scope
@@ -138,6 +138,8 @@ def connect_account(
         after={"address": account.address, "connection": account.connection, "scopes": scopes},
     )
     request_sync(account)
+    request_label_sync(account)
+    request_watch(account)
     return account
 
 

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from mail.errors import ActionInvalid
 from mail.gmail.answers import Label
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailConflict
 from mail.labels import LABEL_NAMES, LabelKey
-from mail.models import MailAccount, MailLabel
+from mail.models import MAX_LABEL_LENGTH, EventType, MailAccount, MailLabel
+from mail.services.events import record_event
+from tenants.audit import Actor, record_operation
 from tenants.scope import firm_scope
 
 SYSTEM_LABELS = frozenset({"INBOX", "UNREAD", "STARRED", "IMPORTANT", "SPAM", "TRASH"})
 _KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
 # What Gmail calls the labels people make; never a name somebody would choose.
 _USER_LABEL_ID = re.compile(r"Label_\d+")
+
+DeletionReaction = Callable[[MailAccount, Sequence[MailLabel]], None]
+_reactions: list[DeletionReaction] = []
+
+
+@dataclass(frozen=True)
+class LabelChanges:
+    """How many labels came, were renamed, and went since the labels were read last."""
+
+    created: int = 0
+    renamed: int = 0
+    deleted: int = 0
+
+
+def on_labels_deleted(react: DeletionReaction) -> DeletionReaction:
+    """Have the decorated function called with labels that a person has deleted in Gmail.
+
+    It runs in the firm's scope, in the transaction that forgets them: whatever names such a label
+    is disabled there, with the reason.
+    """
+    _reactions.append(react)
+    return react
 
 
 def known_label_id(account: MailAccount, label: str) -> str | None:
@@ -37,15 +63,62 @@ def known_label_id(account: MailAccount, label: str) -> str | None:
     return matches[0].gmail_label_id if matches else None
 
 
-def refresh_labels(account: MailAccount, gmail: GmailClient) -> None:
-    """Bring the known labels in line with Gmail's: those it no longer has are forgotten."""
-    present = [label for label in gmail.list_labels() if label.get("type") != "system"]
+def refresh_labels(account: MailAccount, gmail: GmailClient) -> LabelChanges:
+    """Bring the known labels in line with Gmail's; what people wrote about them here stays.
+
+    Those that Gmail no longer has are forgotten, after `on_labels_deleted`.
+    """
+    present = {label["id"]: label for label in gmail.list_labels() if label.get("type") != "system"}
     with firm_scope(account.firm_id):
-        MailLabel.objects.filter(account=account).exclude(
-            gmail_label_id__in=[label["id"] for label in present]
-        ).delete()
-        for label in present:
+        known = {row.gmail_label_id: row for row in MailLabel.objects.filter(account=account)}
+        renamed = [
+            row
+            for label_id, row in known.items()
+            if label_id in present and row.name != _name(present[label_id])
+        ]
+        for row in renamed:
+            row.name = _name(present[row.gmail_label_id])
+            row.save(update_fields=["name"])
+        created = [label for label_id, label in present.items() if label_id not in known]
+        for label in created:
             _remember(account, label)
+        deleted = [row for label_id, row in known.items() if label_id not in present]
+        if deleted:
+            _forget(account, deleted)
+    return LabelChanges(len(created), len(renamed), len(deleted))
+
+
+def _forget(account: MailAccount, deleted: Sequence[MailLabel]) -> None:
+    for react in _reactions:
+        react(account, deleted)
+    for row in deleted:
+        record_event(EventType.LABEL_DELETED, account, detail={"label_id": row.gmail_label_id})
+    MailLabel.objects.filter(pk__in=[row.pk for row in deleted]).delete()
+
+
+def describe_label(
+    label: MailLabel,
+    *,
+    by: Actor,
+    description: str | None = None,
+    available_to_classifier: bool | None = None,
+    reason: str = "",
+) -> None:
+    """Set what the label is for and whether the classifier may choose it; None leaves it as it is."""
+    given = {"description": description, "available_to_classifier": available_to_classifier}
+    values = {name: value for name, value in given.items() if value is not None}
+    with firm_scope(label.firm_id):
+        before = {name: getattr(label, name) for name in values}
+        MailLabel.objects.filter(pk=label.pk).update(**values)
+        record_operation(
+            by,
+            "label.describe",
+            firm_id=label.firm_id,
+            target=("label", label.pk),
+            reason=reason,
+            before=before,
+            after=values,
+        )
 
 
 def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:
@@ -95,9 +168,14 @@ def _create(account: MailAccount, gmail: GmailClient, name: str) -> str:
 
 
 def _remember(account: MailAccount, label: Label) -> None:
+    name = _name(label)
     MailLabel.objects.update_or_create(
         account=account,
         gmail_label_id=label["id"],
-        defaults={"name": label["name"]},
-        create_defaults={"name": label["name"], "key": _KEYS.get(label["name"].casefold(), "")},
+        defaults={"name": name},
+        create_defaults={"name": name, "key": _KEYS.get(name.casefold(), "")},
     )
+
+
+def _name(label: Label) -> str:
+    return label["name"][:MAX_LABEL_LENGTH]

@@ -33,7 +33,7 @@ from mail.services.accounts import in_firm_scope
 from mail.services.connection import mailbox_limit_key
 from mail.services.events import record_event
 from mail.services.labels import known_label_id
-from mail.services.queueing import request_activation, request_sync
+from mail.services.queueing import request_activation, request_label_sync, request_sync
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -139,11 +139,11 @@ def resume_writing(account: MailAccount, *, reason: str = "", by: Actor = SERVIC
 
 def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:
     """Pause the mailbox while any message carries the pause label, and resume it after."""
-    label_id = known_label_id(account, PAUSE_LABEL)
-    if label_id is None or account.mode != Mode.ACTIVE:
+    if account.mode != Mode.ACTIVE:
         return
+    label_id = known_label_id(account, PAUSE_LABEL)
     try:
-        carried = gmail.get_label(label_id).get("messagesTotal", 0) > 0
+        carried = label_id is not None and gmail.get_label(label_id).get("messagesTotal", 0) > 0
     except GmailNotFound:
         carried = False
     with firm_scope(account.firm_id):
@@ -164,6 +164,24 @@ def sync_now(
     record_operation(
         by,
         "mailbox.full_sync" if force_full else "mailbox.sync",
+        firm_id=account.firm_id,
+        target=("mailbox", account.pk),
+        reason=reason,
+        after={"job_id": str(requested.job.pk)},
+    )
+    return requested
+
+
+@in_firm_scope
+def sync_labels_now(
+    account: MailAccount, *, reason: str = "", by: Actor = SERVICE
+) -> EnqueueResult:
+    """Have the mailbox's labels read."""
+    _refuse(account.connection != Connection.CONNECTED, "The mailbox is not connected.")
+    requested = request_label_sync(account)
+    record_operation(
+        by,
+        "mailbox.sync_labels",
         firm_id=account.firm_id,
         target=("mailbox", account.pk),
         reason=reason,

@@ -16,11 +16,14 @@ from uuid import UUID
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.states import LIVE, Category, Priority, Status
+from mail.conf import pubsub_topic
 from mail.models import Action, MailAccount, MailThread, Message, Rule
 
 SyncType = Literal["sync", "history.sync.gmail"]
 SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
 SYNC_PRIORITY = Priority.HIGH
+LABELS_TYPE = "labels.sync.gmail"
+WATCH_TYPE = "watch.renew.gmail"
 # How many messages one job ingests, judges or labels at most, and from how many on that pays.
 PAGE = 100
 SMALLEST_PAGE = 5
@@ -87,6 +90,17 @@ def sync_key(account: MailAccount, job_type: str, *, force_full: bool = False) -
     """Name the one sync of this kind that may wait, as far as the account's row says."""
     kind = "sync:full" if force_full else job_type
     return f"{kind}:{account.pk}:{account.sync_generation}"
+
+
+def request_label_sync(account: MailAccount) -> EnqueueResult:
+    """Have the mailbox's labels read. Must run in the firm's scope."""
+    return enqueue(LABELS_TYPE, {"account_id": account.pk})
+
+
+def request_watch(account: MailAccount) -> None:
+    """Have the mailbox watched, where a topic is configured. Must run in the firm's scope."""
+    if pubsub_topic():
+        enqueue(WATCH_TYPE, {"account_id": account.pk})
 
 
 def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from jobs.schedules.groups import GroupRequest, Member, schedule_group
+from mail.conf import pubsub_topic
 from mail.models import Connection, MailAccount
-from mail.services.queueing import SYNC_TYPES, sync_key
+from mail.services.queueing import SYNC_TYPES, WATCH_TYPE, sync_key
 
 MAILBOXES = "mailbox"
 PAGE = 500
@@ -15,9 +16,14 @@ PAGE = 500
 
 @schedule_group(MAILBOXES, fields=("account_id",))
 def mailboxes(reach: GroupRequest) -> Iterator[Member]:
-    """Return every connected mailbox; its scheduled syncs coalesce with those others ask for."""
+    """Return every connected mailbox; its scheduled syncs coalesce with those others ask for.
+
+    Those of inactive people are left out, and for watches all while no topic is configured.
+    """
+    if reach.job_type == WATCH_TYPE and not pubsub_topic():
+        return
     usable = MailAccount.objects.filter(active=True, connection=Connection.CONNECTED)
-    accounts = usable.order_by("pk")
+    accounts = usable.exclude(owner__is_active=False).order_by("pk")
     if reach.firm_id is not None:
         accounts = accounts.filter(firm_id=reach.firm_id)
     last = UUID(int=0)

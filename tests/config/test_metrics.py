@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
-from config.metrics import QueueCollector
+from config.metrics import QueueCollector, WatchCollector
 from jobs.execution import telemetry
 from jobs.queries.held_back import HELD_BACK, INTENDED
 from jobs.queries.stats import JobCounts, QueueStats
@@ -33,6 +33,8 @@ COLLECTOR = QueueCollector(
     oldest_snapshot=0.0,
 )
 
+WATCHES = WatchCollector(watches={"live": 3, "failed": 1, "lapsed": 0}, push_age=7.0)
+
 
 def exported() -> dict[str, set[str]]:
     """Return the labels of every metric of ours, by its name as it is queried."""
@@ -40,6 +42,7 @@ def exported() -> dict[str, set[str]]:
     families = [
         *(family for family in REGISTRY.collect() if family.name.startswith("mailroom_")),
         *COLLECTOR.collect(),
+        *WATCHES.collect(),
     ]
     return {
         f"{family.name}_total" if family.type == "counter" else family.name: {

@@ -192,6 +192,10 @@ class GmailSimulator:
         """Push what waits and return the statuses: repeated, shuffled or dropped on demand."""
         return push.deliver(self._store, copies=copies, order=order, lose=lose)
 
+    def waiting_pushes(self) -> list[tuple[str, int]]:
+        """Return address and history id of what was published and not acknowledged."""
+        return [(row["address"], row["history_id"]) for row in push.waiting(self._store)]
+
     def sign_push(
         self, audience: str, service_account: str, claims: Mapping[str, Any] | None = None
     ) -> str:

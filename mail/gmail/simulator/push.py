@@ -73,11 +73,11 @@ def deliver(
 
     `copies` repeats each message; `order` shuffles them all. With `lose` what waits is dropped.
     """
-    waiting = _waiting(store)
+    rows = waiting(store)
     if lose:
-        _acknowledge(store, [row["pk"] for row in waiting])
+        _acknowledge(store, [row["pk"] for row in rows])
         return []
-    pushes = [row for row in waiting for _ in range(copies)]
+    pushes = [row for row in rows for _ in range(copies)]
     if order is not None:
         order.shuffle(pushes)
     statuses = []
@@ -135,7 +135,8 @@ def answer_certificates(store: Store, request: Request) -> Answer | None:
     return Answer(200, body, {"cache-control": "public, max-age=3600"})
 
 
-def _waiting(store: Store) -> list[sqlite3.Row]:
+def waiting(store: Store) -> list[sqlite3.Row]:
+    """Return what is published to a topic with a subscription and not acknowledged."""
     with store.read() as connection:
         return connection.execute(
             "SELECT n.pk, n.address, n.history_id, s.endpoint, s.audience, s.service_account"
@@ -144,10 +145,10 @@ def _waiting(store: Store) -> list[sqlite3.Row]:
         ).fetchall()
 
 
-def _acknowledge(store: Store, waiting: Collection[int]) -> None:
+def _acknowledge(store: Store, pks: Collection[int]) -> None:
     with store.write() as connection:
         connection.executemany(
-            "UPDATE notification SET acknowledged = 1 WHERE pk = ?", [(pk,) for pk in waiting]
+            "UPDATE notification SET acknowledged = 1 WHERE pk = ?", [(pk,) for pk in pks]
         )
 
 

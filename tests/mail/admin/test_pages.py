@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from mail.llm.base import Category
 from mail.llm.offline import OfflineClassifier
-from mail.models import Action, Decision, MailAccount, MailEvent, MailThread, Message
+from mail.models import Action, Decision, MailAccount, MailEvent, MailLabel, MailThread, Message
 from mail.services.classify import classify_thread
 from mail.services.perform import perform_action
 from tenants.models import Firm, Role
@@ -22,7 +22,7 @@ from tests.mail.mail_kit import Mailbox, letter, stored
 
 pytestmark = pytest.mark.django_db
 
-MODELS = [MailAccount, MailThread, Message, Decision, Action, MailEvent]
+MODELS = [MailAccount, MailLabel, MailThread, Message, Decision, Action, MailEvent]
 EVIL = "<script>alert('mail')</script>"
 
 

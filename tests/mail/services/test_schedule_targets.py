@@ -30,7 +30,7 @@ def schedules(system_firm: Firm) -> None:
 def tick_after(minutes: int) -> list[JobQueue]:
     with stopped_at(START + minutes * MINUTE):
         tick()
-    return jobs()
+    return [job for job in jobs() if job.job_type == "sync"]
 
 
 def test_the_shipped_schedules_and_their_settings(settings: object) -> None:
@@ -41,9 +41,17 @@ def test_the_shipped_schedules_and_their_settings(settings: object) -> None:
     } == {
         "Sync mailboxes": ("sync", {}, 15 * 60),
         "Scan mailboxes in full": ("sync", {"force_full": True}, 3600),
+        "Sync labels": ("labels.sync.gmail", {}, 3600),
+        "Renew watches": ("watch.renew.gmail", {}, 24 * 3600),
     }
-    settings.SYNC_FALLBACK_INTERVAL_MINUTES = 5  # type: ignore[attr-defined]  # pytest-django's settings
-    assert defaults._defaults["Sync mailboxes"][1]() == 300
+    for name, setting, value, seconds in (
+        ("Sync mailboxes", "SYNC_FALLBACK_INTERVAL_MINUTES", 5, 300),
+        ("Scan mailboxes in full", "SYNC_FULL_INTERVAL_HOURS", 2, 7200),
+        ("Sync labels", "LABELS_SYNC_INTERVAL_MINUTES", 10, 600),
+        ("Renew watches", "WATCH_RENEW_INTERVAL_HOURS", 12, 43200),
+    ):
+        setattr(settings, setting, value)
+        assert defaults._defaults[name][1]() == seconds
 
 
 def test_every_active_mailbox_of_an_active_firm_is_synced(

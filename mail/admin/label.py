@@ -1,0 +1,74 @@
+"""Labels in the admin: what they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from interfaces.admin.operations import Operation, OptionalReasonForm, TextAnswer
+from mail.admin.base import MailAdmin
+from mail.models import MailLabel
+from mail.services.content_access import readable
+from mail.services.labels import describe_label
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+
+
+class DescribeForm(OptionalReasonForm):
+    """What people say about a label, as it is and as it should be."""
+
+    description = TextAnswer(required=False, help_text="What the label is for, to the classifier.")
+    available_to_classifier = forms.BooleanField(
+        required=False, label="The classifier may choose it"
+    )
+    field_order = ("description", "available_to_classifier", "reason")
+
+    def prepare(self, request: HttpRequest, row: MailLabel) -> None:
+        """Start from what is said now."""
+        self.initial = {
+            "description": row.description,
+            "available_to_classifier": row.available_to_classifier,
+        }
+
+
+DESCRIBE = Operation(
+    name="describe",
+    label="Describe",
+    icon="edit",
+    variant="primary",
+    form=DescribeForm,
+    effect="A sync keeps what you write here. The name is changed in Gmail.",
+    seen=lambda label: f"{label.description} {label.available_to_classifier}",
+    perform=describe_label,
+    report=lambda label: f"{label.name} is described.",
+)
+
+
+@admin.register(MailLabel)
+class MailLabelAdmin(TenantOperationsAdmin, MailAdmin):
+    """The labels of the mailboxes that the user may read."""
+
+    operations = (DESCRIBE,)
+    list_display = ("name", "account", "key", "available_to_classifier", "firm")
+    list_select_related = ("firm", "account")
+    list_filter = (FirmFilter,)
+    search_fields = ("name__icontains",)
+    ordering = ("account", "name")
+    fields = (
+        "name",
+        "account",
+        "key",
+        "gmail_label_id",
+        "description",
+        "available_to_classifier",
+        "created_at",
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Leave out the labels of mailboxes that are private to others: their names tell much."""
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(readable(request.user.pk, "account__"))
