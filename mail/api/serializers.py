@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
-from jobs.api.requests import FirmPageQuery
+from jobs.api.query import FirmPageQuery
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.models import Connection, Mode, SyncStatus
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mail.errors import ActionInvalid
@@ -13,6 +13,7 @@ from mail.gmail.errors import GmailConflict
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import MAX_LABEL_LENGTH, EventType, MailAccount, MailLabel
 from mail.services.events import record_event
+from mail.services.rules import disable_rules_of_labels
 from tenants.audit import Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -20,9 +21,6 @@ SYSTEM_LABELS = frozenset({"INBOX", "UNREAD", "STARRED", "IMPORTANT", "SPAM", "T
 _KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
 # What Gmail calls the labels people make; never a name somebody would choose.
 _USER_LABEL_ID = re.compile(r"Label_\d+")
-
-DeletionReaction = Callable[[MailAccount, Sequence[MailLabel]], None]
-_reactions: list[DeletionReaction] = []
 
 
 @dataclass(frozen=True)
@@ -32,16 +30,6 @@ class LabelChanges:
     created: int = 0
     renamed: int = 0
     deleted: int = 0
-
-
-def on_labels_deleted(react: DeletionReaction) -> DeletionReaction:
-    """Have the decorated function called with labels that a person has deleted in Gmail.
-
-    It runs in the firm's scope, in the transaction that forgets them: whatever names such a label
-    is disabled there, with the reason.
-    """
-    _reactions.append(react)
-    return react
 
 
 def known_label_id(account: MailAccount, label: str) -> str | None:
@@ -66,7 +54,7 @@ def known_label_id(account: MailAccount, label: str) -> str | None:
 def refresh_labels(account: MailAccount, gmail: GmailClient) -> LabelChanges:
     """Bring the known labels in line with Gmail's; what people wrote about them here stays.
 
-    Those that Gmail no longer has are forgotten, after `on_labels_deleted`.
+    Those that Gmail no longer has are forgotten, and the rules that name them switched off.
     """
     present = {label["id"]: label for label in gmail.list_labels() if label.get("type") != "system"}
     with firm_scope(account.firm_id):
@@ -89,8 +77,7 @@ def refresh_labels(account: MailAccount, gmail: GmailClient) -> LabelChanges:
 
 
 def _forget(account: MailAccount, deleted: Sequence[MailLabel]) -> None:
-    for react in _reactions:
-        react(account, deleted)
+    disable_rules_of_labels(account, [(row.gmail_label_id, row.name) for row in deleted])
     for row in deleted:
         record_event(EventType.LABEL_DELETED, account, detail={"label_id": row.gmail_label_id})
     MailLabel.objects.filter(pk__in=[row.pk for row in deleted]).delete()

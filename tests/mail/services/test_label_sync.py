@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import pytest
 
 from jobs.engine.outcomes import Completed
 from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
-from mail.models import EventType, MailAccount, MailEvent, MailLabel, Mode, PausedBy
+from mail.models import EventType, MailEvent, MailLabel, Mode, PausedBy, Rule, RuleScope
 from mail.services import labels
-from mail.services.labels import describe_label, ensure_label, on_labels_deleted, refresh_labels
+from mail.services.labels import describe_label, ensure_label, refresh_labels
 from mail.services.modes import activate, suggest_only, sync_labels_now
 from mail.services.queueing import LABELS_TYPE
 from tenants.audit import SERVICE
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored
+from tests.mail.services.test_rules import rule_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-07")]
 
@@ -33,24 +32,7 @@ def names() -> set[str]:
     return {row.name for row in stored(MailLabel)}
 
 
-@pytest.fixture
-def reactions() -> Iterator[list[list[str]]]:
-    """Collect what `on_labels_deleted` hands out."""
-    seen: list[list[str]] = []
-
-    @on_labels_deleted
-    def react(account: MailAccount, gone: Sequence[MailLabel]) -> None:
-        # In the scope of the firm, before the rows are gone.
-        assert MailLabel.objects.filter(account=account, pk=gone[0].pk).exists()
-        seen.append([row.name for row in gone])
-
-    yield seen
-    labels._reactions.remove(react)
-
-
-def test_labels_are_found_renamed_and_forgotten(
-    mailbox: Mailbox, reactions: list[list[str]]
-) -> None:
+def test_labels_are_found_renamed_and_forgotten(mailbox: Mailbox) -> None:
     offers = mailbox.gmail.create_label("Offers")["id"]
     mailbox.gmail.create_label("Taxes")
     changes = refresh_labels(mailbox.account, mailbox.gmail)
@@ -66,32 +48,35 @@ def test_labels_are_found_renamed_and_forgotten(
     assert renamed.pk == kept.pk
     assert renamed.name == "Quotations"
     assert (renamed.description, renamed.available_to_classifier) == ("From suppliers", False)
-    assert reactions == []
 
     delete(mailbox, offers)
     changes = refresh_labels(mailbox.account, mailbox.gmail)
     assert (changes.created, changes.renamed, changes.deleted) == (0, 0, 1)
     assert names() == {"Taxes"}
-    assert reactions == [["Quotations"]]
     (event,) = stored(MailEvent)
     assert (event.event_type, event.detail) == (EventType.LABEL_DELETED, {"label_id": offers})
     assert refresh_labels(mailbox.account, mailbox.gmail) == labels.LabelChanges()
 
 
-def test_a_reaction_that_fails_forgets_nothing(mailbox: Mailbox) -> None:
-    label_id = ensure_label(mailbox.account, mailbox.gmail, "Offers")
-    delete(mailbox, label_id)
-
-    @on_labels_deleted
-    def fail(*_: object) -> None:
-        raise RuntimeError("the rules are broken")
-
-    try:
-        with pytest.raises(RuntimeError):
-            refresh_labels(mailbox.account, mailbox.gmail)
-    finally:
-        labels._reactions.remove(fail)
-    assert names() == {"Offers"}
+def test_rules_that_name_a_deleted_label_are_switched_off_with_the_reason(
+    mailbox: Mailbox,
+) -> None:
+    offers = ensure_label(mailbox.account, mailbox.gmail, "Offers")
+    ensure_label(mailbox.account, mailbox.gmail, "Taxes")
+    scope = {"scope": RuleScope.ACCOUNT, "account_id": mailbox.account.pk}
+    has = {"type": "label_present", "label": offers}
+    named = rule_of(mailbox.firm, conditions=has, **scope)
+    other = rule_of(
+        mailbox.firm,
+        actions=[{"action": "apply_label", "parameters": {"label": "Taxes"}}],
+        **scope,
+    )
+    delete(mailbox, offers)
+    sync_labels(mailbox)
+    found = {rule.pk: rule for rule in stored(Rule)}
+    assert not found[named.pk].enabled
+    assert found[named.pk].disabled_reason == "Label 'Offers' was deleted from Gmail"
+    assert found[other.pk].enabled
 
 
 def test_a_renamed_label_of_ours_stays_ours(mailbox: Mailbox) -> None:
