@@ -199,12 +199,9 @@ def _pubsub_topic() -> str:
 def _push_subscription() -> tuple[str, str]:
     """Return the audience and the service account of pushed notifications; both or neither."""
     audience, account = _text("GMAIL_PUBSUB_AUDIENCE"), _text("GMAIL_PUBSUB_SERVICE_ACCOUNT")
-    if audience and not account:
-        reason = "must be set when GMAIL_PUBSUB_AUDIENCE is"
-        raise EnvironmentInvalid("GMAIL_PUBSUB_SERVICE_ACCOUNT", reason)
-    if account and not audience:
-        reason = "must be set when GMAIL_PUBSUB_SERVICE_ACCOUNT is"
-        raise EnvironmentInvalid("GMAIL_PUBSUB_AUDIENCE", reason)
+    if bool(audience) != bool(account):
+        missing = "SERVICE_ACCOUNT" if audience else "AUDIENCE"
+        raise EnvironmentInvalid(f"GMAIL_PUBSUB_{missing}", "is missing: set both or neither")
     return audience, account
 
 

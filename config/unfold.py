@@ -28,6 +28,7 @@ _SECTIONS = {
         ("Messages", "mail", "mail.Message"),
         ("Rules", "rule_settings", "mail.Rule"),
         ("Labels", "label", "mail.MailLabel"),
+        ("Routing rules", "alt_route", "mail.RoutingRule"),
         ("Decisions", "rule", "mail.Decision"),
         ("Actions", "bolt", "mail.Action"),
         ("Events", "history", "mail.MailEvent"),

@@ -15,6 +15,7 @@ MailError
   FaultyInput        what was given cannot be used
     ConditionsInvalid  a rule's conditions
     RuleInvalid      another part of a rule
+    RoutingInvalid     a routing rule
     OutboundInvalid    a message to be sent
   AutomaticRefused   nobody wrote the message, and it could begin a loop
 
@@ -127,6 +128,12 @@ class RuleInvalid(FaultyInput):
     """A rule cannot be used as it is; `errors` says why."""
 
     code = "rule_invalid"
+
+
+class RoutingInvalid(FaultyInput):
+    """A routing rule cannot be used as it is; `errors` says where and why."""
+
+    code = "routing_invalid"
 
 
 class OutboundInvalid(FaultyInput):

@@ -1,5 +1,25 @@
-"""Mail accounts, labels, threads, messages, decisions, rules, actions and events in the admin."""
+"""Mail in the admin: accounts, labels, mail, decisions, rules, routing, actions and events."""
 
-from mail.admin import account, action, decision, event, label, message, rule, thread
+from mail.admin import (
+    account,
+    action,
+    decision,
+    event,
+    label,
+    message,
+    routing_rule,
+    rule,
+    thread,
+)
 
-__all__ = ["account", "action", "decision", "event", "label", "message", "rule", "thread"]
+__all__ = [
+    "account",
+    "action",
+    "decision",
+    "event",
+    "label",
+    "message",
+    "routing_rule",
+    "rule",
+    "thread",
+]

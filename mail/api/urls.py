@@ -6,6 +6,7 @@ from django.urls import path
 
 from mail.api.accounts import Accounts
 from mail.api.labels import Labels
+from mail.api.routing_rules import RoutingRules
 from mail.api.rules import Rules
 
 urlpatterns = [
@@ -26,6 +27,9 @@ urlpatterns = [
     path("rules/<uuid:pk>/disable/", Rules.as_view({"post": "disable"})),
     path("rules/<uuid:pk>/apply/", Rules.as_view({"post": "apply"})),
     path("rules/<uuid:pk>/delete/", Rules.as_view({"post": "delete_rule"})),
+    path("routing-rules/", RoutingRules.as_view({"get": "list", "post": "create"})),
+    path("routing-rules/<uuid:pk>/", RoutingRules.as_view({"get": "show", "patch": "change"})),
+    path("routing-rules/<uuid:pk>/delete/", RoutingRules.as_view({"post": "delete_rule"})),
     path("labels/", Labels.as_view({"get": "list"})),
     path("labels/<uuid:pk>/", Labels.as_view({"get": "show", "patch": "describe"})),
 ]

@@ -25,6 +25,7 @@ from mail.models.message import (
 )
 from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
+from mail.models.routing_rule import Route, RoutingRule
 from mail.models.rule import Rule, RuleScope, SafeMode
 from mail.models.thread import (
     CATEGORY_CHOICES,
@@ -66,6 +67,8 @@ __all__ = [
     "PausedBy",
     "Provider",
     "PushReceipt",
+    "Route",
+    "RoutingRule",
     "Rule",
     "RuleScope",
     "SafeMode",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,8 @@ from mail.gmail.errors import (
 )
 from mail.models import MailAccount, Message
 from mail.services.mirror import cursor_of
-from mail.services.queueing import enqueue_classifies, enqueue_classify, enqueue_each_ingest
+from mail.services.queueing import enqueue_each_ingest
+from mail.services.routing import hand_over
 from mail.services.store_messages import Fetched, StoredMessage, store_messages
 from mail.text.parse import parse_message
 from tenants.scope import firm_scope
@@ -67,7 +68,7 @@ def ingest_message(
                 if now == cursor:
                     (stored,) = store_messages(account, [fetched])
                     if stored.to_be_judged:
-                        enqueue_classify(stored.message)
+                        hand_over(account, [stored.message])
                     return {"message_id": str(stored.message.pk), "created": stored.created}
             # A sync was faster: of a message only its labels may have changed.
             cursor = now
@@ -145,7 +146,7 @@ def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: in
             if now == cursor:
                 stored = _store_or_set_apart(account, page)
                 enqueue_each_ingest(account, page.apart)
-                enqueue_classifies(_newest_of_each_thread(stored))
+                hand_over(account, [one.message for one in stored if one.to_be_judged])
                 return sum(one.created for one in stored)
         cursor = now
         _read_labels_again(gmail, page)
@@ -180,15 +181,6 @@ def _read_labels_again(gmail: GmailClient, page: Page) -> None:
                 one.resource["labelIds"] = answer.get("labelIds", [])
                 present.append(one)
     page.fetched = present
-
-
-def _newest_of_each_thread(stored: Iterable[StoredMessage]) -> list[Message]:
-    newest: dict[Any, Message] = {}
-    for one in stored:
-        other = newest.get(one.message.thread_id)
-        if one.to_be_judged and (other is None or other.internal_date <= one.message.internal_date):
-            newest[one.message.thread_id] = one.message
-    return list(newest.values())
 
 
 def _parts(ids: Sequence[str]) -> list[Sequence[str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mail.gmail.answers import HistoryRecord
 from mail.gmail.client import GmailClient
 from mail.models import MailAccount, MailThread, Message
-from mail.services.queueing import enqueue_classify
+from mail.services.routing import hand_over
 from mail.services.threads import refresh_threads
 from tenants.scope import firm_scope
 
@@ -77,7 +77,7 @@ def changes_in(records: Iterable[HistoryRecord]) -> dict[str, MessageChange]:
 
 
 def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) -> None:
-    """Apply the changes to what is stored; have what came back to the inbox judged.
+    """Apply the changes to what is stored; hand over what came back to the inbox.
 
     Must run in the firm's scope, with the account locked, in the transaction that moves the cursor.
     """
@@ -97,8 +97,9 @@ def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) ->
             changed.append(message)
     Message.objects.bulk_update(changed, ["labels"], batch_size=BATCH)
     _delete(gone)
-    for message in returned:
-        enqueue_classify(message)
+    if returned:
+        # Whole rows: routing rules ask for more than is loaded here.
+        hand_over(account, list(Message.objects.filter(pk__in=[one.pk for one in returned])))
 
 
 def differences(account: MailAccount, gmail: GmailClient) -> dict[str, set[str] | None]:

@@ -17,7 +17,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
-from mail.models import MailAccount, Message, Rule
+from mail.models import MailAccount, Message, RoutingRule, Rule
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
@@ -106,6 +106,14 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         # Its labels are told to readers alone.
         MailAccount: [{"shared": True}],
+        RoutingRule: [
+            {
+                "account": None,
+                "match": {"subject_contains": f"{slug} order"},
+                "route": "agent",
+                "profile": f"{slug} shop",
+            }
+        ],
         Rule: [
             {
                 "account": None,

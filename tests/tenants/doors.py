@@ -27,7 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
-from mail.models import MailAccount, MailLabel, Rule
+from mail.models import MailAccount, MailLabel, RoutingRule, Rule
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -44,6 +44,7 @@ RESOURCES: dict[str, type[Any]] = {
     "accounts": MailAccount,
     "rules": Rule,
     "labels": MailLabel,
+    "routing-rules": RoutingRule,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

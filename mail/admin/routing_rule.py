@@ -1,0 +1,201 @@
+"""Routing rules in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
+from jobs.admin.base import pretty_json
+from jobs.admin.payload_field import PayloadField
+from mail.admin.base import MailAdmin
+from mail.admin.filters import EnabledFilter
+from mail.admin.rule import RuleOperation
+from mail.models import MailAccount, Route, RoutingRule
+from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.services import routing_operations
+from mail.services.content_access import readable
+from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.models import Firm, Role
+
+
+class RoutingForm(OperationForm):
+    """A routing rule's settings."""
+
+    name = forms.CharField(max_length=MAX_NAME_LENGTH)
+    account_id = forms.ModelChoiceField(
+        queryset=MailAccount.objects.unscoped("set for each form").none(),
+        required=False,
+        label="Mailbox",
+        empty_label="Every mailbox of the firm",
+    )
+    position = forms.IntegerField(
+        initial=100, min_value=0, max_value=MAX_PRIORITY, help_text="Lower is asked first."
+    )
+    match = PayloadField(
+        rows=6,
+        label="Conditions",
+        help_text='{"sender_domain": "shop.example", "subject_contains": "order"}: all that is given '
+        "must hold. There are all (true), sender_email, sender_domain, subject_contains, "
+        "header_match {header: pattern}, forwarded_from.",
+    )
+    route = forms.ChoiceField(choices=Route.choices, label="Goes to")
+    profile = forms.CharField(
+        required=False,
+        max_length=MAX_PROFILE_LENGTH,
+        help_text="Of the agent, where it goes there.",
+    )
+    enabled = forms.BooleanField(required=False, initial=True)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer the mailboxes whose mail the user may read, and start from the rule as it is."""
+        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
+        if row is not None:
+            accounts = accounts.filter(firm_id=row.firm_id)
+            self.initial = {
+                name: getattr(row, name) for name in routing_operations.SETTINGS if name != "match"
+            }
+        stored = {} if row is None else row.match
+        self.fields["match"].show(stored)  # type: ignore[attr-defined]  # a payload field
+        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
+        self._stored = stored
+
+    def clean_account_id(self) -> UUID | None:
+        """Return the mailbox's id."""
+        account = self.cleaned_data["account_id"]
+        return None if account is None else account.pk
+
+    def clean_match(self) -> Any:
+        """Return the conditions, those it started from where they are unchanged."""
+        given = self.cleaned_data["match"]
+        return self._stored if given is None else given
+
+
+class NewRoutingForm(FirmChoiceForm, RoutingForm):
+    """Whose the new rule is, and its settings."""
+
+    role = Role.ADMIN
+    field_order = ("firm", *RoutingForm.base_fields)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer single firms only."""
+        FirmChoiceForm.prepare(self, request, row)
+        self.fields.pop("everywhere", None)
+        RoutingForm.prepare(self, request, row)
+
+    def clean(self) -> dict[str, Any]:
+        """Replace what was entered by the firm."""
+        self.cleaned_data.setdefault("everywhere", False)
+        answers = FirmChoiceForm.clean(self)
+        answers.pop("everywhere", None)
+        return answers
+
+
+class ChangeRoutingForm(OptionalReasonForm, RoutingForm):
+    """A rule as it is and as it should be."""
+
+    field_order = (*RoutingForm.base_fields, "reason")
+
+
+def _create(*, firm: Firm, by: Any, **settings: Any) -> RoutingRule:
+    return routing_operations.create_routing_rule(firm.pk, by=by, **settings)
+
+
+def _seen(rule: RoutingRule) -> str:
+    return str([getattr(rule, name) for name in routing_operations.SETTINGS])
+
+
+NEW = RuleOperation(
+    name="new",
+    label="New routing rule",
+    icon="add",
+    variant="primary",
+    form=NewRoutingForm,
+    effect="It holds for mail that comes from now on.",
+    perform=_create,
+    report=lambda rule: f"{rule.name} is stored.",
+)
+OPERATIONS = (
+    RuleOperation(
+        name="edit",
+        label="Change",
+        icon="edit",
+        variant="primary",
+        form=ChangeRoutingForm,
+        effect="It holds as it is from the next message on.",
+        seen=_seen,
+        perform=routing_operations.change_routing_rule,
+        report=lambda rule: f"{rule.name} is changed.",
+    ),
+    RuleOperation(
+        name="remove",
+        label="Delete",
+        icon="delete",
+        variant="danger",
+        form=OptionalReasonForm,
+        effect="The rule goes. What it has routed stays where it is.",
+        seen=_seen,
+        perform=routing_operations.delete_routing_rule,
+        report=lambda rule: f"{rule.name} is deleted.",
+    ),
+)
+
+
+def _goes_to(rule: RoutingRule) -> str:
+    return f"Agent: {rule.profile}" if rule.route == Route.AGENT else "Pipeline"
+
+
+def _conditions(rule: RoutingRule) -> SafeString:
+    return format_html('<pre class="queue-code">{}</pre>', pretty_json(rule.match))
+
+
+@admin.register(RoutingRule)
+class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
+    """Routing rules, as they are asked."""
+
+    list_operations = (NEW,)
+    operations = OPERATIONS
+    list_display = ("name", "position", "goes_to", "enabled", "account", "firm")
+    list_select_related = ("firm", "account")
+    list_filter = (EnabledFilter, FirmFilter)
+    search_fields = ("name__icontains",)
+    ordering = ("position", "pk")
+    fields = (
+        "name",
+        "account",
+        "position",
+        "conditions",
+        "goes_to",
+        "enabled",
+        "disabled_reason",
+        "firm",
+        "created_at",
+    )
+    readonly_fields = ("conditions", "goes_to")
+    goes_to = column("Goes to", _goes_to)
+    conditions = column("Conditions", _conditions)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Leave out rules of mailboxes whose mail the user may not read."""
+        rules: QuerySet[Any] = super().get_queryset(request)
+        return rules.filter(Q(account=None) | readable(request.user.pk, "account__"))
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Return to the list from a rule that is gone."""
+        if operation.name != "remove":
+            return super().respond(request, operation, row, made)
+        messages.success(request, operation.report(row))
+        return HttpResponseRedirect(self.address("changelist"))

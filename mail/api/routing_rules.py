@@ -1,0 +1,132 @@
+"""`routing-rules/`: which mail goes to the pipeline and which to an agent."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
+from jobs.api.views import example, list_operation, row_operation, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import MailView
+from mail.api.serializers import SwitchBody
+from mail.models import Route, RoutingRule
+from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.services import routing_operations
+from mail.services.content_access import readable
+from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from tenants.models import Role
+
+_MATCH = (
+    "All that is given must hold: all, sender_email, sender_domain, subject_contains, header_match "
+    "{header: pattern}, forwarded_from."
+)
+
+
+class RoutingRuleSerializer(serializers.Serializer[Any]):
+    """A routing rule."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
+    name = serializers.CharField()
+    position = serializers.IntegerField(help_text="Lower is asked first; the first match wins.")
+    match = serializers.DictField(help_text=_MATCH)
+    route = serializers.ChoiceField(Route.choices)
+    profile = NullableTextField("The agent's; null for the pipeline.")
+    enabled = serializers.BooleanField()
+    disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
+    created_at = TimestampField()
+
+
+class _Settings(StrictSerializer):
+    """What a routing rule is made of."""
+
+    name = TextField(max_length=MAX_NAME_LENGTH, required=False)
+    account_id = serializers.UUIDField(required=False, allow_null=True)
+    position = WholeNumberField(required=False, min_value=0, max_value=MAX_PRIORITY)
+    match = serializers.DictField(required=False, help_text=_MATCH)
+    route = serializers.ChoiceField(Route.choices, required=False)
+    profile = TextField(required=False, allow_blank=True, max_length=MAX_PROFILE_LENGTH)
+    enabled = FlagField(required=False)
+
+
+class CreateRoutingRuleBody(_Settings):
+    """A new routing rule."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    name = TextField(max_length=MAX_NAME_LENGTH)
+    match = serializers.DictField(help_text=_MATCH)
+
+
+class ChangeRoutingRuleBody(_Settings, SwitchBody):
+    """Settings that change; the others stay."""
+
+
+_RULE = OpenApiResponse(RoutingRuleSerializer, "The rule as it is now.")
+
+
+class RoutingRules(MailView):
+    """The routing rules of the caller's firms."""
+
+    resource, tag = "routing_rules", "routing rules"
+    model, serializer = RoutingRule, RoutingRuleSerializer
+
+    list = list_operation(
+        "List routing rules",
+        "The latest made first; they are asked by position.",
+        serializer=RoutingRuleSerializer,
+        rows="routing rules",
+    )
+    show = show_operation("Show a routing rule", "With its conditions.", answer=_RULE)
+    change = row_operation(
+        routing_operations.change_routing_rule,
+        "Change a routing rule",
+        "It holds as it is from the next message on. Needs the role admin.",
+        role=Role.ADMIN,
+        body=ChangeRoutingRuleBody,
+        answer=_RULE,
+        example=example("Earlier", position=10, reason="Before the newsletters"),
+    )
+    delete_rule = row_operation(
+        routing_operations.delete_routing_rule,
+        "Delete a routing rule",
+        "What it has routed stays where it is. Needs the role admin.",
+        role=Role.ADMIN,
+        body=SwitchBody,
+        answer=OpenApiResponse(RoutingRuleSerializer, "The rule as it was."),
+        example=example("Delete", reason="The shop is closed"),
+    )
+
+    @operation(
+        "Create a routing rule",
+        "It holds for mail that comes from now on. Needs the role admin.",
+        body=CreateRoutingRuleBody,
+        answers={HTTPStatus.CREATED: _RULE},
+        example=example(
+            "A shop's inquiries to an agent",
+            name="Shop",
+            match={"forwarded_from": "shop@example.org"},
+            route="agent",
+            profile="shop",
+        ),
+    )
+    def create(self, _: Request, **__: UUID) -> Response:
+        """Create a rule."""
+        body = self.get_body(CreateRoutingRuleBody)
+        firm = self.firm_named(body.pop("firm", None), Role.ADMIN)
+        rule = routing_operations.create_routing_rule(firm.pk, by=self.actor, **body)
+        return Response(self.represent(self.get_rows().get(pk=rule.pk)), HTTPStatus.CREATED)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the rules, those of one mailbox for its readers alone."""
+        rows = super().get_rows(**filters)
+        return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
