@@ -15,9 +15,11 @@ from django.core.validators import validate_email
 from pydantic import Field, StrictStr, field_validator, model_validator
 
 from jobs import conf
+from jobs.engine.delete_owned import FIRST_ID
 from jobs.engine.prune import prune
 from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
+from jobs.operations import deletion
 from jobs.operations.bulk_step import do_step
 from jobs.operations.escalation import escalation_notice_of
 from jobs.operations.notifications.alerts import alert_new_failures, alert_unreviewed
@@ -45,6 +47,8 @@ BENCH_WRITE_JOB_TYPE = "bench_write"
 BULK_SECONDS = 20.0
 BULK_PAUSE, LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.25, 0.01, 0.25
 LEAST_SNOOZE_SECONDS = 0.1
+# How soon a deletion checks again whether jobs in flight have ended.
+IN_FLIGHT_SECONDS = 1.0
 # Soon: an operator watches, and what was done is not done again.
 BULK_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=30)
 # About three hours in all.
@@ -121,6 +125,56 @@ def bulk(payload: BulkPayload, ctx: JobContext) -> dict[str, Any]:
             raise Snooze(seconds=max(step.wait_seconds, LEAST_SNOOZE_SECONDS))
         # Others write meanwhile: on SQLite nobody else can during a chunk.
         time.sleep(min(max((now - begun) * BULK_PAUSE, LEAST_PAUSE_SECONDS), MOST_PAUSE_SECONDS))
+
+
+class DeleteFirmPayload(JobPayload):
+    """The firm to delete."""
+
+    firm_id: int
+
+
+class DeleteUserPayload(JobPayload):
+    """The user to delete: the key as text, whatever its type."""
+
+    user_id: str
+
+
+@job(
+    deletion.FIRM_JOB_TYPE,
+    category=Category.MAINTENANCE,
+    payload=DeleteFirmPayload,
+    retry=BULK_RETRY,
+)
+def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
+    """Delete a firm's rows, for a while at a time; wait for its jobs in flight to end."""
+    deleter = deletion.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
+    until = time.monotonic() + BULK_SECONDS
+    while not (step := deletion.firm_step(payload.firm_id, deleter)).is_over:
+        ctx.heartbeat()
+        if step.waits or time.monotonic() > until:
+            raise Snooze(seconds=IN_FLIGHT_SECONDS if step.waits else LEAST_SNOOZE_SECONDS)
+        time.sleep(LEAST_PAUSE_SECONDS)
+
+
+@job(
+    deletion.USER_JOB_TYPE,
+    category=Category.MAINTENANCE,
+    payload=DeleteUserPayload,
+    retry=BULK_RETRY,
+)
+def delete_user(payload: DeleteUserPayload, ctx: JobContext) -> None:
+    """Delete a user's jobs in one pass over all jobs, then the user."""
+    deleter = deletion.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
+    after: UUID | None = FIRST_ID
+    waits = False
+    while after is not None:
+        step = deletion.user_step(payload.user_id, after, deleter)
+        after, waits = step.after, waits or step.waits
+        ctx.heartbeat()
+        time.sleep(LEAST_PAUSE_SECONDS)
+    if waits:
+        raise Snooze(seconds=IN_FLIGHT_SECONDS)
+    deletion.end_user(payload.user_id, deleter)
 
 
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)

@@ -15,6 +15,17 @@ class TenantsConfig(AppConfig):
     name = "tenants"
     default_auto_field = "django.db.models.BigAutoField"
 
+    def ready(self) -> None:
+        """Refuse to delete a firm or a user whose rows would stay behind."""
+        from django.contrib.auth import get_user_model
+        from django.db.models.signals import pre_delete
+
+        from tenants.models import Firm
+        from tenants.ownership import refuse_deletion
+
+        for model in (Firm, get_user_model()):
+            pre_delete.connect(refuse_deletion, sender=model)
+
 
 @register(Tags.security, deploy=True)
 def check_row_level_security(**_: Any) -> list[CheckMessage]:

@@ -5,6 +5,7 @@ TenantError
   TenantMismatch   a row or payload of another firm than the one in scope
   UnknownFirm      no firm has this slug or id
   AppendOnly       the audit log takes new entries and nothing else
+  DeletionRefused  a firm or user is deleted by the operations that take its rows along
   EncryptionError
     NoEncryptionKey    FIELD_ENCRYPTION_KEYS lacks the key
     DecryptionFailed   a stored secret was altered or moved
@@ -47,6 +48,15 @@ class AppendOnly(TenantError):
 
     def __init__(self) -> None:
         super().__init__(self.__doc__)
+
+
+class DeletionRefused(TenantError):
+    """Its rows would stay behind: use `manage.py delete_firm`, `manage.py delete_user` or the admin."""
+
+    code = "deletion_refused"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} cannot be deleted like this. {self.__doc__}")
 
 
 class EncryptionError(TenantError):

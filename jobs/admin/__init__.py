@@ -1,11 +1,23 @@
 """The queue's admin pages."""
 
-from jobs.admin import breaker, bulk_run, dead_letter, job, limits, lock, pause, schedule, worker
+from jobs.admin import (
+    breaker,
+    bulk_run,
+    dead_letter,
+    deletion,
+    job,
+    limits,
+    lock,
+    pause,
+    schedule,
+    worker,
+)
 
 __all__ = [
     "breaker",
     "bulk_run",
     "dead_letter",
+    "deletion",
     "job",
     "limits",
     "lock",

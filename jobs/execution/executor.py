@@ -27,6 +27,7 @@ from jobs.engine.outcomes import (
     fingerprint,
     message_of,
 )
+from jobs.engine.owner import gone_owner
 from jobs.engine.transition import last_death_reason
 from jobs.errors import (
     Cancel,
@@ -74,6 +75,7 @@ def execute(
                 return _unknown(claim, declared)
             if claim.cancel_requested:
                 return Canceled("canceled before it started")
+            _require_owner(claim)
             outcome = _run(claim, declared, context(claim, signals), run_async)
             require_no_transaction(outer)
         except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
@@ -120,6 +122,11 @@ def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) 
     if declared.is_async:
         result = run_async(result)
     return completed(claim, result)
+
+
+def _require_owner(claim: Claim) -> None:
+    if (gone := gone_owner(claim)) is not None:
+        raise Fatal(f"{gone} is gone")
 
 
 def _outcome_of(

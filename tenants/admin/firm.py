@@ -18,9 +18,10 @@ from tenants.audit import Actor, record_operation
 from tenants.models import Firm
 from tenants.scope import require_scope
 
-LIMITS = ("active", "weight", "running_cap")
+LIMITS = ("active", "weight", "running_cap", "retention_days")
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 1000
 MAX_CAP = 1_000_000
+MAX_RETENTION_DAYS = 3650
 
 
 class LimitsForm(ReasonForm):
@@ -43,6 +44,13 @@ class LimitsForm(ReasonForm):
         max_value=MAX_CAP,
         label="Running at once, at most",
         help_text="Empty means no limit.",
+    )
+    retention_days = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_RETENTION_DAYS,
+        label="Days that finished jobs are kept",
+        help_text="Empty means as everywhere (JOB_RETENTION_DAYS).",
     )
     field_order = [*LIMITS, "reason"]
 
@@ -83,14 +91,16 @@ def _state(firm: Firm) -> str:
 
 def _limits_in_words(firm: Firm) -> str:
     cap = "no cap" if firm.running_cap is None else f"at most {firm.running_cap:,} running"
-    return f"{firm.name}: {_state(firm)}, weight {firm.weight:g}, {cap}."
+    days = firm.retention_days
+    kept = "as long as everywhere" if days is None else f"for {days:,} days"
+    return f"{firm.name}: {_state(firm)}, weight {firm.weight:g}, {cap}, jobs kept {kept}."
 
 
 @admin.register(Firm)
 class FirmAdmin(TenantOperationsAdmin):
     """The firms in scope."""
 
-    operations = (
+    operations: tuple[Operation, ...] = (
         Operation(
             name="limits",
             label="Change limits",

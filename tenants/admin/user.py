@@ -11,14 +11,15 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
+from django.core.paginator import Paginator
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from interfaces.admin.base import StrictListAdmin
 from interfaces.admin.filters import flag_filter
-from tenants.admin.base import actor_in
-from tenants.audit import record_operation
+from interfaces.admin.operations import Operation, OperationsAdmin
+from tenants.admin.base import access_in, actor_in
+from tenants.audit import Actor, record_operation
 from tenants.models import Firm
 
 admin.site.unregister(User)
@@ -35,9 +36,14 @@ ActiveUserFilter = flag_filter("is_active", "may sign in")
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, StrictListAdmin):  # type: ignore[type-arg]  # generic in the stubs alone
-    """Django's user pages with this admin's looks; the audit log records each change."""
+class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, misc]  # the stubs' class is generic, and Unfold has none
+    """Django's user pages with this admin's looks; the audit log records each change.
 
+    The queue adds the operation that deletes a user: it takes the user's jobs along.
+    """
+
+    # There are few users.
+    paginator = Paginator
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -62,11 +68,28 @@ class UserAdmin(DjangoUserAdmin, StrictListAdmin):  # type: ignore[type-arg]  # 
             before = {name: before[name] for name in after if change}
             _record(request, operation, obj, before, after)
 
-    def log_deletions(self, request: HttpRequest, queryset: QuerySet[User]) -> Any:
-        """Record who is deleted; members of a firm cannot be."""
-        for user in queryset:
-            _record(request, "user.delete", user, _facts(user))
-        return super().log_deletions(request, queryset)
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Allow platform staff."""
+        return access_in(request).is_platform_staff
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Allow platform staff."""
+        return access_in(request).is_platform_staff
+
+    has_view_permission = has_change_permission
+    has_delete_permission = has_change_permission
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Allow platform staff."""
+        return access_in(request).is_platform_staff
+
+    def actor(self, request: HttpRequest) -> Actor:
+        """Return the request's user."""
+        return actor_in(request)
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Add nothing: Django's page has the buttons."""
+        return {}
 
     def user_change_password(
         self,

@@ -16,6 +16,14 @@ from tenants.models.base import TenantModel
 class AuditEntry(TenantModel):
     """One operation of a person or of the service itself."""
 
+    # The entries outlive the firm.
+    firm = models.ForeignKey(
+        "tenants.Firm",
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL,

@@ -56,7 +56,7 @@ def test_jobs_of_a_deleted_firm_do_not_come_back_and_its_worker_goes_on(
 
     with all_firms("deleting a firm"):
         JobQueue.objects.filter(firm=queue.firm).delete()
-    queue.firm.delete()
+        queue.firm.delete()
     queue.accepted.clear()
     gate.open()
     theirs = enqueue("noop", firm=other_firm).job_id

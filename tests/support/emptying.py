@@ -32,7 +32,7 @@ def empty_used_tables() -> None:
             _truncate(cursor, used)
         else:
             for table in used:
-                cursor.execute(f"DELETE FROM {table}")
+                _delete_all(cursor, table)
         cursor.execute(f"DELETE FROM {FIRMS} WHERE slug <> %s", [SYSTEM_SLUG])
 
 
@@ -46,6 +46,19 @@ def _used(cursor: Any) -> list[str]:
     columns = ", ".join(f"EXISTS (SELECT 1 FROM {table})" for table in _tables())
     cursor.execute(f"SELECT {columns}")
     return [table for table, used in zip(_tables(), cursor.fetchone(), strict=True) if used]
+
+
+def _delete_all(cursor: Any, table: str) -> None:
+    """Delete every row, also of a table whose trigger refuses that."""
+    cursor.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [table]
+    )
+    triggers = cursor.fetchall()
+    for name, _ in triggers:
+        cursor.execute(f"DROP TRIGGER {name}")
+    cursor.execute(f"DELETE FROM {table}")
+    for _, sql in triggers:
+        cursor.execute(sql)
 
 
 def _truncate(cursor: Any, used: list[str]) -> None:

@@ -14,7 +14,7 @@ from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.conftest import FirmRows
-from tests.jobs.admin.pages import operation_url
+from tests.jobs.admin.pages import operation_url, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("T-05")]
 
@@ -70,23 +70,49 @@ def test_setting_somebodys_password_is_written_down(staff: Client, bob: User) ->
     assert log() == [("root", "user.password", str(bob.pk), {}, {})]
 
 
-@pytest.mark.parametrize("from_list", [True, False])
-def test_deleting_a_user_is_written_down(staff: Client, bob: User, from_list: bool) -> None:
-    if from_list:
-        chosen = {"action": "delete_selected", "_selected_action": str(bob.pk), "post": "yes"}
-        staff.post(reverse(LISTING), chosen)
-    else:
-        staff.post(operation_url(bob, "delete"), {"post": "yes"})
-    assert not get_user_model().objects.filter(pk=bob.pk).exists()
-    ((who, act, target, before, after),) = log()
-    assert (who, act, target, after) == ("root", "user.delete", str(bob.pk), {})
-    assert before["username"] == "bob"
-
-
-def test_a_member_of_a_firm_cannot_be_deleted(staff: Client, acme: FirmRows) -> None:
+@pytest.mark.req("T-04")
+def test_deleting_a_user_takes_a_typed_confirmation_and_is_written_down(
+    staff: Client, acme: FirmRows
+) -> None:
     member = acme.membership.user
-    assert staff.post(operation_url(member, "delete"), {"post": "yes"}).status_code == 403
-    chosen = {"action": "delete_selected", "_selected_action": str(member.pk), "post": "yes"}
-    staff.post(reverse(LISTING), chosen)
-    assert get_user_model().objects.filter(pk=member.pk).exists()
+    page = staff.get(operation_url(member, "change"))
+    assert operation_url(member, "delete") in page.content.decode()
+    wrong = submit(staff, member, "delete", confirmation="somebody", reason="left the firm")
+    assert wrong.status_code == 400
     assert log() == []
+    name = member.get_username()
+    done = submit(staff, member, "delete", confirmation=name, reason="left the firm")
+    assert done.status_code == 302, done.content
+    member.refresh_from_db()
+    assert not member.is_active
+    ((who, act, target, before, after),) = log()
+    assert (who, act, target, list(after)) == ("root", "user.delete", str(member.pk), ["job_id"])
+    assert before["username"] == name
+
+
+def test_nobody_is_deleted_from_the_list_or_by_themselves(staff: Client, bob: User) -> None:
+    chosen = {"action": "delete_selected", "_selected_action": str(bob.pk), "post": "yes"}
+    staff.post(reverse(LISTING), chosen)
+    root = get_user_model().objects.get(username="root")
+    own = submit(staff, root, "delete", confirmation="root", reason="bye")
+    assert own.status_code == 409
+    assert get_user_model().objects.filter(pk__in=[bob.pk, root.pk], is_active=True).count() == 2
+    assert log() == []
+
+
+@pytest.mark.req("T-04")
+def test_a_firm_is_deleted_after_its_slug_was_typed(
+    staff: Client, firm_admin: Client, acme: FirmRows
+) -> None:
+    assert firm_admin.get(operation_url(acme.firm, "delete")).status_code == 403
+    wrong = submit(staff, acme.firm, "delete", confirmation="globex", reason="contract ended")
+    assert wrong.status_code == 400
+    done = submit(staff, acme.firm, "delete", confirmation="acme", reason="contract ended")
+    assert done.status_code == 302, done.content
+    acme.firm.refresh_from_db()
+    assert not acme.firm.active
+    with all_firms("test"):
+        entry = AuditEntry.objects.get(act="firm.delete")
+    assert (entry.actor_name, entry.reason) == ("root", "contract ended")
+    system = Firm.objects.system()
+    assert staff.get(operation_url(system, "delete")).status_code == 409

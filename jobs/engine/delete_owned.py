@@ -1,0 +1,123 @@
+"""Deletes the jobs of a firm or a user with their history, a chunk in each transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.locks import free_job_locks
+from jobs.engine.transactions import fetch, run
+from jobs.models import JobQueue
+from jobs.states import IN_FLIGHT
+
+CHUNK = 500
+# Of jobs that are only read to find a user's.
+WALK = 5_000
+FIRST_ID = UUID(int=0)
+
+_IN_FLIGHT = ", ".join(f"'{status.value}'" for status in sorted(IN_FLIGHT))
+# What is kept for each job, by the column that names the job.
+_HISTORY = (
+    ("jobs_attempt", "job_id"),
+    ("jobs_jobstep", "job_id"),
+    ("jobs_faninmember", "job_id"),
+    ("jobs_deadletterqueue", "original_job_id"),
+)
+
+
+def delete_jobs_of_firm(firm_id: int) -> int:
+    """Delete a chunk of the firm's jobs that are not in flight; return how many."""
+    rows = fetch(
+        f"""
+        SELECT job_id FROM jobs_jobqueue WHERE firm_id = %s AND status NOT IN ({_IN_FLIGHT})
+        ORDER BY job_id LIMIT {CHUNK} {dialects.current().skip_locked}
+        """,
+        [firm_id],
+    )
+    return _delete([(row[0], firm_id) for row in rows])
+
+
+def stop_jobs_of_firm(firm_id: int) -> int:
+    """Ask the firm's jobs in flight to end; return how many are in flight."""
+    return _stop("firm_id = %s", [firm_id])
+
+
+def delete_jobs_of_user(user_id: Any, after: UUID) -> tuple[UUID | None, int]:
+    """Delete the user's jobs among the next ones after this id, and ask those in flight to end.
+
+    Returns the id to go on from, None at the end, and how many of them are in flight.
+    """
+    dialect = dialects.current()
+    user = JobQueue._meta.get_field("user").get_db_prep_value(user_id, connection)
+    ours = f"""
+        SELECT job_id, user_id, firm_id, status FROM jobs_jobqueue WHERE job_id > %s
+        ORDER BY job_id LIMIT {WALK}
+    """
+    start = dialect.value(Column.UUID, after)
+    ends = fetch(
+        f"SELECT job_id FROM jobs_jobqueue WHERE job_id > %s ORDER BY job_id LIMIT 1 OFFSET {WALK - 1}",
+        [start],
+    )
+    rows = fetch(
+        f"SELECT j.job_id, j.firm_id, j.status FROM ({ours}) AS j WHERE j.user_id = %s",
+        [start, user],
+    )
+    over = [(job_id, firm_id) for job_id, firm_id, status in rows if status not in IN_FLIGHT]
+    in_flight = [job_id for job_id, _, status in rows if status in IN_FLIGHT]
+    for job_id in in_flight:
+        _stop("job_id = %s", [job_id])
+    _delete(over)
+    return (dialect.read_uuid(ends[0][0]) if ends else None), len(in_flight)
+
+
+def _stop(where: str, params: list[Any]) -> int:
+    now = dialects.current().now_sql()
+    run(
+        f"UPDATE jobs_jobqueue SET cancel_requested_at = {now}, updated_at = {now}"
+        f" WHERE {where} AND status IN ({_IN_FLIGHT}) AND cancel_requested_at IS NULL",
+        params,
+    )
+    counted = fetch(
+        f"SELECT count(*) FROM jobs_jobqueue WHERE {where} AND status IN ({_IN_FLIGHT})", params
+    )
+    return int(counted[0][0])
+
+
+def _delete(jobs: Sequence[tuple[Any, int]]) -> int:
+    """Delete these jobs, given by stored id and firm, with what is kept for each."""
+    if not jobs:
+        return 0
+    dialect = dialects.current()
+    table = [(dialect.read_uuid(job_id), firm_id) for job_id, firm_id in jobs]
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID, "firm_id": Column.BIGINT}, table)
+    gone = fetch(
+        f"""
+        DELETE FROM jobs_jobqueue WHERE job_id IN (SELECT r.id FROM {rows})
+            AND status NOT IN ({_IN_FLIGHT})
+        RETURNING job_id, firm_id
+        """,
+        params,
+    )
+    ids = [(dialect.read_uuid(job_id), firm_id) for job_id, firm_id in gone]
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID, "firm_id": Column.BIGINT}, ids)
+    for name, column in _HISTORY:
+        run(
+            f"DELETE FROM {name} WHERE (firm_id, {column}) IN (SELECT r.firm_id, r.id FROM {rows})",
+            params,
+        )
+    run(
+        "DELETE FROM jobs_faninmember WHERE fan_in_id IN (SELECT f.id FROM jobs_fanin f"
+        f" WHERE (f.firm_id, f.parent_id) IN (SELECT r.firm_id, r.id FROM {rows}))",
+        params,
+    )
+    run(
+        f"DELETE FROM jobs_fanin WHERE (firm_id, parent_id) IN (SELECT r.firm_id, r.id FROM {rows})",
+        params,
+    )
+    free_job_locks([job_id for job_id, _ in ids])
+    return len(ids)

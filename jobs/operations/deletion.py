@@ -1,0 +1,216 @@
+"""Deletes a firm or a user with everything of theirs: a job of the system firm, in small chunks.
+
+Each chunk is a transaction, and the rows themselves say how far the deletion is: after a crash the
+next attempt goes on. The audit log stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
+
+from jobs.engine.delete_owned import (
+    CHUNK,
+    delete_jobs_of_firm,
+    delete_jobs_of_user,
+    stop_jobs_of_firm,
+)
+from jobs.engine.enqueue import enqueue
+from jobs.engine.transactions import in_transaction
+from jobs.errors import LeaseLost, UnknownJob, WrongState
+from jobs.models import JobQueue
+from jobs.operations.operation import By, operation, require_reason
+from jobs.states import Priority
+from tenants.audit import SERVICE, as_actor, record_operation
+from tenants.models import Firm
+from tenants.ownership import clear_loose, delete_rows, owned_tables
+from tenants.scope import all_firms
+
+FIRM_JOB_TYPE = "delete_firm"
+USER_JOB_TYPE = "delete_user"
+# What the audit log keeps of a user.
+FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
+
+
+@dataclass(frozen=True)
+class Deleter:
+    """The job that deletes: every chunk checks its lease token."""
+
+    job_id: UUID
+    firm_id: int
+    lease_token: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a chunk leaves: whether all is done, else whether it waits for jobs in flight."""
+
+    is_over: bool = False
+    waits: bool = False
+    # The last id that was read; None at the end of a pass.
+    after: UUID | None = None
+
+
+@operation
+def delete_firm(firm: Firm, reason: str, *, by: By = None) -> JobQueue:
+    """Begin to delete a firm; return the job that does it.
+
+    The firm is deactivated at once: none of its jobs starts, its members are kept out. Jobs in
+    flight are asked to end.
+
+    Raises:
+        ReasonMissing: no reason given.
+        WrongState: it is the system firm.
+    """
+    require_reason(reason)
+    if firm.is_system:
+        raise WrongState("the system firm cannot be deleted: its jobs keep the queue in order")
+    Firm.objects.filter(pk=firm.pk).update(active=False)
+    facts = {"name": firm.name, "slug": firm.slug}
+    return _begin(FIRM_JOB_TYPE, {"firm_id": firm.pk}, facts, reason, by)
+
+
+@operation
+def delete_user(user: AbstractBaseUser, reason: str, *, by: By = None) -> JobQueue:
+    """Begin to delete a user with the jobs on their behalf; return the job that does it.
+
+    The user cannot sign in any more. Memberships, keys and grants go; what others did or own stays.
+
+    Raises:
+        ReasonMissing: no reason given.
+        WrongState: the user asks for their own deletion.
+    """
+    require_reason(reason)
+    if as_actor(by).user_id == user.pk:
+        raise WrongState("nobody deletes their own account")
+    facts = {name: getattr(user, name) for name in FACTS if hasattr(user, name)}
+    users: Any = type(user)._default_manager
+    users.filter(pk=user.pk).update(is_active=False)
+    return _begin(USER_JOB_TYPE, {"user_id": str(user.pk)}, facts, reason, by)
+
+
+def _begin(
+    job_type: str, payload: dict[str, Any], facts: dict[str, Any], reason: str, by: By
+) -> JobQueue:
+    system = Firm.objects.system()
+    ((name, key),) = payload.items()
+    noun = name.removesuffix("_id")
+    with all_firms("a deletion is the system firm's"):
+        result = enqueue(
+            job_type,
+            payload,
+            firm=system,
+            priority=Priority.HIGH,
+            idempotency_key=f"{job_type}:{key}",
+        )
+        if result.created:
+            # The system firm's log outlives the firm's own.
+            record_operation(
+                as_actor(by),
+                f"{noun}.delete",
+                firm_id=system.pk,
+                target=(noun, key),
+                reason=reason,
+                before=facts,
+                after={"job_id": str(result.job_id)},
+            )
+        return result.job
+
+
+def firm_step(firm_id: int, deleter: Deleter) -> Step:
+    """Delete a chunk of what the firm owns, in a transaction of its own.
+
+    Raises:
+        LeaseLost: the job no longer carries the lease token; nothing was done.
+    """
+
+    def step() -> Step:
+        with all_firms("delete a firm"):
+            _require_lease(deleter)
+            firm = Firm.objects.select_for_update().filter(pk=firm_id).first()
+            if firm is None:
+                return Step(is_over=True)
+            in_flight = stop_jobs_of_firm(firm_id)
+            if delete_jobs_of_firm(firm_id):
+                return Step()
+            if in_flight:
+                return Step(waits=True)
+            tables = owned_tables()
+            for work in (clear_loose, delete_rows):
+                if any(work(table, firm_id, CHUNK) for table in tables):
+                    return Step()
+            firm.delete()
+            _record_end("firm", firm_id, deleter)
+            return Step(is_over=True)
+
+    return in_transaction(step)
+
+
+def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
+    """Delete the user's jobs among the next ones after this id, and ask those in flight to end.
+
+    Raises:
+        LeaseLost: as `firm_step`.
+    """
+
+    def step() -> Step:
+        with all_firms("delete a user's jobs"):
+            _require_lease(deleter)
+            last, in_flight = delete_jobs_of_user(user_id, after)
+            return Step(after=last, waits=in_flight > 0)
+
+    return in_transaction(step)
+
+
+def end_user(user_id: str, deleter: Deleter) -> None:
+    """Delete the user, whose jobs are gone, with memberships, keys and grants.
+
+    Raises:
+        LeaseLost: as `firm_step`.
+    """
+
+    def end() -> None:
+        with all_firms("delete a user"):
+            _require_lease(deleter)
+            user = get_user_model()._base_manager.filter(pk=user_id).first()
+            if user is not None:
+                user.delete()
+                _record_end("user", user_id, deleter)
+
+    in_transaction(end)
+
+
+def _require_lease(deleter: Deleter) -> None:
+    held = JobQueue.objects.filter(
+        pk=deleter.job_id, firm_id=deleter.firm_id, lease_token=deleter.lease_token
+    )
+    if not held.select_for_update(no_key=True).exists():
+        raise LeaseLost(f"job {deleter.job_id} is no longer this attempt's: nothing was deleted")
+
+
+def _record_end(noun: str, key: Any, deleter: Deleter) -> None:
+    record_operation(
+        SERVICE,
+        f"{noun}.deleted",
+        firm_id=deleter.firm_id,
+        target=(noun, key),
+        after={"job_id": str(deleter.job_id)},
+    )
+
+
+def user_by_key(key: str) -> AbstractBaseUser:
+    """Return the user with this address or name.
+
+    Raises:
+        UnknownJob: there is none.
+    """
+    model = get_user_model()
+    user = model._default_manager.filter(**{f"{model.USERNAME_FIELD}": key.lower()}).first()
+    user = user or model._default_manager.filter(email__iexact=key).first()
+    if user is None:
+        raise UnknownJob(f"no user is named {key!r}")
+    return user

@@ -1,0 +1,104 @@
+"""What a firm owns: the tables, in the order in which their rows can be deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, models
+
+from tenants.errors import DeletionRefused
+from tenants.models import AuditEntry, Firm, FirmOwned
+from tenants.scope import current_scope
+
+
+@dataclass(frozen=True)
+class OwnedTable:
+    """A table with a column `firm_id`.
+
+    `loose` are its columns that may be null and refer to a table whose rows are deleted before its
+    own: they are set to null first.
+    """
+
+    table: str
+    key: str
+    loose: tuple[str, ...]
+
+
+@cache
+def owned_tables() -> list[OwnedTable]:
+    """Return the tables of what a firm owns, those that refer to others before these.
+
+    The audit log is not among them: it outlives the firm.
+    """
+    owned = [
+        model
+        for model in apps.get_models()
+        if issubclass(model, FirmOwned) and model is not AuditEntry and model._meta.managed
+    ]
+    # A sorter yields predecessors first: here, the tables that refer to this one.
+    sorter: TopologicalSorter[type[models.Model]] = TopologicalSorter(dict.fromkeys(owned, ()))
+    for model in owned:
+        for field in _references(model):
+            if not field.null and field.related_model is not model:
+                sorter.add(field.related_model, model)
+    order = {model: place for place, model in enumerate(sorter.static_order())}
+    return [
+        OwnedTable(
+            model._meta.db_table,
+            str(model._meta.pk.column),
+            tuple(
+                field.column
+                for field in _references(model)
+                if field.null and order[field.related_model] <= order[model]
+            ),
+        )
+        for model in sorted(owned, key=order.__getitem__)
+    ]
+
+
+def _references(model: type[models.Model]) -> list[Any]:
+    """Return the foreign keys that the database checks, to what a firm owns."""
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if isinstance(field, models.ForeignKey)
+        and getattr(field, "db_constraint", True)
+        and issubclass(field.related_model, FirmOwned)
+    ]
+
+
+def clear_loose(table: OwnedTable, firm_id: int, most: int) -> int:
+    """Set the loose columns of up to `most` of a firm's rows to null; return how many it were."""
+    name, key = connection.ops.quote_name(table.table), connection.ops.quote_name(table.key)
+    for column in map(connection.ops.quote_name, table.loose):
+        chunk = f"SELECT {key} FROM {name} WHERE firm_id = %s AND {column} IS NOT NULL LIMIT {most}"  # noqa: S608 - names of models
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {name} SET {column} = NULL WHERE {key} IN ({chunk})", [firm_id])  # noqa: S608
+            if cursor.rowcount:
+                return int(cursor.rowcount)
+    return 0
+
+
+def delete_rows(table: OwnedTable, firm_id: int, most: int) -> int:
+    """Delete up to `most` of a firm's rows, which must be in scope; return how many."""
+    name, key = connection.ops.quote_name(table.table), connection.ops.quote_name(table.key)
+    chunk = f"SELECT {key} FROM {name} WHERE firm_id = %s LIMIT {most}"  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {name} WHERE {key} IN ({chunk})", [firm_id])  # noqa: S608
+        return int(cursor.rowcount)
+
+
+def refuse_deletion(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    """Refuse to delete a firm or user, unless every firm is in scope: else rows stay unseen.
+
+    Raises:
+        DeletionRefused: not every firm is in scope.
+    """
+    scope = current_scope()
+    if scope is None or scope.firm_ids is not None:
+        noun = "firm" if sender is Firm else "user"
+        raise DeletionRefused(f"{noun} {instance}")

@@ -1,0 +1,34 @@
+"""`manage.py delete_firm` and `delete_user`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jobs.models import JobQueue
+from tenants.models import AuditEntry, Firm
+from tenants.scope import all_firms
+from tests.factories.tenants import UserFactory
+
+pytestmark = pytest.mark.req("T-04", "O-04")
+
+
+@pytest.mark.parametrize("noun", ["firm", "user"])
+def test_a_deletion_is_begun_when_it_is_confirmed(
+    run: Callable[..., Any], firm: Firm, noun: str
+) -> None:
+    UserFactory(username="ada@x.example", email="ada@x.example")
+    name = "acme" if noun == "firm" else "ada@x.example"
+    refused = run(f"delete_{noun}", name)
+    assert (refused.code, "--yes" in refused.err) == (1, True)
+    assert run(f"delete_{noun}", "nobody", "--yes").code == 3
+    done = run(f"delete_{noun}", name, "--yes", "--reason", "asked for it", "--json")
+    assert done.code == 0
+    with all_firms("test"):
+        job = JobQueue.objects.get(pk=done.json["job_id"])
+        (entry,) = AuditEntry.objects.all()
+    assert (job.job_type, job.status) == (f"delete_{noun}", "pending")
+    assert (entry.act, entry.door, entry.reason) == (f"{noun}.delete", "cli", "asked for it")
+    assert run("delete_firm", "system", "--yes").code == 1

@@ -1,0 +1,194 @@
+"""A firm or a user is deleted with everything of theirs, and nothing of others."""
+
+from __future__ import annotations
+
+import pytest
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.db import connection, transaction
+
+from jobs.engine import owner
+from jobs.engine.delete_owned import FIRST_ID
+from jobs.errors import LeaseLost, ReasonMissing, WrongState
+from jobs.models import DeadLetterQueue, JobQueue
+from jobs.operations import deletion
+from jobs.operations.deletion import Deleter, delete_firm, delete_user
+from jobs.queue import enqueue
+from jobs.testing import drain, run_job
+from jobs.testing.run import run_maintenance
+from tenants.errors import DeletionRefused
+from tenants.models import AuditEntry, Firm, FirmOwned
+from tenants.ownership import owned_tables
+from tenants.scope import all_firms
+from tests.factories.jobs import JobQueueFactory
+from tests.factories.tenants import UserFactory
+from tests.tenants.canaries import fill
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("T-04")]
+
+
+@pytest.fixture(autouse=True)
+def no_owner_is_remembered() -> None:
+    owner.forget_owners()
+
+
+def rows_of(firm_id: int) -> dict[str, int]:
+    """Return how many rows a firm has in each table."""
+    owned = [model for model in apps.get_models() if issubclass(model, FirmOwned)]
+    with all_firms("test"):
+        counts = {
+            one._meta.label: one._base_manager.filter(firm_id=firm_id).count() for one in owned
+        }
+    return {label: count for label, count in counts.items() if count}
+
+
+def letters_of_all() -> list[DeadLetterQueue]:
+    return list(DeadLetterQueue.objects.all())
+
+
+def acts() -> list[tuple[str, str]]:
+    with all_firms("test"):
+        system = Firm.objects.system()
+        entries = AuditEntry.objects.filter(firm=system).order_by("id")
+        return list(entries.values_list("act", "target_id"))
+
+
+def test_everything_of_a_firm_goes_and_nothing_of_another(firm: Firm, other_firm: Firm) -> None:
+    fill(firm)
+    fill(other_firm)
+    run_maintenance()
+    theirs = rows_of(other_firm.pk)
+    assert len(rows_of(firm.pk)) > 15
+    own_log = rows_of(firm.pk)["tenants.AuditEntry"]
+
+    job = delete_firm(firm, "the contract ended")
+    firm.refresh_from_db()
+    assert not firm.active
+    assert run_job(job).status == "completed"
+
+    assert not Firm.objects.filter(pk=firm.pk).exists()
+    assert rows_of(firm.pk) == {"tenants.AuditEntry": own_log}
+    # Maintenance may have added rows to them.
+    now = rows_of(other_firm.pk)
+    assert {label: min(count, now.get(label, 0)) for label, count in theirs.items()} == theirs
+    with all_firms("test"):
+        begun = AuditEntry.objects.get(act="firm.delete")
+    assert begun.before == {"name": firm.name, "slug": firm.slug}
+    assert begun.reason == "the contract ended"
+    assert acts() == [("firm.delete", str(firm.pk)), ("firm.deleted", str(firm.pk))]
+
+
+@pytest.mark.req("J-01")
+def test_a_users_jobs_go_with_the_user(firm: Firm, other_firm: Firm) -> None:
+    user, other = UserFactory(username="a@x.example"), UserFactory(username="b@x.example")
+    mine = [JobQueueFactory(firm=one, user=user, status="completed") for one in (firm, other_firm)]
+    kept = JobQueueFactory(firm=firm, user=other)
+    with all_firms("test"):
+        DeadLetterQueue.objects.create(
+            firm=firm, original_job=mine[0], job_series=1, reason="fatal"
+        )
+
+    delete_user(user, "asked for it")
+    user.refresh_from_db()
+    assert not user.is_active
+    drain()
+
+    assert not get_user_model().objects.filter(pk=user.pk).exists()
+    with all_firms("test"):
+        left = set(
+            JobQueue.objects.filter(firm__in=[firm, other_firm]).values_list("pk", flat=True)
+        )
+        assert not DeadLetterQueue.objects.exists()
+    assert left == {kept.pk}
+    assert acts() == [("user.delete", str(user.pk)), ("user.deleted", str(user.pk))]
+
+
+def test_jobs_in_flight_are_asked_to_end_and_waited_for(firm: Firm) -> None:
+    user = UserFactory(username="a@x.example")
+    running = JobQueueFactory(firm=firm, user=user, status="processing", attempts=1)
+    for begin, subject in ((delete_user, user), (delete_firm, firm)):
+        begin(subject, "test")
+        ran = drain(max_jobs=1).ran
+        assert [one.end for one in ran] == ["snoozed"]
+        with all_firms("test"):
+            assert JobQueue.objects.get(pk=running.pk).cancel_requested_at is not None
+    assert Firm.objects.filter(pk=firm.pk).exists()
+    assert get_user_model().objects.filter(pk=user.pk).exists()
+
+
+def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
+    JobQueueFactory(firm=firm, status="completed")
+    job = delete_firm(firm, "test")
+    stale = Deleter(job.pk, job.firm_id, 12345)
+    before = rows_of(firm.pk)
+    for step in (
+        lambda: deletion.firm_step(firm.pk, stale),
+        lambda: deletion.user_step("1", FIRST_ID, stale),
+        lambda: deletion.end_user("1", stale),
+    ):
+        with pytest.raises(LeaseLost):
+            step()
+    assert rows_of(firm.pk) == before
+
+
+def test_what_cannot_be_deleted_is_refused_by_name(firm: Firm) -> None:
+    user = UserFactory(username="a@x.example")
+    with pytest.raises(ReasonMissing):
+        delete_firm(firm, " ")
+    with pytest.raises(WrongState, match="system firm"):
+        delete_firm(Firm.objects.system(), "test")
+    with pytest.raises(WrongState, match="own account"):
+        delete_user(user, "test", by=user)
+    for row in (firm, user):
+        with pytest.raises(DeletionRefused, match=r"manage\.py delete_firm"):
+            row.delete()
+    assert acts() == []
+
+
+def test_a_deletion_is_begun_once(firm: Firm) -> None:
+    first, second = delete_firm(firm, "one"), delete_firm(firm, "two")
+    assert first.pk == second.pk
+    assert acts() == [("firm.delete", str(firm.pk))]
+
+
+@pytest.mark.req("J-11")
+def test_a_job_whose_firm_or_user_is_gone_is_dead_lettered_before_its_handler(
+    firm: Firm, other_firm: Firm
+) -> None:
+    user = UserFactory(username="a@x.example")
+    of_user = enqueue("noop", firm=firm, user=user).job_id
+    of_firm = enqueue("noop", firm=other_firm).job_id
+    user_id, firm_id = user.pk, other_firm.pk
+    with all_firms("test"):
+        user.delete()
+        other_firm.delete()
+    drain()
+    with all_firms("test"):
+        letters = {one.original_job_id: (one.reason, one.error) for one in letters_of_all()}
+    assert letters == {
+        of_user: ("fatal", f"user {user_id} is gone"),
+        of_firm: ("fatal", f"firm {firm_id} is gone"),
+    }
+
+
+def test_tables_come_before_those_they_refer_to() -> None:
+    place = {one.table: number for number, one in enumerate(owned_tables())}
+    assert place["mail_attachment"] < place["mail_message"] < place["mail_mailaccount"]
+    loose = {(one.table, column) for one in owned_tables() for column in one.loose}
+    assert ("mail_mailthread", "classified_upto_id") in loose
+    assert "tenants_auditentry" not in place
+
+
+@pytest.mark.req("T-05")
+def test_the_database_refuses_to_change_or_delete_the_audit_log(firm: Firm) -> None:
+    delete_firm(firm, "test")
+    statements = ("UPDATE tenants_auditentry SET reason = 'x'", "DELETE FROM tenants_auditentry")
+    for statement in statements:
+        with (
+            all_firms("test"),
+            pytest.raises(Exception, match="append-only"),
+            transaction.atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(statement)
+    assert acts() == [("firm.delete", str(firm.pk))]
