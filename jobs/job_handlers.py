@@ -15,7 +15,6 @@ from django.core.validators import validate_email
 from pydantic import Field, StrictStr, field_validator, model_validator
 
 from jobs import conf
-from jobs.engine.delete_owned import FIRST_ID
 from jobs.engine.prune import prune
 from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
@@ -165,14 +164,7 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
 def delete_user(payload: DeleteUserPayload, ctx: JobContext) -> None:
     """Delete a user's jobs in one pass over all jobs, then the user."""
     deleter = deletion.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
-    after: UUID | None = FIRST_ID
-    waits = False
-    while after is not None:
-        step = deletion.user_step(payload.user_id, after, deleter)
-        after, waits = step.after, waits or step.waits
-        ctx.heartbeat()
-        time.sleep(LEAST_PAUSE_SECONDS)
-    if waits:
+    if deletion.delete_jobs(payload.user_id, deleter, ctx.heartbeat):
         raise Snooze(seconds=IN_FLIGHT_SECONDS)
     deletion.end_user(payload.user_id, deleter)
 

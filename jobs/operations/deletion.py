@@ -6,6 +6,8 @@ next attempt goes on. The audit log stays.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,6 +17,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 
 from jobs.engine.delete_owned import (
     CHUNK,
+    FIRST_ID,
     delete_jobs_of_firm,
     delete_jobs_of_user,
     stop_jobs_of_firm,
@@ -30,6 +33,8 @@ from tenants.models import Firm
 from tenants.ownership import clear_loose, delete_rows, owned_tables
 from tenants.scope import all_firms
 
+# Others write meanwhile: on SQLite nobody else can during a chunk.
+PAUSE_SECONDS = 0.01
 FIRM_JOB_TYPE = "delete_firm"
 USER_JOB_TYPE = "delete_user"
 # What the audit log keeps of a user.
@@ -164,6 +169,24 @@ def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
             return Step(after=last, waits=in_flight > 0)
 
     return in_transaction(step)
+
+
+def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> bool:
+    """Delete the user's jobs in one pass over all jobs; return whether some are in flight.
+
+    `between` is called after each chunk.
+
+    Raises:
+        LeaseLost: as `firm_step`.
+    """
+    after: UUID | None = FIRST_ID
+    waits = False
+    while after is not None:
+        step = user_step(user_id, after, deleter)
+        after, waits = step.after, waits or step.waits
+        between()
+        time.sleep(PAUSE_SECONDS)
+    return waits
 
 
 def end_user(user_id: str, deleter: Deleter) -> None:

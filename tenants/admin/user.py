@@ -12,7 +12,7 @@ from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.core.paginator import Paginator
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -42,8 +42,6 @@ class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, mis
     The queue adds the operation that deletes a user: it takes the user's jobs along.
     """
 
-    # There are few users.
-    paginator = Paginator
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -67,6 +65,17 @@ class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, mis
             operation = "user.change" if change else "user.create"
             before = {name: before[name] for name in after if change}
             _record(request, operation, obj, before, after)
+
+    def get_paginator(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[User],
+        per_page: int,
+        orphans: int = 0,
+        allow_empty_first_page: bool = True,
+    ) -> Paginator[User]:
+        """Count the users: there are few."""
+        return Paginator(queryset, per_page, orphans, allow_empty_first_page)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Allow platform staff."""
