@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm, TextAnswer
+from jobs import VERSION
 from jobs.admin.base import LABELS, age_column
+from jobs.admin.operations import QueueOperation
 from jobs.models import Worker
-from jobs.queries.lists import running_jobs
-from jobs.states import WorkerState
-from tenants.admin.base import TenantAdmin, sees_all_firms
+from jobs.operations import workers
+from jobs.queries.lists import newest_version, running_jobs
+from jobs.states import WorkerRequest, WorkerState
+from tenants.admin.base import TenantOperationsAdmin, sees_all_firms
+
+ASKED: dict[str, str] = {
+    WorkerRequest.QUIET: "claim nothing",
+    WorkerRequest.DRAIN: "finish and exit",
+    WorkerRequest.STOP: "stop",
+}
 
 
 def _state(worker: Worker) -> str:
@@ -26,19 +39,106 @@ def _state(worker: Worker) -> str:
     return WorkerState.LIVE if worker.lease_expires_at > timezone.now() else WorkerState.SILENT
 
 
+def _version(worker: Worker) -> SafeString | str:
+    """Return the version, with a warning where it is not that of others."""
+    newest = getattr(worker, "newest", None)
+    faults = [
+        text
+        for other, text in ((newest, f"the newest is {newest}"), (VERSION, f"this page: {VERSION}"))
+        if other is not None and worker.version != other
+    ]
+    if not faults:
+        return worker.version
+    why = "; ".join(faults)
+    return format_html('{} <span class="queue-refusal" title="{}">skew</span>', worker.version, why)
+
+
+def _asked(worker: Worker) -> str:
+    return ASKED.get(worker.requested, "-")
+
+
+def _operation(name: str, label: str, icon: str, effect: str) -> QueueOperation:
+    request = "" if name == "resume" else name
+
+    def not_possible(worker: Worker) -> str:
+        return workers.obstacle(worker, request)
+
+    return QueueOperation(
+        name=name,
+        label=label,
+        icon=icon,
+        variant="danger" if name == "stop" else "default",
+        form=OptionalReasonForm,
+        effect=f"{effect} It does so with its next heartbeat.",
+        obstacle=not_possible,
+        seen=lambda worker: worker.requested,
+        perform=workers.OPERATIONS[name],
+        report=lambda worker: f"{worker} was asked to {name}.",
+    )
+
+
+class HostForm(OperationForm):
+    """What to ask of each live worker of a host."""
+
+    host = forms.ChoiceField()
+    name = forms.ChoiceField(
+        label="Ask them to", choices=[(one, one) for one in workers.OPERATIONS]
+    )
+    reason = TextAnswer(required=False, help_text="Kept in the audit log.")
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer the hosts of live workers."""
+        live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=timezone.now())
+        hosts = live.order_by("host").values_list("host", flat=True).distinct()
+        cast("forms.ChoiceField", self.fields["host"]).choices = [(host, host) for host in hosts]
+
+
 @admin.register(Worker)
-class WorkerAdmin(TenantAdmin):
-    """Worker processes and their leases."""
+class WorkerAdmin(TenantOperationsAdmin):
+    """Worker processes and their leases; an operator may ask them to end, or to claim nothing."""
+
+    operations = (
+        _operation("quiet", "Quiet", "pause", "It claims nothing more, and stays."),
+        _operation("resume", "Resume", "play_arrow", "It claims again."),
+        _operation(
+            "drain",
+            "Drain",
+            "hourglass_bottom",
+            "It claims nothing more, finishes what it runs, however long that takes, and exits. "
+            "Nobody replaces it.",
+        ),
+        _operation(
+            "stop",
+            "Stop",
+            "stop_circle",
+            "It claims nothing more and exits; what outlasts its grace is released and goes to "
+            "others. Nobody replaces it.",
+        ),
+    )
+    list_operations = (
+        QueueOperation(
+            name="host",
+            label="Ask a whole host",
+            icon="dns",
+            form=HostForm,
+            effect="Each live worker of the host is asked, and does it with its next heartbeat.",
+            perform=workers.on_host,
+            report=lambda asked: f"Asked: {', '.join(map(str, asked))}.",
+        ),
+    )
 
     list_before_template = "admin/jobs/partials/live_list.html"
-    list_display = ("name", "state", "serves", "load", "memory", "version", "heartbeat", "since")
+    list_display = (
+        *("name", "state", "asked", "serves", "load", "memory", "runs", "heartbeat", "since"),
+    )
     ordering = ("-started_at", "-id")
     fields = (
         "id",
         "host",
         "pid",
-        "version",
+        "runs",
         "state",
+        "asked",
         "serves",
         "load",
         "memory",
@@ -51,6 +151,8 @@ class WorkerAdmin(TenantAdmin):
     )
     name = column("Worker", lambda worker: f"{worker.host}:{worker.pid}")
     state = column("State", _state, label=LABELS)
+    asked = column("Asked to", _asked)
+    runs = column("Version", _version)
     serves = column("Serves", lambda worker: ", ".join(worker.categories) or "all categories")
     load = column("Running", lambda worker: f"{len(worker.running)} of {worker.concurrency}")
     memory = column("Memory", lambda row: filesizeformat(row.rss_bytes) if row.rss_bytes else "-")
@@ -61,10 +163,14 @@ class WorkerAdmin(TenantAdmin):
         """Allow platform staff: a worker's row names jobs of every firm."""
         return sees_all_firms()
 
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Allow platform staff."""
+        return sees_all_firms()
+
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Leave out the jobs that have ended since the last heartbeat."""
         found: ChangeList = super().get_changelist_instance(request)
-        _forget_ended(found.result_list)
+        _complete(found.result_list)
         return found
 
     def get_object(
@@ -72,11 +178,13 @@ class WorkerAdmin(TenantAdmin):
     ) -> Model:
         """Leave out the jobs that have ended since the last heartbeat."""
         found: Any = super().get_object(request, object_id, from_field)
-        _forget_ended([found])
+        _complete([found])
         return cast("Model", found)
 
 
-def _forget_ended(workers: Iterable[Worker]) -> None:
-    running = running_jobs(workers)
-    for worker in workers:
+def _complete(shown: Iterable[Any]) -> None:
+    """Leave out the jobs that have ended since, and note the newest version."""
+    running, newest = running_jobs(shown), newest_version()
+    for worker in shown:
+        worker.newest = newest
         worker.running = running[worker.pk]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -17,11 +19,11 @@ from jobs.api.requests import EditBody, EnqueueBody, OptionalReason
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
 from jobs.errors import WrongState
 from jobs.models import JobQueue, Worker
-from jobs.operations import edit, jobs
+from jobs.operations import edit, jobs, workers
 from jobs.operations.enqueue import enqueue
 from jobs.queries.filters import filter_jobs, filter_workers
 from jobs.queries.job_detail import details_of
-from jobs.queries.lists import Page, job_rows, running_jobs
+from jobs.queries.lists import Page, job_rows, worker_context
 from jobs.queries.serializers.jobs import JobDetailSerializer, JobRowSerializer
 from jobs.queries.serializers.stats import QueueStatsSerializer, WorkerSerializer
 from jobs.queries.stats import queue_stats
@@ -139,6 +141,18 @@ class Jobs(QueueView):
         return JobDetailSerializer(details_of(row), context=context).data
 
 
+def _worker_operation(
+    operate: Callable[..., Worker], summary: str, effect: str
+) -> Callable[..., Response]:
+    return row_operation(
+        operate,
+        summary,
+        f"{effect} It does so with its next heartbeat. For platform staff.",
+        answer=OpenApiResponse(WorkerSerializer, "The worker."),
+        example=example(summary, reason="The host gets a new kernel"),
+    )
+
+
 class Workers(QueueView):
     """The workers. They serve every firm, so every caller sees them, but not all their jobs."""
 
@@ -159,4 +173,36 @@ class Workers(QueueView):
 
     def get_context(self, page: Page[Worker]) -> dict[str, Any]:
         """Return the jobs that the workers run."""
-        return {"running": running_jobs(page.rows)}
+        return worker_context(page.rows)
+
+    quiet = _worker_operation(
+        workers.quiet, "Quiet a worker", "It claims nothing more until it is resumed."
+    )
+    resume = _worker_operation(workers.resume, "Resume a worker", "A quiet one claims again.")
+    drain = _worker_operation(
+        workers.drain,
+        "Drain a worker",
+        "It claims nothing more, finishes what it runs and exits; its supervisor starts no other.",
+    )
+    stop = _worker_operation(
+        workers.stop,
+        "Stop a worker",
+        "As for a drain; what outlasts its grace is released and goes to others.",
+    )
+
+    def get_object(self, needed: Role = Role.VIEWER) -> Worker:
+        """Return the worker that the URL names, for platform staff.
+
+        Raises:
+            PermissionDenied: the caller is not platform staff.
+            NotFound: there is none.
+        """
+        self.check_platform_staff()
+        worker: Worker | None = self.get_rows().filter(pk=self.kwargs["pk"]).first()
+        if worker is None:
+            raise NotFound
+        return worker
+
+    def represent(self, row: Worker) -> Any:
+        """Return the worker's JSON."""
+        return WorkerSerializer(row, context=worker_context([row])).data

@@ -89,6 +89,24 @@ def heartbeat(worker_id: UUID, rss_bytes: int | None) -> bool:
     return touched == 1
 
 
+def read_request(worker_id: UUID) -> str:
+    """Return what an operator asks of the worker: a `WorkerRequest`, or "" to work."""
+    worker = dialects.current().value(Column.UUID, worker_id)
+    rows = reading(lambda: fetch("SELECT requested FROM jobs_worker WHERE id = %s", [worker]))
+    return str(rows[0][0]) if rows else ""
+
+
+def write_request(worker_id: UUID, request: str) -> bool:
+    """Ask this of the worker at its next heartbeat. False: it is gone, or was marked dead."""
+    touched = in_transaction(
+        lambda: run(
+            "UPDATE jobs_worker SET requested = %s WHERE id = %s AND dead_at IS NULL",
+            [request, dialects.current().value(Column.UUID, worker_id)],
+        )
+    )
+    return touched == 1
+
+
 def note_running(worker_id: UUID, ids: bytes) -> bool:
     """Store the ids of the jobs whose handlers run (`pack_ids`); call it before they start.
 

@@ -42,6 +42,8 @@ class Event(StrEnum):
     WORKER_STARTED = "worker.started"
     WORKER_STOPPING = "worker.stopping"
     WORKER_STOPPED = "worker.stopped"
+    WORKER_ASKED = "worker.asked"
+    WORKER_NOT_REPLACED = "worker.not_replaced"
     WORKER_BROKEN = "worker.broken"
     WORKER_KILLED = "worker.killed"
     WORKER_MARKED_DEAD = "worker.marked_dead"

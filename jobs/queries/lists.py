@@ -9,13 +9,20 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
 
 from jobs.engine.clock import database_now
-from jobs.models import BulkRun, ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
+from jobs.models import (
+    BulkRun,
+    ConcurrencyLock,
+    DeadLetterQueue,
+    JobQueue,
+    Worker,
+    WorkerVersion,
+)
 from jobs.models.limits import held_at
 from jobs.states import IN_FLIGHT
 
@@ -96,6 +103,17 @@ def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:
         if started_at is not None or named[str(job_id)] == worker_id:
             running[worker_id].append(str(job_id))
     return running
+
+
+def newest_version() -> str | None:
+    """Return the version that a worker ran last for the first time; None where none ever ran."""
+    newest = WorkerVersion.objects.order_by("-first_seen_at", "-version")
+    return newest.values_list("version", flat=True).first()
+
+
+def worker_context(workers: Sequence[Worker]) -> dict[str, Any]:
+    """Return what the serializer of workers needs."""
+    return {"running": running_jobs(workers), "newest_version": newest_version()}
 
 
 def _encode(last: UUID) -> str:

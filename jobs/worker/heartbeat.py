@@ -18,10 +18,13 @@ from jobs.engine.lease import (
     cancel_requested,
     heartbeat,
     mark_processing,
+    read_request,
     register,
+    write_request,
 )
 from jobs.execution.events import Event, emit
 from jobs.execution.telemetry import RESCUED
+from jobs.states import WorkerRequest
 from jobs.worker.pool import Pool
 from jobs.worker.running import PROCESSING_AFTER_SECONDS
 from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_connection
@@ -44,11 +47,14 @@ class Heartbeat:
         pool: Pool,
         info: WorkerInfo,
         stop: Callable[[], None],
+        drain: Callable[[], None],
     ) -> None:
         self._state = state
         self._pool = pool
         self._info = info
         self._stop = stop
+        self._drain = drain
+        self._requested = ""
         self._next_cancel_check = 0.0
         self._beating = threading.Lock()
 
@@ -112,8 +118,23 @@ class Heartbeat:
         requested_at = time.monotonic()
         if heartbeat(lease.worker_id, _resident_bytes()):
             lease.extended(requested_at)
+            self._follow(read_request(lease.worker_id))
         else:
             self._replace_lease(lease)
+
+    def _follow(self, request: str) -> None:
+        """Do what an operator asks, once."""
+        if request == self._requested:
+            return
+        emit(Event.WORKER_ASKED, worker_id=str(self._state.worker_id), request=request or "resume")
+        self._requested = request
+        if request == WorkerRequest.QUIET:
+            self._state.quiet.set()
+        elif not request:
+            self._state.quiet.clear()
+        else:
+            self._state.slots.end_for_good()
+            (self._drain if request == WorkerRequest.DRAIN else self._stop)()
 
     def _replace_lease(self, lost: Lease) -> None:
         """Drop the work of a worker that was marked dead, and go on under a new id."""
@@ -124,6 +145,9 @@ class Heartbeat:
         self._pool.take_unstarted()
         self._pool.running.stop_all()
         self._register(fresh)
+        if self._requested:
+            # The row of the new lease knows nothing of it yet.
+            write_request(fresh.worker_id, self._requested)
 
     def _mark_processing(self) -> None:
         now = time.monotonic()

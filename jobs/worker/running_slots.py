@@ -6,6 +6,7 @@ The supervisor creates it and the worker inherits it. It is an array of 8-byte c
     1, 2: the worker's id
     3: liveness counter
     4, 5: how many jobs the supervisor has taken back, and how many of them the metrics count
+    6: 1 once an operator asked the worker to end, so that nobody replaces it
     then for each thread: the lease token it runs (0: none), and that job's deadline
 
 A cell is written by one instruction, so a process killed at any moment leaves no half-written token.
@@ -22,9 +23,9 @@ from itertools import count
 from math import inf
 from uuid import UUID
 
-HEADER_CELLS = 6
+HEADER_CELLS = 7
 CELL_BYTES = 8
-NAMED, WORKER_ID, LIVENESS, RESCUED, COUNTED = 0, 1, 3, 4, 5
+NAMED, WORKER_ID, LIVENESS, RESCUED, COUNTED, ENDS = 0, 1, 3, 4, 5, 6
 
 
 class RunningSlots:
@@ -79,6 +80,10 @@ class RunningSlots:
         """Show the supervisor that the threads of this process make progress."""
         self._cells[LIVENESS] += 1
 
+    def end_for_good(self) -> None:
+        """Tell the supervisor that an operator asked this worker to end."""
+        self._cells[ENDS] = 1
+
     def take_rescued(self) -> int:
         """Return how many jobs the supervisor has taken back since the last call."""
         rescued = self._cells[RESCUED] - self._cells[COUNTED]
@@ -100,6 +105,11 @@ class RunningSlots:
             return None
         start = WORKER_ID * CELL_BYTES
         return UUID(bytes=bytes(self._bytes[start : start + 16]))
+
+    @property
+    def ends_for_good(self) -> bool:
+        """Whether an operator asked the worker to end."""
+        return bool(self._cells[ENDS])
 
     def add_rescued(self, jobs: int) -> None:
         """Count jobs that were taken back: no metrics are read where that is done."""

@@ -57,6 +57,9 @@ class SharedState:
         self.rng: Random = SystemRandom()
         self.slots = slots or RunningSlots.private(0)
         self.rollups = Rollups()
+        # As an operator asks: `quiet`: claim nothing for now. `draining`: end, however long it takes.
+        self.quiet = threading.Event()
+        self.draining = threading.Event()
         # `stopping`: claim nothing more. `halt`: the threads end.
         self.stopping = threading.Event()
         self.halt = threading.Event()

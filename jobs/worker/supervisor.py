@@ -102,7 +102,7 @@ class Supervisor:
 
     Without `lasting` (a burst), a child that exits with 0 is done, and one that keeps failing at its
     start is given up. Otherwise every child is restarted, whatever its exit code: a handler may
-    have chosen it.
+    have chosen it. A worker that an operator asked to end is not replaced.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Supervisor:
         for number, child in enumerate(self._children):
             if child.process is None:
                 continue
-            code = child.process.poll()
+            code, pid = child.process.poll(), child.process.pid
             if code is None:
                 continue
             child.process = None
@@ -173,7 +173,10 @@ class Supervisor:
             if worker_id is not None:
                 self._sidecar.rescue(number, worker_id, child.slots.running)
             child.slots.clear()
-            if self._stopping or (code == 0 and not self._lasting):
+            if child.slots.ends_for_good:
+                emit(Event.WORKER_NOT_REPLACED, pid=pid, exit_code=code)
+                child.exit_code = 0
+            elif self._stopping or (code == 0 and not self._lasting):
                 child.exit_code = max(code, 0) if code >= 0 else 1
             else:
                 self._schedule_restart(child)

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from django.db import DatabaseError, connection
 
@@ -73,7 +74,8 @@ class WorkerLoop:
         self._pool = Pool(
             self.state, options.concurrency, self._completer.submit, self._completer.known_tokens
         )
-        self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop)
+        drain = partial(self.stop, drain=True)
+        self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop, drain)
         self._pending_work = PendingWorkReader(options.categories, options.job_types)
         # The last wait ended without a hint: read pending work before a claim, which costs more.
         self._reads_first = False
@@ -82,13 +84,14 @@ class WorkerLoop:
         self._maintenance = Maintenance(self.state, self._pending_work, schedules=schedules)
         self._listener = Listener(self.state)
 
-    def stop(self) -> None:
-        """Ask the loop to end, from any thread."""
+    def stop(self, *, drain: bool = False) -> None:
+        """Ask the loop to end, from any thread; with `drain`, what runs has more than the grace."""
+        (self.state.draining.set if drain else self.state.draining.clear)()
         self.state.stopping.set()
         self._listener.wake()
 
     def is_ready(self) -> bool:
-        """Say whether the worker holds its lease and takes work."""
+        """Say whether the worker holds its lease, and is not about to end."""
         return self.state.lease.trusted and not self.state.stopping.is_set()
 
     def run(self) -> None:
@@ -132,7 +135,7 @@ class WorkerLoop:
             if self._claimed >= self.options.max_jobs:
                 return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS)
             wanted = min(wanted, self.options.max_jobs - self._claimed)
-        if not self.state.lease.trusted:
+        if self.state.quiet.is_set() or not self.state.lease.trusted:
             self.state.stopping.wait(BUSY_CHECK_SECONDS)
             return True
         if wanted <= 0:
@@ -222,6 +225,8 @@ class WorkerLoop:
             return
         deadline = time.monotonic() + self.options.grace_seconds
         self._release(self._pool.take_unstarted(), "worker stopped")
+        while self._drains() and not self._pool.wait_until_idle(BUSY_CHECK_SECONDS):
+            deadline = time.monotonic() + self.options.grace_seconds
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
@@ -235,6 +240,9 @@ class WorkerLoop:
             self._try_once(self._deregister)
         emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
         connection.close()
+
+    def _drains(self) -> bool:
+        return self.state.draining.is_set() and not self.state.broken.is_set()
 
     def _unfinished(self) -> list[Settlement]:
         """Return the outcomes of handlers that outlive the worker: timed out, else released."""

@@ -6,9 +6,10 @@ from typing import Any
 
 from rest_framework import serializers
 
+from jobs.models import Worker
 from jobs.queries.serializers.fields import EnumField, TimestampField
 from jobs.queries.stats import WINDOW_MINUTES
-from jobs.states import Category
+from jobs.states import Category, WorkerRequest
 
 
 class StatusCountsSerializer(serializers.Serializer[Any]):
@@ -94,4 +95,15 @@ class WorkerSerializer(serializers.Serializer[Any]):
     started_at = TimestampField()
     heartbeat_at = TimestampField()
     lease_expires_at = TimestampField("Its jobs are rescued when this passes without a heartbeat.")
+    requested = EnumField(
+        WorkerRequest, allow_null=True, help_text="What an operator asked of it; null means work."
+    )
+    runs_newest_version = serializers.SerializerMethodField(
+        help_text="Whether no version is newer that a worker ran."
+    )
     dead_at = TimestampField("When its lease was found to be over; null while it lives.")
+
+    def get_runs_newest_version(self, worker: Worker) -> bool:
+        """Say whether the worker runs the version that came last."""
+        newest = self.context.get("newest_version")
+        return newest is None or worker.version == newest

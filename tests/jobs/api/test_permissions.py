@@ -124,6 +124,9 @@ OPERATIONS = [
 LISTS = [
     *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/")
 ]
+OF_PLATFORM_STAFF = {
+    f"post workers/<uuid:pk>/{name}/" for name in ("quiet", "resume", "drain", "stop")
+}
 EACH = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
 
@@ -140,7 +143,7 @@ def test_the_table_above_names_every_operation() -> None:
         for method in ("get", "post", "patch")
         if method in route.callback.actions
     }
-    assert answered == {item.name for item in OPERATIONS}
+    assert answered == {item.name for item in OPERATIONS} | OF_PLATFORM_STAFF
 
 
 @EACH
