@@ -9,6 +9,7 @@ JobError
     LimitInvalid         a pause or rate limit
     BulkInvalid          a bulk run
     EditInvalid          the edit of a waiting job
+    SearchInvalid        a qualifier of a search
     LockInvalid          a user's lock
     EndpointInvalid      a notification endpoint
   HandlerError           what a handler raises on purpose
@@ -115,6 +116,10 @@ class BulkInvalid(ArgumentsInvalid, code="bulk_invalid"):
 
 class EditInvalid(ArgumentsInvalid, code="edit_invalid"):
     """The edit of a waiting job fails its checks; a payload's faults are PayloadInvalid."""
+
+
+class SearchInvalid(ArgumentsInvalid, code="search_invalid"):
+    """A qualifier of a search is unknown or has no valid value."""
 
 
 class LockInvalid(ArgumentsInvalid, code="lock_invalid"):

@@ -36,6 +36,7 @@ from jobs.admin.filters import (
     StatusFilter,
 )
 from jobs.admin.job_edit import EDIT
+from jobs.admin.job_search import JobSearchAdmin
 from jobs.admin.new_job import NewJobAdmin
 from jobs.admin.operations import QueueOperation
 from jobs.admin.timeline import headline, timeline
@@ -43,7 +44,6 @@ from jobs.engine.clock import database_now
 from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.queries.durations import in_words
-from jobs.queries.filters import search_jobs
 from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import correlation_tree, details_of
 from jobs.queries.lists import LARGE_COLUMNS
@@ -115,7 +115,7 @@ def _waited(job: JobQueue) -> str:
 
 
 @admin.register(JobQueue)
-class JobAdmin(NewJobAdmin, BulkOperationsAdmin):
+class JobAdmin(NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin):
     """All jobs, newest first."""
 
     operations = (EDIT, RETRY, CANCEL)
@@ -169,9 +169,9 @@ class JobAdmin(NewJobAdmin, BulkOperationsAdmin):
         LockKeyFilter,
     )
     search_fields = ("job_id",)
-    search = staticmethod(search_jobs)
     search_help_text = (
-        "Job id (or its beginning), correlation id, idempotency key (or its beginning)"
+        "Job id (or its beginning), correlation id, idempotency key (or its beginning); type: firm:"
+        " status: error: key: correlation: user: reason: created:>2026-01-31 payload.FIELD:"
     )
     ordering = ("-job_id",)
     list_select_related = ("firm",)

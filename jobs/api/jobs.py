@@ -21,9 +21,10 @@ from jobs.errors import WrongState
 from jobs.models import JobQueue, Worker
 from jobs.operations import edit, jobs, workers
 from jobs.operations.enqueue import enqueue
-from jobs.queries.filters import filter_jobs, filter_workers
+from jobs.queries.filters import filter_workers
 from jobs.queries.job_detail import details_of
-from jobs.queries.lists import Page, job_rows, worker_context
+from jobs.queries.lists import Page, get_page, job_rows, worker_context
+from jobs.queries.search import find_jobs
 from jobs.queries.serializers.jobs import JobDetailSerializer, JobRowSerializer
 from jobs.queries.serializers.stats import QueueStatsSerializer, WorkerSerializer
 from jobs.queries.stats import queue_stats
@@ -57,7 +58,9 @@ class Jobs(QueueView):
 
     list = list_operation(
         "List jobs",
-        "Newest first. Filters are combined: a job has to meet all of them.",
+        "Newest first. Filters are combined: a job has to meet all of them. A page of a search reads "
+        "20,000 jobs at most: it may have fewer rows than asked for, even none, while `next` is not "
+        "null and goes on behind them.",
         serializer=JobRowSerializer,
         rows="jobs",
         query=JobQuery,
@@ -131,9 +134,13 @@ class Jobs(QueueView):
         answer = self.represent(self.get_object())
         return Response(answer, HTTPStatus.OK if over else HTTPStatus.ACCEPTED)
 
-    def get_rows(self, **filters: Any) -> QuerySet[JobQueue]:
-        """Return the jobs in scope that meet the filters, for a list without large columns."""
-        return filter_jobs(job_rows() if self.action == "list" else super().get_rows(), **filters)
+    def get_page(
+        self, filters: dict[str, Any], *, limit: int, cursor: str | None
+    ) -> Page[JobQueue]:
+        """Return a page of the jobs that meet the filters and the search."""
+        readable = self.access.firms(Role.OPERATOR)
+        found = find_jobs(job_rows(), readable=readable, **filters)
+        return get_page(found.rows, limit=limit, cursor=cursor, window=found.window)
 
     def represent(self, row: JobQueue) -> Any:
         """Return the job's JSON with everything that belongs to it."""

@@ -17,6 +17,7 @@ from tenants.audit import Door
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+MAX_SEARCH_LENGTH = 500
 
 
 def choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
@@ -83,8 +84,11 @@ class JobQuery(FirmPageQuery):
         "What holds the job back although it is due; `anything` for any of it.",
     )
     search = text(
-        "A job id or its beginning, a correlation id, or the beginning of an idempotency key.",
-        MAX_KEY_LENGTH,
+        "A job id or its beginning, a correlation id, or the beginning of an idempotency key; and "
+        "qualifiers: type:, firm:, status:, error:, key:, correlation:, user:, reason: (of a dead "
+        "letter or a wait), created: (such as >2026-01-31, 2026-01-31..2026-02-03, 6h), and "
+        "payload.FIELD: beside type: and created:, for operators. A value with blanks is quoted.",
+        MAX_SEARCH_LENGTH,
     )
 
 

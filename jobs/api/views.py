@@ -68,6 +68,14 @@ class QueueView(ViewSetMixin, FirmView):
         """Return the rows in scope; a list that has filters applies them here."""
         return self.model.objects.select_related("firm")
 
+    def get_page(self, filters: dict[str, Any], *, limit: int, cursor: str | None) -> Page[Any]:
+        """Return a page of the rows that meet the filters.
+
+        Raises:
+            CursorInvalid: no list gave out the cursor.
+        """
+        return get_page(self.get_rows(**filters), limit=limit, cursor=cursor)
+
     def get_object(self, needed: Role = Role.VIEWER) -> Any:
         """Return the row that the URL names; see `get_row`."""
         return self.get_row(self.get_rows(), self.kwargs[self.lookup_url_kwarg], needed)
@@ -157,7 +165,7 @@ def list_operation(
     def list_rows(self: QueueView, _: Request) -> Response:
         filters = dict(self.query)
         limit, cursor = filters.pop("limit"), filters.pop("cursor", None)
-        page = get_page(self.get_rows(**filters), limit=limit, cursor=cursor)
+        page = self.get_page(filters, limit=limit, cursor=cursor)
         results = serializer(page.rows, many=True, context=self.get_context(page)).data
         return Response({"results": results, "next": page.next_cursor})
 

@@ -19,6 +19,7 @@ from jobs.errors import ArgumentsInvalid, JobError, PayloadInvalid, UnknownJob
 from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
 from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
+from jobs.queries.search import FoundJobs
 from tenants.cli import command_scope, operator
 from tenants.errors import TenantError
 
@@ -144,13 +145,20 @@ class Resource:
         columns: Callable[[], Sequence[str | Column]],
         cells: Callable[[Any, datetime], Sequence[object]],
         empty: str,
-        rows: Callable[[Options], QuerySet[Any]] | None = None,
+        rows: Callable[[Options], QuerySet[Any] | FoundJobs] | None = None,
     ) -> Subcommand:
         """Return the subcommand `list`, which prints one page of rows; `cells` gets the time now."""
 
         def run(options: Options) -> Result:
             found = self.rows() if rows is None else rows(options)
-            page = get_page(found, limit=options["limit"], cursor=options["cursor"])
+            if not isinstance(found, FoundJobs):
+                found = FoundJobs(found)
+            page = get_page(
+                found.rows,
+                limit=options["limit"],
+                cursor=options["cursor"],
+                window=found.window,
+            )
 
             def show(command: JsonCommand) -> None:
                 if page.rows:

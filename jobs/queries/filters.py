@@ -38,7 +38,6 @@ def filter_jobs(
     created_before: datetime | None = None,
     error: str | None = None,
     held_back: str | None = None,
-    search: str | None = None,
 ) -> QuerySet[JobQueue]:
     """Narrow `jobs` to those that meet every filter; None filters nothing."""
     jobs = _equal(
@@ -55,7 +54,7 @@ def filter_jobs(
         jobs = jobs.filter(last_error__icontains=error)
     if held_back is not None:
         jobs = jobs.filter(limits_in_force().held_back(held_back))
-    return jobs if search is None else search_jobs(jobs, search)
+    return jobs
 
 
 def filter_dead_letters(
@@ -167,16 +166,6 @@ def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:
         dead = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
         return jobs.filter(job_id__in=dead.values("original_job_id"))
     return jobs
-
-
-def search_jobs(jobs: QuerySet[JobQueue], term: str) -> QuerySet[JobQueue]:
-    """Narrow `jobs` by a job id or correlation id, or the beginning of an id or idempotency key."""
-    span = id_range(term)
-    if span is not None:
-        by_id = jobs.filter(job_id__range=span)
-        if by_id.exists():
-            return by_id
-    return jobs.filter(Q(correlation_id=term) | Q(idempotency_key__startswith=term))
 
 
 def search_dead_letters(rows: QuerySet[DeadLetterQueue], term: str) -> QuerySet[DeadLetterQueue]:

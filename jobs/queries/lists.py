@@ -28,6 +28,8 @@ from jobs.states import IN_FLIGHT
 
 T = TypeVar("T", bound=Model)
 
+# Rows that a page of a search reads.
+MOST_READ = 20_000
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
 LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
@@ -45,17 +47,40 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def get_page(rows: QuerySet[T], *, limit: int, cursor: str | None = None) -> Page[T]:
+def get_page(
+    rows: QuerySet[T],
+    *,
+    limit: int,
+    cursor: str | None = None,
+    window: QuerySet[T] | None = None,
+) -> Page[T]:
     """Return a page of `rows`, newest first. Their ids are UUIDv7, whose order is that of time.
+
+    With a `window`, a page reads only the next rows of that. It may have fewer rows than `limit`,
+    even none, and a cursor all the same: the next page goes on behind what was read.
 
     Raises:
         CursorInvalid: `cursor` cannot be read.
     """
     if cursor is not None:
-        rows = rows.filter(pk__lt=_decode(cursor))
+        last = _decode(cursor)
+        rows = rows.filter(pk__lt=last)
+        window = window if window is None else window.filter(pk__lt=last)
+    floor = None if window is None else last_read(window)
+    if floor is not None:
+        rows = rows.filter(pk__gte=floor)
     found = list(rows.order_by("-pk")[: limit + 1])
     shown = found[:limit]
-    return Page(shown, _encode(shown[-1].pk) if len(found) > limit else None)
+    if len(found) > limit:
+        return Page(shown, _encode(shown[-1].pk))
+    return Page(shown, None if floor is None else _encode(floor))
+
+
+def last_read(window: QuerySet[T]) -> UUID | None:
+    """Return the id of the last row that a search reads of its window; None: it reads all."""
+    ids = window.order_by("-pk").values_list("pk", flat=True)
+    last: UUID | None = next(iter(ids[MOST_READ - 1 : MOST_READ]), None)
+    return last
 
 
 def job_rows() -> QuerySet[JobQueue]:

@@ -13,10 +13,12 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.admin.dashboard import dashboard
 from jobs.models import DeadLetterQueue, JobQueue, Pause, RateLimit
+from jobs.queries import lists
 from jobs.queries.filters import OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.held_back import ANYTHING
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import dead_letters, get_page, job_rows
+from jobs.queries.search import find_jobs
 from jobs.queries.stats import queue_stats
 from jobs.states import Category, Resolution, Status
 from tenants.models import Firm
@@ -34,6 +36,9 @@ DECIDED_PER_LETTER = 10
 ALL = (FINISHED + WAITING + DEAD) * COPIES
 LIVE, OPEN_LETTERS = WAITING * COPIES, DEAD * COPIES
 PAGE = 50
+# A page of a search reads so many, and finds out first where they end.
+SEARCHED = 500
+READ = 2 * SEARCHED
 TABLES = ("jobs_jobqueue", "jobs_deadletterqueue")
 
 Case = Callable[[], object]
@@ -91,6 +96,11 @@ def firms(db: None) -> list[Firm]:
     return firms
 
 
+def search(text: str) -> object:
+    found = find_jobs(job_rows(), search=text)
+    return get_page(found.rows, limit=PAGE, window=found.window)
+
+
 def statements(case: Case) -> list[str]:
     """Run the case; return what it asked of the two large tables."""
     with CaptureQueriesContext(connection) as queries:
@@ -130,6 +140,19 @@ def cases() -> dict[str, tuple[Case, int]]:
             lambda: get_page(filter_jobs(job_rows(), category=Category.SYNC), limit=PAGE),
             a_page * len(Category) * with_room,
         ),
+        **{
+            f"search {text}": (lambda text=text: search(text), most)
+            for text, most in (
+                ("type:none", READ),
+                ("correlation:none error:none", READ),
+                ("user:nobody key:none created:<2099-01-01", READ),
+                ("none", READ),
+                ("payload.order:17 type:none created:30d", READ),
+                ("status:pending error:none", live_and_dead),
+                ("reason:exhausted type:none", READ + 2 * OPEN_LETTERS),
+                (str(dead.pk), 2 * a_page),
+            )
+        },
         "open dead letters": (
             lambda: get_page(filter_dead_letters(dead_letters(), resolution=OPEN), limit=PAGE),
             2 * OPEN_LETTERS,
@@ -172,8 +195,9 @@ def faults_on_sqlite(statement: str, _: int) -> Iterator[str]:
 
 
 def test_what_people_look_at_goes_by_an_index_and_reads_no_more_than_it_shows(
-    firms: list[Firm],
+    firms: list[Firm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lists, "MOST_READ", SEARCHED)
     faults_of = {"postgresql": faults_on_postgresql, "sqlite": faults_on_sqlite}[connection.vendor]
     faults = []
     for others, scope in scopes(firms):

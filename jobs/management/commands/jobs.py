@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from django.db.models import QuerySet
 from rich.table import Column
 
 from interfaces.commands import JsonCommand, printable
@@ -18,10 +17,10 @@ from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
 from jobs.management.tables import error_column, first_line, job_cells, job_columns
 from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import in_words, since_in_words
-from jobs.queries.filters import filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.lists import job_rows
+from jobs.queries.search import FoundJobs, find_jobs
 from jobs.queries.serializers.fields import iso
 from jobs.queries.serializers.jobs import (
     JobDetailSerializer,
@@ -38,10 +37,11 @@ _FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id", "he
 _ID = row_id("job")
 
 
-def _rows(options: Options) -> QuerySet[JobQueue]:
-    return filter_jobs(
+def _rows(options: Options) -> FoundJobs:
+    return find_jobs(
         job_rows(),
         created_after=options["since"],
+        search=options["search"],
         **{name: options[name] for name in _FILTERS},
     )
 
@@ -63,6 +63,12 @@ _list = JOBS.list(
         type=arguments.since,
         metavar="WHEN",
         help="created since: a time, or 30m, 6h, 2d",
+    ),
+    argument(
+        "--search",
+        metavar="TEXT",
+        help="an id or key, and type: firm: status: error: key: correlation: user: reason: "
+        "created: payload.FIELD:",
     ),
     rows=_rows,
     columns=job_columns,

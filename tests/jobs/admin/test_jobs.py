@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.models import Worker
-from jobs.queries import job_detail, lock_waiters
+from jobs.queries import job_detail, lists, lock_waiters
 from tenants.models import Firm
 from tests.factories.jobs import JobQueueFactory
 from tests.jobs.admin.conftest import FirmRows
@@ -271,3 +271,21 @@ def test_a_locks_page_names_who_waits_for_it(
     text = member.get(address).content.decode()
     assert f"{LIST}?lock=export%3Aacme&amp;firm=acme" in text
     assert listed(member, lock=key) == {sooner.pk, later.pk}
+
+
+@pytest.mark.req("O-08")
+def test_the_list_takes_qualifiers_and_says_how_far_back_it_searched(
+    operator: Client, member: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert listed(operator, q="status:dlq error:secret") == {acme.dead.pk}
+    assert listed(operator, q="key:welcome") == {acme.waiting.pk}
+    wrong = operator.get(LIST, {"q": "status:none"})
+    assert wrong.status_code == 400
+    assert "status: is one of pending" in wrong.content.decode()
+    by_payload = "type:noop created:1d payload.correlation_id:x"
+    assert listed(operator, q=by_payload) == set()
+    assert member.get(LIST, {"q": by_payload}).status_code == 400
+    monkeypatch.setattr(lists, "MOST_READ", 1)
+    bounded = operator.get(LIST, {"q": "key:welcome"}).content.decode()
+    assert "Searched back to" in bounded
+    assert "created:&lt;20" in bounded

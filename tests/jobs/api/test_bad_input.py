@@ -42,7 +42,7 @@ OPERATIONS = [
         ("jobs/", {"created_after": "0001-01-01T00:00:00Z"}, {"created_after": "out_of_range"}),
         ("jobs/", {"created_before": "9999-12-31T23:59:59Z"}, {"created_before": "out_of_range"}),
         ("jobs/", {"error": "a\x00b"}, {"error": "null_characters_not_allowed"}),
-        ("jobs/", {"search": "x" * 201}, {"search": "max_length"}),
+        ("jobs/", {"search": "x" * 501}, {"search": "max_length"}),
         (
             "jobs/",
             {"colour": "red", "limit": "-1"},

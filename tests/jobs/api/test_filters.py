@@ -9,11 +9,12 @@ import pytest
 from django.utils import timezone
 
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Worker
+from jobs.queries import lists
 from jobs.queries.serializers.fields import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
-from tests.jobs.api.conftest import Api, FirmRows
+from tests.jobs.api.conftest import Api, FirmRows, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
 
@@ -171,3 +172,35 @@ def test_jobs_by_what_holds_them_back(viewer: Api, acme: FirmRows, globex: FirmR
     assert [row["job_id"] for row in found] == [str(paused.pk)]
     assert viewer.get("queues/").json()["held_back"]["paused"] == 1
     assert viewer.get("jobs/", {"held_back": "bad luck"}).status_code == 400
+
+
+@pytest.mark.req("O-08")
+def test_jobs_by_qualifiers(viewer: Api, operator: Api, acme: FirmRows, globex: FirmRows) -> None:
+    def found(api: Api, text: str) -> set[str]:
+        return {row["job_id"] for row in api.results("jobs/", {"search": text})}
+
+    assert found(viewer, "status:dlq error:broke created:1d") == {str(acme.dead.pk)}
+    assert found(viewer, "canary-acme:welcome") == {str(acme.waiting.pk)}
+    by_payload = "type:noop created:1d status:dlq payload.correlation_id:canary-acme"
+    assert found(operator, by_payload) == {str(acme.dead.pk)}
+    for text, code in (
+        ("status:none", {"search.status": "invalid_choice"}),
+        ("firm:globex", {"search.firm": "unknown"}),
+        # A viewer sees no values of payloads, and cannot find them out.
+        (by_payload, {"search.payload.correlation_id": "permission_denied"}),
+    ):
+        assert fields(viewer.get("jobs/", {"search": text})) == code
+
+
+@pytest.mark.req("O-08")
+def test_a_page_of_a_search_that_found_nothing_leads_on(
+    viewer: Api, acme: FirmRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MOST_READ", 2)
+    first = viewer.get("jobs/", {"search": "status:pending type:noop error:x"}).json()
+    assert first == {"results": [], "next": None}  # An index finds the pending ones.
+    first = viewer.get("jobs/", {"search": "key:canary-acme"}).json()
+    assert first["results"] == []
+    second = viewer.get("jobs/", {"search": "key:canary-acme", "cursor": first["next"]}).json()
+    assert [row["job_id"] for row in second["results"]] == [str(acme.waiting.pk)]
+    assert second["next"] is None

@@ -160,6 +160,17 @@ def test_a_job_that_does_not_exist_is_exit_3(run: Runner, subcommand: str, job_i
     assert missing.json["code"] == "not_found"
 
 
+@pytest.mark.req("O-08")
+def test_the_list_takes_qualifiers(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    job = JobQueueFactory(firm=firm, correlation_id="order-17")
+    JobQueueFactory(firm=other_firm, correlation_id="order-17")
+    search = ("jobs", "list", "--json", "--search")
+    found = run(*search, "correlation:order-17 firm:acme created:1d").json
+    assert [row["job_id"] for row in found["results"]] == [str(job.pk)]
+    refused = run(*search, "correlation:order-17 status:none")
+    assert (refused.code, refused.json["errors"][0]["field"]) == (1, "search.status")
+
+
 def test_another_firms_job_is_not_found(run: Runner, firm: Firm, other_firm: Firm) -> None:
     job = JobQueueFactory(firm=other_firm)
     assert run("jobs", "show", str(job.pk), "--firm", "acme").code == 3

@@ -1,0 +1,277 @@
+"""The search of jobs: qualifiers such as `type:sync error:timeout created:>2026-01-01`, and an id.
+
+A search reads no more than the newest jobs in its scope and time, unless an index finds them: it
+costs the same whatever the table holds. The page after it goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+from django.db.models.lookups import Exact
+from django.utils.dateparse import parse_datetime
+
+from interfaces.api.serializers import FIRST_YEAR, LAST_YEAR
+from jobs.engine.clock import database_now
+from jobs.errors import Fault, SearchInvalid
+from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
+from jobs.payload_validator import SECRET_KEYS
+from jobs.queries.filters import filter_jobs, id_range, with_status
+from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
+from jobs.states import LIVE, DeadReason, Status
+from tenants.models import Firm
+from tenants.scope import current_scope
+
+PAYLOAD = "payload."
+
+_TOKEN = re.compile(r'([a-z_]+(?:\.\w+)*):("[^"]*"|\S+)|("[^"]*"|\S+)')
+_SPAN = re.compile(r"(\d{1,6})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_EXAMPLE_TIME = "give a time such as >2026-01-31, 2026-01-31..2026-02-03, or 6h"
+
+
+@dataclass(frozen=True)
+class FoundJobs:
+    """The jobs that a search finds, and those it reads for them; None: an index finds them."""
+
+    rows: QuerySet[JobQueue]
+    window: QuerySet[JobQueue] | None = None
+
+
+@dataclass
+class _Search:
+    rows: QuerySet[JobQueue]
+    window: QuerySet[JobQueue]
+    # The firms whose payloads the caller may read; None: all in scope.
+    readable: Collection[int] | None
+    # The firms that are searched; None: all.
+    firms: Collection[int] | None
+    given: dict[str, str]
+    # Whether an index finds the rows.
+    indexed: bool = False
+
+    def narrow(self, *conditions: Q | Exact | Exists, **lookups: Any) -> None:
+        """Keep the rows that meet the conditions."""
+        self.rows = self.rows.filter(*conditions, **lookups)
+
+
+def find_jobs(
+    jobs: QuerySet[JobQueue],
+    *,
+    search: str | None = None,
+    readable: Collection[int] | None = None,
+    **filters: Any,
+) -> FoundJobs:
+    """Narrow `jobs` by the filters of `filter_jobs` and by a search.
+
+    `readable` are the firms whose payloads the caller may read; None stands for all in scope.
+
+    Raises:
+        SearchInvalid: a qualifier is unknown, given twice, or has no valid value.
+    """
+    rows = filter_jobs(jobs, **filters)
+    if not search or not search.strip():
+        return FoundJobs(rows)
+    if "\0" in search:
+        raise _invalid("", "invalid", "the NUL character is in no job")
+    times = {name: filters.get(name) for name in ("created_after", "created_before")}
+    window = filter_jobs(JobQueue.objects.order_by(), **times)
+    given, term = _parse(search)
+    scope = current_scope()
+    found = _Search(rows, window, readable, None if scope is None else scope.firm_ids, given)
+    for name in sorted(given, key=lambda name: name != "firm"):
+        value = given[name]
+        qualifier = _payload if name.startswith(PAYLOAD) else QUALIFIERS[name]
+        qualifier(found, name, value)
+    if term:
+        _term(found, term)
+    return FoundJobs(found.rows, None if found.indexed else found.window)
+
+
+def _parse(text: str) -> tuple[dict[str, str], str]:
+    """Return the qualifiers, and what is none of them: an id or a key, which may hold a colon."""
+    given: dict[str, str] = {}
+    rest = []
+    for match in _TOKEN.finditer(text):
+        name, value = match[1], (match[2] or "").strip('"')
+        if name is None or not _is_qualifier(name):
+            rest.append(match[0].strip('"'))
+            continue
+        if not value:
+            raise _invalid(name, "required", "give a value")
+        if name in given:
+            raise _invalid(name, "repeated", "is given twice")
+        given[name] = value
+    return given, " ".join(rest)
+
+
+def _is_qualifier(name: str) -> bool:
+    if name in QUALIFIERS or (name.startswith(PAYLOAD) and name != PAYLOAD):
+        return True
+    if close := difflib.get_close_matches(name, QUALIFIERS, n=1, cutoff=0.75):
+        raise _invalid(name, "unknown", f"there is no such qualifier; did you mean {close[0]}:?")
+    return False
+
+
+def _invalid(name: str, code: str, message: str) -> SearchInvalid:
+    where = f"search.{name}" if name else "search"
+    return SearchInvalid([Fault(where, code, message)])
+
+
+def _one_of(name: str, value: str, words: Collection[str]) -> str:
+    if value not in words:
+        raise _invalid(name, "invalid_choice", f"is one of {', '.join(words)}")
+    return value
+
+
+def _type(found: _Search, _: str, value: str) -> None:
+    found.narrow(job_type=value)
+
+
+def _firm(found: _Search, name: str, value: str) -> None:
+    firm = Firm.objects.filter(slug=value).values_list("pk", flat=True).first()
+    # One that the caller does not see is as unknown as one that does not exist.
+    if firm is None or (found.firms is not None and firm not in found.firms):
+        raise _invalid(name, "unknown", "there is no such firm")
+    found.firms = [firm]
+    found.rows, found.window = found.rows.filter(firm_id=firm), found.window.filter(firm_id=firm)
+
+
+def _status(found: _Search, name: str, value: str) -> None:
+    _one_of(name, value, [str(status) for status in Status])
+    found.rows = with_status(found.rows, value)
+    found.indexed |= value in LIVE or value == Status.DLQ
+
+
+def _error(found: _Search, _: str, value: str) -> None:
+    found.narrow(last_error__icontains=value)
+
+
+def _key(found: _Search, _: str, value: str) -> None:
+    """Keep the job that has the key, else those whose key begins like that."""
+    ids: list[UUID] = []
+    if found.firms is not None:
+        # The indexes begin with the firm.
+        live = JobQueue.objects.filter(firm_id__in=found.firms, live_key=value)
+        kept = IdempotencyKey.objects.filter(firm_id__in=found.firms, key=value)
+        ids += live.values_list("pk", flat=True)
+        ids += kept.values_list("job_id", flat=True)
+    if ids:
+        found.narrow(pk__in=ids)
+        found.indexed = True
+    else:
+        found.narrow(idempotency_key__startswith=value)
+
+
+def _correlation(found: _Search, _: str, value: str) -> None:
+    found.narrow(correlation_id=value)
+
+
+def _user(found: _Search, _: str, value: str) -> None:
+    users = get_user_model().objects.filter(username__iexact=value)
+    found.narrow(user_id__in=list(users.values_list("pk", flat=True)))
+
+
+def _reason(found: _Search, name: str, value: str) -> None:
+    """Keep jobs that are held back by this, or dead for this."""
+    held_back = [*(str(code) for code in HELD_BACK), ANYTHING]
+    dead = [str(reason) for reason in DeadReason]
+    if _one_of(name, value, [*held_back, *dead]) in held_back:
+        found.narrow(limits_in_force().held_back(value))
+        found.indexed = True
+    else:
+        letters = DeadLetterQueue.objects.filter(
+            firm_id=OuterRef("firm_id"), original_job_id=OuterRef("pk"), reason=value
+        )
+        found.narrow(Exists(letters))
+
+
+def _created(found: _Search, name: str, value: str) -> None:
+    after, before = _period(name, value)
+    found.rows = filter_jobs(found.rows, created_after=after, created_before=before)
+    found.window = filter_jobs(found.window, created_after=after, created_before=before)
+
+
+def _payload(found: _Search, name: str, value: str) -> None:
+    path = name.removeprefix(PAYLOAD).split(".")
+    if found.readable == []:
+        raise _invalid(name, "permission_denied", "payloads are for operators")
+    if not SECRET_KEYS.isdisjoint(part.casefold() for part in path):
+        raise _invalid(name, "secret_key", "secrets are not searched")
+    if found.readable is not None:
+        found.narrow(firm_id__in=found.readable)
+    for needed in ("type", "created"):
+        if needed not in found.given:
+            message = f"needs {needed}: beside it, for the type does not declare it searchable"
+            raise _invalid(name, f"needs_{needed}", message)
+    at: Any = "payload"
+    for part in path:
+        at = KeyTextTransform(part, at)
+    # To SQLite a number is no text.
+    found.narrow(Exact(Cast(at, TextField()), value))
+
+
+def _term(found: _Search, term: str) -> None:
+    """Keep a job by its id or the beginning of it, else by a correlation id or key."""
+    span = id_range(term)
+    if span is not None and found.rows.filter(pk__range=span).exists():
+        found.narrow(pk__range=span)
+        found.indexed = True
+        return
+    found.narrow(Q(correlation_id=term) | Q(idempotency_key__startswith=term))
+
+
+QUALIFIERS: dict[str, Callable[[_Search, str, str], None]] = {
+    "type": _type,
+    "firm": _firm,
+    "status": _status,
+    "error": _error,
+    "key": _key,
+    "correlation": _correlation,
+    "user": _user,
+    "reason": _reason,
+    "created": _created,
+}
+
+
+def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
+    """Read `>TIME`, `>=TIME`, `<TIME`, `<=TIME`, `TIME..TIME`, one day, or a span before now."""
+    span = _SPAN.fullmatch(text)
+    if span is not None:
+        number, unit = span.groups()
+        return database_now() - timedelta(**{_UNITS[unit]: int(number)}), None
+    first, to, last = text.partition("..")
+    if to:
+        return _moment(name, first), _moment(name, last, ends_day=True)
+    sign = text[: len(text) - len(text.lstrip("<>="))]
+    moment = text.removeprefix(sign)
+    if sign in (">", ">="):
+        return _moment(name, moment, ends_day=sign == ">"), None
+    if sign in ("<", "<="):
+        return None, _moment(name, moment, ends_day=sign == "<=")
+    if sign:
+        raise _invalid(name, "invalid", _EXAMPLE_TIME)
+    return _moment(name, moment), _moment(name, moment, ends_day=True)
+
+
+def _moment(name: str, text: str, *, ends_day: bool = False) -> datetime:
+    """Return the time; of a day its beginning, or its end. Without a zone it is UTC."""
+    is_day = re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is not None
+    try:
+        moment = parse_datetime(f"{text}T00:00:00" if is_day else text)
+    except ValueError:
+        moment = None
+    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise _invalid(name, "invalid", _EXAMPLE_TIME)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment + timedelta(days=is_day and ends_day)

@@ -1,0 +1,196 @@
+"""The search of jobs: what each qualifier keeps, what is refused, and how much is read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from jobs.errors import SearchInvalid
+from jobs.models import IdempotencyKey, JobQueue, Pause
+from jobs.models.ids import id_at
+from jobs.queries import lists
+from jobs.queries.lists import get_page, job_rows
+from jobs.queries.search import find_jobs
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
+from tests.factories.tenants import UserFactory
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("O-08", "O-03")]
+
+
+def found(firm: Firm | None, text: str, **options: Any) -> set[UUID]:
+    with all_firms("test") if firm is None else firm_scope(firm):
+        return {job.pk for job in find_jobs(job_rows(), search=text, **options).rows}
+
+
+def fault(firm: Firm, text: str, **options: Any) -> tuple[str, str]:
+    with pytest.raises(SearchInvalid) as error:
+        found(firm, text, **options)
+    (only,) = error.value.faults
+    return only.field, only.code
+
+
+def test_each_qualifier_keeps_what_it_names(firm: Firm) -> None:
+    user = UserFactory(username="Ann@acme.example")
+    dead = JobQueueFactory(
+        firm=firm,
+        job_type="ship",
+        status="dlq",
+        user=user,
+        correlation_id="order-17",
+        last_error="ValueError: no such Street 5",
+    )
+    with all_firms("test"):
+        DeadLetterQueueFactory(original_job=dead, reason="exhausted")
+        Pause.objects.create(firm=firm, job_type="noop", reason="x", paused_by="y")
+    keyed = JobQueueFactory(firm=firm, idempotency_key="ship:17", live_key="ship:17")
+    for text, job in (
+        ("type:ship", dead),
+        ("status:dlq", dead),
+        ("error:street", dead),
+        ('error:"no such street"', dead),
+        ("correlation:order-17", dead),
+        ("user:ann@acme.example", dead),
+        ("reason:exhausted", dead),
+        ("reason:paused", keyed),
+        ("reason:anything", keyed),
+        ("key:ship:17", keyed),
+        ("key:ship", keyed),
+        ("ship:17", keyed),
+        ("ship:", keyed),
+        ("order-17", dead),
+        (str(dead.pk), dead),
+        (f"type:ship status:dlq {str(dead.pk)[:8]}", dead),
+    ):
+        assert found(firm, text) == {job.pk}, text
+    for text in (
+        "type:shi",
+        "type:ship status:pending",
+        "error:avenue",
+        "user:bob",
+        "reason:fatal",
+        "reason:locked",
+        "key:hip",
+        "correlation:order",
+        f"type:noop {dead.pk}",
+    ):
+        assert found(firm, text) == set(), text
+    assert found(firm, " ") == {dead.pk, keyed.pk}
+
+
+def test_a_time_is_a_bound_a_period_a_day_or_a_span(firm: Firm) -> None:
+    def job_of(moment: datetime) -> UUID:
+        job = JobQueueFactory(firm=firm, job_id=UUID(int=id_at(moment).int + 1))
+        with all_firms("test"):
+            JobQueue.objects.filter(pk=job.pk).update(created_at=moment)
+        return UUID(str(job.pk))
+
+    new_year = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    old, day, later = (job_of(new_year + timedelta(days=days)) for days in (-1, 0, 1))
+    now = job_of(timezone.now())
+    for text, expected in (
+        (">2026-01-01", {later, now}),
+        (">=2026-01-01", {day, later, now}),
+        ("<2026-01-01", {old}),
+        ("<=2026-01-01", {old, day}),
+        ("2026-01-01", {day}),
+        ("2025-12-31..2026-01-01", {old, day}),
+        (">2026-01-01T12:00:00Z", {day, later, now}),
+        ("2026-01-01T11:00:00Z..2026-01-01T13:00:00+00:00", {day}),
+        ("2h", {now}),
+    ):
+        assert found(firm, f"created:{text}") == expected, text
+
+
+def test_what_cannot_be_searched_names_the_qualifier(firm: Firm) -> None:
+    for text, expected in (
+        ("status:dead", ("search.status", "invalid_choice")),
+        ("reason:bad", ("search.reason", "invalid_choice")),
+        ("created:soon", ("search.created", "invalid")),
+        ("created:=2026-01-01", ("search.created", "invalid")),
+        ("created:2026-02-31", ("search.created", "invalid")),
+        ("created:>0001-01-01", ("search.created", "invalid")),
+        ("tpye:sync", ("search.tpye", "unknown")),
+        ("firm:nowhere", ("search.firm", "unknown")),
+        ('type:""', ("search.type", "required")),
+        ("type:a type:b", ("search.type", "repeated")),
+        ("payload.order:17", ("search.payload.order", "needs_type")),
+        ("payload.order:17 type:ship", ("search.payload.order", "needs_created")),
+        ("payload.a.token:17 type:ship created:1d", ("search.payload.a.token", "secret_key")),
+        ("a\0b", ("search", "invalid")),
+    ):
+        assert fault(firm, text) == expected, text
+
+
+def test_a_field_of_the_payload_is_found_beside_a_type_and_a_time(firm: Firm) -> None:
+    def job_with(**payload: Any) -> UUID:
+        job = JobQueueFactory(firm=firm, payload={**envelope(firm.pk), **payload})
+        return UUID(str(job.pk))
+
+    number, text = job_with(order=17), job_with(order="17")
+    flag, inner = job_with(order=True), job_with(order={"id": "17"})
+    where = "type:noop created:1d"
+    assert found(firm, f"{where} payload.order:17") == {number, text}
+    assert found(firm, f"{where} payload.order:true") == {flag}
+    assert found(firm, f"{where} payload.order.id:17") == {inner}
+    assert found(firm, f"{where} payload.order:1") == set()
+    assert found(firm, "type:ship created:1d payload.order:17") == set()
+
+
+@pytest.mark.req("T-03")
+def test_other_firms_jobs_and_what_a_caller_may_not_read_stay_hidden(
+    firm: Firm, other_firm: Firm
+) -> None:
+    mine, theirs = (
+        JobQueueFactory(
+            firm=owner,
+            live_key="k",
+            idempotency_key="k",
+            payload={**envelope(owner.pk), "order": 17},
+        )
+        for owner in (firm, other_firm)
+    )
+    for text in ("key:k", "type:noop", "status:pending", str(theirs.pk), "created:1d"):
+        assert theirs.pk not in found(firm, text)
+    assert fault(firm, f"firm:{other_firm.slug}") == ("search.firm", "unknown")
+    assert found(firm, f"firm:{firm.slug}") == {mine.pk}
+    assert found(None, f"firm:{other_firm.slug} key:k") == {theirs.pk}
+    assert found(None, "key:k") == {mine.pk, theirs.pk}
+    by_payload = "type:noop created:1d payload.order:17"
+    assert fault(firm, by_payload, readable=[]) == ("search.payload.order", "permission_denied")
+    assert found(None, by_payload, readable=[firm.pk]) == {mine.pk}
+
+
+@pytest.mark.req("J-07")
+def test_a_key_that_is_kept_for_ever_leads_to_its_job(firm: Firm) -> None:
+    job = JobQueueFactory(firm=firm, status="completed")
+    with firm_scope(firm):
+        IdempotencyKey.objects.create(firm=firm, key="invoice:7", job_id=job.pk)
+        searched = find_jobs(job_rows(), search="key:invoice:7")
+        assert searched.window is None
+        assert [one.pk for one in searched.rows] == [job.pk]
+
+
+def test_a_page_reads_so_much_and_the_next_goes_on(
+    firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MOST_READ", 3)
+    jobs = [JobQueueFactory(firm=firm, correlation_id=name) for name in "abcaaab"]
+    JobQueueFactory(firm=other_firm)
+    pages, cursor = [], None
+    with firm_scope(firm):
+        found = find_jobs(job_rows(), search="correlation:a")
+        while True:
+            page = get_page(found.rows, limit=2, cursor=cursor, window=found.window)
+            pages.append([job.pk for job in page.rows])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    newest_first = [job.pk for job in reversed(jobs)]
+    # Read three at a time: b a a, a c b, a.
+    assert pages == [newest_first[1:3], [newest_first[3]], [newest_first[6]]]
