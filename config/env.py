@@ -30,6 +30,9 @@ DATABASE_SCHEMES = ("postgres://", "postgresql://", "sqlite:///")
 ORIGIN = r"https?://(\*\.)?[A-Za-z0-9.\-\[\]:]+"
 HOST_AND_PORT = r"([a-z0-9.\-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 HEADER_AND_VALUE = r"[A-Za-z][A-Za-z0-9-]*=[!-~]+"
+SYSTEM_LABELS = "INBOX|SENT|DRAFT|TRASH|SPAM|STARRED|UNREAD|IMPORTANT|CHAT"
+OWN_LABEL = (rf"(?i)(?!({SYSTEM_LABELS})$).{{1,225}}", "the name of a label of your own")
+PUBSUB_TOPIC = (r"projects/[^/\s]+/topics/[^/\s]+", "projects/PROJECT/topics/TOPIC")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
@@ -106,12 +109,10 @@ def _list_of(name: str, pattern: str, what: str) -> list[str]:
 
 def _proxy_header() -> tuple[str, str] | None:
     """Return the key of `request.META` and the value that tell of a request made over TLS."""
-    raw = _text("SECURE_PROXY_SSL_HEADER")
+    form = "HEADER=VALUE, as in X-Forwarded-Proto=https"
+    raw = _matching("SECURE_PROXY_SSL_HEADER", HEADER_AND_VALUE, form)
     if not raw:
         return None
-    if not re.fullmatch(HEADER_AND_VALUE, raw):
-        reason = f"must be HEADER=VALUE, as in X-Forwarded-Proto=https; it is {raw!r}"
-        raise EnvironmentInvalid("SECURE_PROXY_SSL_HEADER", reason)
     header, _, value = raw.partition("=")
     return f"HTTP_{header.upper().replace('-', '_')}", value
 
@@ -188,12 +189,11 @@ def _web_address(name: str) -> str:
     return _read(name, lambda _: parse_web_address(_text(name)))
 
 
-def _pubsub_topic() -> str:
-    topic = _text("GMAIL_PUBSUB_TOPIC")
-    if topic and not re.fullmatch(r"projects/[^/\s]+/topics/[^/\s]+", topic):
-        reason = f"must be projects/PROJECT/topics/TOPIC; it is {topic!r}"
-        raise EnvironmentInvalid("GMAIL_PUBSUB_TOPIC", reason)
-    return topic
+def _matching(name: str, pattern: str, what: str, default: str = "") -> str:
+    text = _text(name, default).strip() or default
+    if text and not re.fullmatch(pattern, text):
+        raise EnvironmentInvalid(name, f"must be {what}; it is {text!r}")
+    return text
 
 
 def _push_subscription() -> tuple[str, str]:
@@ -271,12 +271,13 @@ class Env:
     google_redirect_uri: str = _by(_web_address, "GOOGLE_REDIRECT_URI")
     gmail_api_base: str = _by(_web_address, "GMAIL_API_BASE")
     google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
-    gmail_pubsub_topic: str = field(default_factory=_pubsub_topic)
+    gmail_pubsub_topic: str = _by(_matching, "GMAIL_PUBSUB_TOPIC", *PUBSUB_TOPIC)
     gmail_push_subscription: tuple[str, str] = field(default_factory=_push_subscription)
     rules_apply: str = _by(_choice, "RULES_APPLY", ("first", "all"), "first")
     watch_renew_interval_hours: int = _by(_count, "WATCH_RENEW_INTERVAL_HOURS", 24)
     labels_sync_interval_minutes: int = _by(_count, "LABELS_SYNC_INTERVAL_MINUTES", 60)
     label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
+    snooze_label: str = _by(_matching, "SNOOZE_LABEL", *OWN_LABEL, "Mailroom/Snoozed")
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)
     sync_full_interval_hours: int = _by(_count, "SYNC_FULL_INTERVAL_HOURS", 1)
     sync_fallback_interval_minutes: int = _by(_count, "SYNC_FALLBACK_INTERVAL_MINUTES", 15)

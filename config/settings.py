@@ -165,6 +165,7 @@ RULES_APPLY = ENV.rules_apply
 WATCH_RENEW_INTERVAL_HOURS = ENV.watch_renew_interval_hours
 LABELS_SYNC_INTERVAL_MINUTES = ENV.labels_sync_interval_minutes
 LABEL_BACKLOG_DAYS = ENV.label_backlog_days
+SNOOZE_LABEL = ENV.snooze_label
 SYNC_FULL_DAYS = ENV.sync_full_days
 SYNC_FULL_INTERVAL_HOURS = ENV.sync_full_interval_hours
 SYNC_FALLBACK_INTERVAL_MINUTES = ENV.sync_fallback_interval_minutes

@@ -102,7 +102,7 @@ def _parse_any(declared: JobType, text: str) -> JobPayload:
     try:
         return declared.payload_model.model_validate_json(text)
     except ValidationError as error:
-        raise PayloadInvalid(declared.name, _schema_faults(error)) from None
+        raise PayloadInvalid(declared.name, schema_faults(error)) from None
 
 
 def _decode(declared: JobType, text: str) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _text_faults(path: str, text: str) -> Iterator[Fault]:
 _CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}
 
 
-def _schema_faults(error: ValidationError) -> list[Fault]:
+def schema_faults(error: ValidationError) -> list[Fault]:
     """Translate pydantic's errors; the messages must not contain the values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [

@@ -105,6 +105,11 @@ def send_check_seconds() -> float:
     return float(getattr(settings, "SEND_CHECK_SECONDS", 120))
 
 
+def snooze_label() -> str:
+    """Return the name of the label that snoozed messages carry."""
+    return str(getattr(settings, "SNOOZE_LABEL", "Mailroom/Snoozed"))
+
+
 def oauth_redirect_uri() -> str:
     """Return where Google sends people back to; empty: the address they came by."""
     return str(settings.GOOGLE_REDIRECT_URI)

@@ -6,16 +6,18 @@ MailError
   MailboxInactive    the mailbox is switched off
   MailboxDisconnected  nobody permits Mailroom to use the mailbox any more
   MailboxWaits       the mailbox must be connected again, or Gmail asked for fewer requests
+    ActionWaits      an earlier action on the same message is not finished
   ConsentUnusable    a person's consent does not cover what Mailroom needs
     WrongMailbox     the consent is for another mailbox
-  WrongState         the mailbox's state does not allow the operation
+  WrongState         the state of a mailbox or an action does not allow the operation
+    NotUndoable      the action cannot be undone
   RowGone            a message, thread or action a job names is no longer there
   ReasonMissing      the operation needs a reason
-  ActionInvalid      the action's parameters cannot be used
   FaultyInput        what was given cannot be used
     ConditionsInvalid  a rule's conditions
     RuleInvalid      another part of a rule
     RoutingInvalid     a routing rule
+    ActionInvalid    an action's parameters
     OutboundInvalid    a message to be sent
   AutomaticRefused   nobody wrote the message, and it could begin a loop
 
@@ -84,10 +86,22 @@ class WrongMailbox(ConsentUnusable):
     code = "wrong_mailbox"
 
 
+class ActionWaits(MailboxWaits):
+    """An earlier action on the same message is not finished."""
+
+    code = "action_waits"
+
+
 class WrongState(MailError):
-    """The mailbox's state does not allow this."""
+    """The state does not allow this."""
 
     code = "wrong_state"
+
+
+class NotUndoable(WrongState):
+    """The action cannot be undone; the message says why."""
+
+    code = "not_undoable"
 
 
 class RowGone(MailError):
@@ -100,12 +114,6 @@ class ReasonMissing(MailError):
     """The operation needs a reason."""
 
     code = "reason_missing"
-
-
-class ActionInvalid(MailError):
-    """The action's parameters cannot be used."""
-
-    code = "action_invalid"
 
 
 class FaultyInput(MailError):
@@ -134,6 +142,17 @@ class RoutingInvalid(FaultyInput):
     """A routing rule cannot be used as it is; `errors` says where and why."""
 
     code = "routing_invalid"
+
+
+class ActionInvalid(FaultyInput):
+    """The action cannot be executed as asked for; `faults` says what is wrong with which parameter."""
+
+    code = "action_invalid"
+
+    def __init__(self, action_type: str, faults: list[Fault]) -> None:
+        super().__init__([asdict(fault) for fault in faults])
+        self.faults = faults
+        self.action_type = action_type
 
 
 class OutboundInvalid(FaultyInput):

@@ -11,5 +11,7 @@ REQUIRED_SCOPES: Final[dict[str, str]] = {
         "delete mail for good, nor change Gmail's settings."
     ),
 }
-"""Each scope, with what needs it. Deleting for good would need https://mail.google.com/: it is
-not asked for, and Google refuses such an action."""
+"""Each scope, with what needs it."""
+
+FULL_SCOPE: Final = "https://mail.google.com/"
+"""What deleting for good needs. It is not asked for; a mailbox may have granted it all the same."""

@@ -1,23 +1,60 @@
-"""`action.gmail`: executes one action."""
+"""`action.gmail`, `undo.action` and `unsnooze.gmail`: execute an action, take it back, end a snooze."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
-from jobs.registry import job
+from jobs.registry import JobPayload, job
+from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.services.action_sweep import sweep_actions
 from mail.services.actions import fail_action
 from mail.services.perform import perform_action
+from mail.services.perform_undo import perform_undo
+from mail.services.snooze import wake
+from mail.services.undo import fail_undo
+
+SWEEP_SECONDS = 60
 
 
 class ActionPayload(AccountPayload):
     """An action by our id. Its job is enqueued under the lock of its message's thread."""
 
     action_id: UUID
+
+
+class UndoPayload(AccountPayload):
+    """The action to take back, by our id; enqueued under the lock of its message's thread."""
+
+    original_action_id: UUID
+
+
+class WakePayload(AccountPayload):
+    """A snooze, and the label it put on: by default the one that snoozes put on now."""
+
+    message_id: UUID
+    action_id: UUID
+    snooze_label_id: str = ""
+
+
+@contextmanager
+def _failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[None]:
+    """Call `fail` with a text without mail when no further attempt will be made."""
+    try:
+        yield
+    except (Snooze, Cancel, LeaseLost):
+        raise
+    except Exception as error:
+        if isinstance(error, Fatal) or ctx.is_last_attempt:
+            # Errors that are not ours may quote mail.
+            fail(str(error) if isinstance(error, HandlerError) else type(error).__name__)
+        raise
 
 
 @job(
@@ -31,14 +68,50 @@ class ActionPayload(AccountPayload):
 )
 def action(payload: ActionPayload, ctx: JobContext) -> dict[str, Any]:
     """Execute the action; it is failed once no further attempt will be made."""
-    try:
-        with mailbox(payload) as (account, gmail):
-            return perform_action(account, gmail, payload.action_id, job_id=ctx.job_id)
-    except (Snooze, Cancel, LeaseLost):
-        raise
-    except Exception as error:
-        if isinstance(error, Fatal) or ctx.is_last_attempt:
-            # Errors that are not ours may quote mail.
-            text = str(error) if isinstance(error, HandlerError) else type(error).__name__
-            fail_action(payload.tenant_id, payload.action_id, text)
-        raise
+
+    def fail(error: str) -> None:
+        fail_action(payload.tenant_id, payload.action_id, error)
+
+    with _failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
+        return perform_action(account, gmail, payload.action_id, job_id=ctx.job_id)
+
+
+@job(
+    "undo.action",
+    category=Category.ORCHESTRATION,
+    payload=UndoPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    idempotency_key=lambda p: f"undo.action:{p.account_id}:{p.original_action_id}",
+)
+def undo(payload: UndoPayload, ctx: JobContext) -> dict[str, Any]:
+    """Take the action back as far as it still stands; a failed undo can be asked for again."""
+
+    def fail(error: str) -> None:
+        fail_undo(payload.tenant_id, payload.original_action_id, ctx.job_id, error)
+
+    with _failing_at_last(ctx, fail), mailbox(payload) as (account, gmail):
+        return perform_undo(account, gmail, payload.original_action_id, job_id=ctx.job_id)
+
+
+@job(
+    "unsnooze.gmail",
+    category=Category.ORCHESTRATION,
+    payload=WakePayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    idempotency_key=lambda p: f"unsnooze.gmail:{p.account_id}:{p.action_id}",
+)
+def unsnooze(payload: WakePayload, _: JobContext) -> dict[str, Any]:
+    """Bring a snoozed message back to the inbox."""
+    with mailbox(payload) as (account, gmail):
+        return wake(account, gmail, payload.action_id, label_id=payload.snooze_label_id)
+
+
+@job("actions.sweep", category=Category.MAINTENANCE, payload=JobPayload)
+def sweep(_: JobPayload, __: JobContext) -> dict[str, Any]:
+    """End the actions whose jobs are over, and wake what no job will wake."""
+    return dict(sweep_actions())
+
+
+default_schedule("Sweep mail actions", "actions.sweep", every_seconds=lambda: SWEEP_SECONDS)

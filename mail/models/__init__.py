@@ -10,7 +10,14 @@ from mail.models.account import (
     Provider,
     SyncStatus,
 )
-from mail.models.action import UNFINISHED, Action, ActionStatus, ActionType
+from mail.models.action import (
+    UNFINISHED,
+    Action,
+    ActionLink,
+    ActionStatus,
+    ActionType,
+    Relation,
+)
 from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
 from mail.models.decision import Decision, DecisionSource
@@ -45,6 +52,7 @@ __all__ = [
     "MAX_PART_ID_LENGTH",
     "UNFINISHED",
     "Action",
+    "ActionLink",
     "ActionStatus",
     "ActionType",
     "Attachment",
@@ -67,6 +75,7 @@ __all__ = [
     "PausedBy",
     "Provider",
     "PushReceipt",
+    "Relation",
     "Route",
     "RoutingRule",
     "Rule",

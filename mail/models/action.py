@@ -24,6 +24,11 @@ class ActionType(models.TextChoices):
     UNSTAR = "unstar", "Unstar"
     TRASH = "trash", "Trash"
     RESTORE = "restore", "Restore from trash"
+    DELETE = "delete", "Delete"
+    SNOOZE = "snooze", "Snooze"
+    FORWARD = "forward", "Forward"
+    AUTO_REPLY = "auto_reply", "Reply automatically"
+    UNDO = "undo", "Undo"
 
 
 class ActionStatus(models.TextChoices):
@@ -42,7 +47,7 @@ UNFINISHED = (ActionStatus.QUEUED, ActionStatus.EXECUTING)
 
 
 class Action(TenantModel):
-    """One change to one message in Gmail."""
+    """One change to one message in Gmail; an undo is an action, too."""
 
     account = models.ForeignKey(
         MailAccount, on_delete=models.CASCADE, db_index=False, related_name="actions"
@@ -69,7 +74,7 @@ class Action(TenantModel):
     )
     action_type = models.CharField(max_length=20, choices=ActionType)
     parameters = models.JSONField(
-        default=dict, blank=True, help_text='{"label": name or id} for the label actions.'
+        default=dict, blank=True, help_text="As mail/services/action_types.py declares them."
     )
     status = models.CharField(max_length=20, choices=ActionStatus, default=ActionStatus.QUEUED)
     error = models.TextField(blank=True, default="")
@@ -81,8 +86,11 @@ class Action(TenantModel):
         blank=True,
         help_text="What taking it back must change; see mail/services/label_changes.py.",
     )
-    job_id = models.UUIDField(null=True, blank=True, help_text="The job that owns the execution.")
+    job_id = models.UUIDField(null=True, blank=True, help_text="The job that executes it, or will.")
     executed_at = models.DateTimeField(null=True, blank=True)
+    wake_at = models.DateTimeField(
+        null=True, blank=True, help_text="When a snoozed message comes back; empty once it has."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -98,7 +106,60 @@ class Action(TenantModel):
             models.Index(fields=["firm", "message", "created_at"], name="action_of_message"),
             models.Index(fields=["firm", "status", "id"], name="action_state"),
             models.Index(fields=["firm", "id"], name="action_newest"),
+            models.Index(
+                fields=["id"],
+                condition=models.Q(status__in=["queued", "executing"]),
+                name="action_unfinished",
+            ),
+            models.Index(
+                fields=["wake_at"], condition=models.Q(wake_at__isnull=False), name="action_wakes"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.get_action_type_display()} ({self.get_status_display()})"
+
+
+class Relation(models.TextChoices):
+    """What one action is to another."""
+
+    UNDO_OF = "undo_of", "Undo of"
+    APPROVAL_FOR = "approval_for", "Approval for"
+    SPAWNED = "spawned", "Spawned"
+    RELATED = "related", "Related"
+
+
+class ActionLink(TenantModel):
+    """`cause` is the undo of `effect`, or what `relation` says."""
+
+    cause = models.ForeignKey(
+        Action, on_delete=models.CASCADE, db_index=False, related_name="links_as_cause"
+    )
+    effect = models.ForeignKey(
+        Action, on_delete=models.CASCADE, db_index=False, related_name="links_as_effect"
+    )
+    relation = models.CharField(max_length=20, choices=Relation)
+    counts = models.BooleanField(
+        default=True, db_default=True, help_text="False for an undo that failed."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = "action link"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(relation__in=Relation.values), name="action_link_relation_known"
+            ),
+            models.UniqueConstraint(
+                fields=["firm", "effect"],
+                condition=models.Q(relation="undo_of", counts=True),
+                name="action_link_one_undo",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["firm", "effect"], name="action_link_effect"),
+            models.Index(fields=["firm", "cause"], name="action_link_cause"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_relation_display()} {self.effect_id}"

@@ -37,6 +37,9 @@ class EventType(models.TextChoices):
     APPROVED = "approved", "Approved"
     REJECTED = "rejected", "Rejected"
     APPROVAL_EXPIRED = "approval_expired", "Approval expired"
+    UNDO_REQUESTED = "undo_requested", "Undo requested"
+    ACTION_UNDONE = "action_undone", "Action undone"
+    UNSNOOZED = "unsnoozed", "Back from snooze"
 
 
 class MailEvent(TenantModel):

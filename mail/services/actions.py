@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from mail.errors import RowGone
+from mail.errors import ActionWaits, AutomaticRefused, OutboundInvalid, RowGone
 from mail.models import (
     MAX_ERROR_LENGTH,
     UNFINISHED,
     Action,
+    ActionLink,
     ActionStatus,
     ActionType,
     Decision,
@@ -26,11 +28,25 @@ from mail.models import (
     Message,
     Rule,
 )
+from mail.services.action_types import (
+    ACTIONS,
+    DeleteParameters,
+    ForwardParameters,
+    Parameters,
+    check_parameters,
+)
+from mail.services.credentials import may_delete_for_good
 from mail.services.events import record_event
-from mail.services.label_changes import label_parameter, undo_hint
+from mail.services.label_changes import LabelChange, undo_hint
 from mail.services.mirror import cursor_of
+from mail.services.outbound import request_forward, request_reply
 from mail.services.queueing import enqueue_action
 from tenants.scope import firm_scope
+
+# When a job looks again whether the earlier actions on its message are finished.
+ORDER_SECONDS = 5
+DELETED_FOR_GOOD = "Gmail keeps nothing of a message that was deleted for good."
+SENDING = frozenset({ActionType.FORWARD, ActionType.AUTO_REPLY})
 
 
 @dataclass(frozen=True)
@@ -47,24 +63,74 @@ def request_action(
     *,
     decision: Decision | None = None,
     rule: Rule | None = None,
+    needs_approval: bool | None = None,
 ) -> Action:
     """Store an action on the message and enqueue its job. Must run in the firm's scope.
+
+    With `needs_approval`, the default of actions that send mail, it waits for a yes instead. One whose
+    message cannot be sent is stored as failed, with the reason.
 
     Raises:
         ActionInvalid: the parameters do not fit the action.
     """
-    parameters = parameters or {}
-    label_parameter(action_type, parameters)
+    model = check_parameters(action_type, parameters or {})
+    waits = action_type in SENDING if needs_approval is None else needs_approval
     action: Action = Action.objects.create(
         account_id=message.account_id,
         message=message,
         decision=decision,
         rule=rule,
         action_type=action_type,
-        parameters=parameters,
+        parameters=parameters or {},
+        status=ActionStatus.APPROVED_PENDING if waits else ActionStatus.QUEUED,
     )
-    enqueue_action(action, message.thread_id)
+    if action_type in SENDING:
+        request_message(action, model, needs_approval=waits)
+    elif not waits:
+        enqueue_action(action, message.thread_id)
     return action
+
+
+def request_message(action: Action, parameters: Parameters, *, needs_approval: bool) -> None:
+    """Store the message that the action sends; its job executes the action. Must run in the scope."""
+    asked_by_nobody = action.decision_id is not None or action.rule_id is not None
+    try:
+        with transaction.atomic():
+            if isinstance(parameters, ForwardParameters):
+                outbound = request_forward(
+                    action.message,
+                    action=action,
+                    automatic=asked_by_nobody,
+                    needs_approval=needs_approval,
+                    **parameters.model_dump(),
+                )
+            else:
+                said = parameters.model_dump()
+                outbound = request_reply(
+                    action.message,
+                    text=said["body_plain"] or said["body"],
+                    html=said["body_html"],
+                    action=action,
+                    automatic=True,
+                    needs_approval=needs_approval,
+                )
+    except (OutboundInvalid, AutomaticRefused) as error:
+        action.status, action.error = ActionStatus.FAILED, str(error)[:MAX_ERROR_LENGTH]
+        action.save(update_fields=["status", "error"])
+        return
+    if not needs_approval:
+        action.status, action.job_id = ActionStatus.EXECUTING, outbound.job_id
+        action.save(update_fields=["status", "job_id"])
+
+
+def irreversible_reason(
+    account: MailAccount, action_type: ActionType, parameters: dict[str, Any]
+) -> str:
+    """Return why the action could never be undone, empty for one that can. Must run in the scope."""
+    if action_type == ActionType.DELETE:
+        asked = DeleteParameters.model_validate(parameters).permanently
+        return DELETED_FOR_GOOD if asked and may_delete_for_good(account) else ""
+    return ACTIONS[action_type].irreversible if action_type in ACTIONS else ""
 
 
 def find_action(account: MailAccount, action_id: UUID) -> Action:
@@ -81,16 +147,46 @@ def find_action(account: MailAccount, action_id: UUID) -> Action:
     return action
 
 
-def start_action(action: Action, *, job_id: UUID, labels: list[str]) -> Refusal | None:
+def earlier_actions(action: Action) -> QuerySet[Action]:
+    """Return the unfinished actions on the message that were asked for before and have a job."""
+    rows: QuerySet[Action] = Action.objects.filter(
+        message_id=action.message_id, status__in=UNFINISHED, pk__lt=action.pk, job_id__isnull=False
+    )
+    return rows
+
+
+def require_order(action: Action) -> None:
+    """Let the action be executed only after those on the message that were asked for before.
+
+    Raises:
+        ActionWaits: one of them is not finished.
+    """
+    with firm_scope(action.firm_id):
+        if earlier_actions(action).exists():
+            raise ActionWaits("An earlier action on the message comes first", seconds=ORDER_SECONDS)
+
+
+def start_action(
+    action: Action,
+    *,
+    job_id: UUID | None,
+    labels: list[str],
+    possible: LabelChange,
+    history_id: int | None,
+) -> Refusal | None:
     """Mark the action executing for this job; say why not when it may not be executed.
 
-    `labels` are the message's now. The first attempt's are kept, so that an attempt that repeats
-    a change does not take its effect for the state before it.
+    `labels` are the message's now, `possible` is what the action may change. What an earlier attempt
+    may have changed is kept as it was before that attempt. None for `job_id` leaves the action to
+    the job that it has.
     """
-    action.pre_image = action.pre_image or {"labels": labels}
+    _keep_pre_image(action, labels, possible, history_id)
+    values: dict[str, Any] = {"pre_image": action.pre_image, "undo_hint": action.undo_hint}
+    if job_id is not None:
+        values["job_id"] = job_id
     with firm_scope(action.firm_id):
         started = _startable(action, job_id).update(
-            status=ActionStatus.EXECUTING, job_id=job_id, error="", pre_image=action.pre_image
+            status=ActionStatus.EXECUTING, error="", **values
         )
         if not started:
             action.refresh_from_db(fields=["status"])
@@ -98,26 +194,55 @@ def start_action(action: Action, *, job_id: UUID, labels: list[str]) -> Refusal 
     return None
 
 
-def _startable(action: Action, job_id: UUID) -> QuerySet[Action]:
+def _keep_pre_image(
+    action: Action, labels: list[str], possible: LabelChange, history_id: int | None
+) -> None:
+    now = set(labels)
+    before = now if action.pre_image is None else set(action.pre_image["labels"])
+    in_place = possible.labels - possible.needed(now).labels
+    kept = {label for label in in_place if (label in before) != (label in now)}
+    if not kept:
+        action.pre_image, action.undo_hint = {"labels": sorted(labels)}, {"history_id": history_id}
+        return
+    action.pre_image = {"labels": sorted((now - kept) | (kept & before))}
+
+
+def _startable(action: Action, job_id: UUID | None) -> QuerySet[Action]:
     """Queued, or left by an earlier attempt or series of the same job."""
     own = Q(status__in=[ActionStatus.EXECUTING, ActionStatus.FAILED], job_id=job_id)
     rows: QuerySet[Action] = Action.objects.filter(pk=action.pk)
     return rows.filter(Q(status=ActionStatus.QUEUED) | own)
 
 
+def forget_attempt(action: Action) -> None:
+    """Forget the state before an attempt that Gmail refused: it has changed nothing."""
+    with firm_scope(action.firm_id):
+        Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING).update(pre_image=None)
+
+
 def complete_action(
-    account: MailAccount, action: Action, labels: list[str], cursor: int | None
+    account: MailAccount,
+    action: Action,
+    labels: list[str],
+    cursor: int | None,
+    possible: LabelChange,
+    hint: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Mark the executing action completed, its message carrying `labels`; return its undo hint.
 
-    `cursor` is the account's before Gmail was asked: where a sync has moved it since, the labels
+    `possible` is what the action may have changed; `hint` adds to the undo hint or replaces parts of
+    it. `cursor` is the account's before Gmail was asked: where a sync has moved it since, the labels
     may be out of date, and it is that sync, or the next, which stores them.
     """
     before = (action.pre_image or {}).get("labels", [])
-    hint = undo_hint(ActionType(action.action_type), before, labels)
+    history_id = (action.undo_hint or {}).get("history_id")
+    action_type = ActionType(action.action_type)
+    hint = {
+        **undo_hint(action_type, before, labels, possible, history_id=history_id),
+        **(hint or {}),
+    }
     with firm_scope(account.firm_id):
-        if cursor_of(account, lock=True) == cursor:
-            Message.objects.filter(pk=action.message_id).update(labels=labels)
+        store_labels(account, action.message_id, labels, cursor)
         Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING).update(
             status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""
         )
@@ -128,15 +253,23 @@ def complete_action(
             detail={
                 "action_id": str(action.pk),
                 "action_type": action.action_type,
-                "labels_added": sorted(set(labels) - set(before)),
-                "labels_removed": sorted(set(before) - set(labels)),
+                "labels_added": hint["changed"]["added"],
+                "labels_removed": hint["changed"]["removed"],
             },
         )
     return hint
 
 
+def store_labels(
+    account: MailAccount, message_id: UUID, labels: list[str], cursor: int | None
+) -> None:
+    """Store a message's labels unless a sync has moved the cursor. Must run in the firm's scope."""
+    if cursor_of(account, lock=True) == cursor:
+        Message.objects.filter(pk=message_id).update(labels=labels)
+
+
 def cancel_action(action: Action) -> None:
-    """Cancel an unfinished action: what it is about is gone."""
+    """Cancel an unfinished action: what it is about is gone, or nothing may be written."""
     with firm_scope(action.firm_id):
         Action.objects.filter(pk=action.pk, status__in=UNFINISHED).update(
             status=ActionStatus.CANCELED
@@ -144,13 +277,18 @@ def cancel_action(action: Action) -> None:
 
 
 def fail_action(firm_id: int, action_id: UUID, error: str) -> None:
-    """Mark an unfinished action failed: nobody will try again. `error` holds no mail text."""
+    """Mark an unfinished action failed: nobody will try again. `error` holds no mail text.
+
+    An undo that failed does not count: the action can be undone again.
+    """
     with firm_scope(firm_id):
         unfinished = Action.objects.filter(pk=action_id, status__in=UNFINISHED)
         action = unfinished.select_related("account", "message").first()
         if action is None:
             return
         unfinished.update(status=ActionStatus.FAILED, error=error[:MAX_ERROR_LENGTH])
+        if action.action_type == ActionType.UNDO:
+            ActionLink.objects.filter(cause=action).update(counts=False)
         record_event(
             EventType.ACTION_FAILED,
             action.account,

@@ -10,10 +10,11 @@ from datetime import timedelta
 from django.utils import timezone
 
 from jobs.queue import acquire_lock, release_lock
-from mail.conf import oauth_client
+from mail.conf import oauth_client, uses_google
 from mail.gmail import oauth
 from mail.gmail.errors import GmailNeedsReauth, GmailUnavailable
 from mail.gmail.oauth import AccessToken, Grant
+from mail.gmail.scopes import FULL_SCOPE
 from mail.models import MailAccount, MailCredential
 from mail.services.connection import require_reauth
 from tenants.encryption import decrypt_field, encrypt_field
@@ -38,6 +39,17 @@ def store_grant(account: MailAccount, grant: Grant) -> None:
     encrypt_field(credential, "refresh_token", grant.refresh_token)
     encrypt_field(credential, "access_token", grant.access.value)
     credential.save()
+
+
+def may_delete_for_good(account: MailAccount) -> bool:
+    """Say whether Gmail lets Mailroom delete the mailbox's mail for good. Must run in the scope.
+
+    In a local mailbox, which asks for no permission, everything is allowed.
+    """
+    if not uses_google():
+        return True
+    granted = MailCredential.objects.filter(account=account).values_list("scopes", flat=True)
+    return any(FULL_SCOPE in scopes for scopes in granted)
 
 
 class StoredToken:

@@ -26,7 +26,7 @@ from mail.models import (
     Message,
 )
 from mail.services.events import record_events
-from mail.services.label_changes import undo_hint
+from mail.services.label_changes import LabelChange, undo_hint
 from mail.services.labels import ensure_label
 from mail.services.mirror import cursor_of
 from mail.services.modes import suggests_only
@@ -121,6 +121,7 @@ def _complete(
 ) -> None:
     """Mark the actions completed and their messages labelled, unless a sync knows better."""
     by_id = {action.pk: action for action in actions}
+    change = LabelChange(add=frozenset({label_id}))
     with firm_scope(account.firm_id):
         unmoved = cursor_of(account, lock=True) == cursor
         ours = Action.objects.filter(pk__in=by_id, status=ActionStatus.EXECUTING)
@@ -130,7 +131,9 @@ def _complete(
             action = by_id[pk]
             before = (action.pre_image or {}).get("labels", [])
             after = sorted({*before, label_id})
-            action.undo_hint = undo_hint(ActionType(action.action_type), before, after)
+            action.undo_hint = undo_hint(
+                ActionType(action.action_type), before, after, change, history_id=cursor
+            )
             action.status = ActionStatus.COMPLETED
             action.message.labels = sorted({*labels, label_id})
             added = sorted(set(after) - set(before))

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobs.errors import Fault
 from mail.errors import ActionInvalid
 from mail.gmail.answers import Label
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailConflict
 from mail.labels import LABEL_NAMES, LabelKey
-from mail.models import MAX_LABEL_LENGTH, EventType, MailAccount, MailLabel
+from mail.models import MAX_LABEL_LENGTH, ActionType, EventType, MailAccount, MailLabel
 from mail.services.events import record_event
 from mail.services.rules import disable_rules_of_labels
 from tenants.audit import Actor, record_operation
@@ -118,7 +119,8 @@ def ensure_label(account: MailAccount, gmail: GmailClient, label: str) -> str:
     if found is not None:
         return found
     if _USER_LABEL_ID.fullmatch(label):
-        raise ActionInvalid(f"the mailbox has no label with the id {label}")
+        fault = Fault("label", "unknown", f"the mailbox has no label with the id {label}")
+        raise ActionInvalid(ActionType.APPLY_LABEL, [fault])
     key = _KEYS.get(label.casefold())
     if key not in (None, LabelKey.PARENT):
         ensure_label(account, gmail, LABEL_NAMES[LabelKey.PARENT])

@@ -60,9 +60,24 @@ def suggests_only(account: MailAccount) -> bool:
         account.refresh_from_db(fields=["mode", "paused_by"])
     if account.mode == Mode.SUGGEST:
         return True
+    _refuse_while_paused(account)
+    return False
+
+
+def require_unpaused(account: MailAccount) -> None:
+    """Let what a person asked for, or what ends an action of before, be written to Gmail.
+
+    Raises:
+        MailboxWaits: not while the mailbox is paused.
+    """
+    with firm_scope(account.firm_id):
+        account.refresh_from_db(fields=["mode", "paused_by"])
+    _refuse_while_paused(account)
+
+
+def _refuse_while_paused(account: MailAccount) -> None:
     if account.paused_by:
         raise MailboxWaits(f"mailbox {account.pk} is paused", seconds=CHECK_SECONDS)
-    return False
 
 
 def may_label(account: MailAccount, message: Message) -> bool:

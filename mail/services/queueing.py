@@ -246,13 +246,15 @@ def enqueue_relabels(threads: Iterable[MailThread]) -> int:
 
 
 def enqueue_action(action: Action, thread_id: UUID) -> EnqueueResult:
-    """Have the action executed. Must run in the firm's scope."""
-    return enqueue(
+    """Have the action executed, and note its job. Must run in the firm's scope."""
+    result = enqueue(
         "action.gmail",
         {"account_id": action.account_id, "action_id": action.pk},
         priority=Priority.NORMAL,
         lock_key=thread_lock(thread_id),
     )
+    note_job(action, result)
+    return result
 
 
 def enqueue_rule(
@@ -279,7 +281,7 @@ def enqueue_label_page(actions: Sequence[Action]) -> None:
             enqueue_action(action, action.message.thread_id)
         return
     labels = Counter(action.parameters["label"] for action in actions)
-    enqueue(
+    result = enqueue(
         "label.page.gmail",
         {
             "account_id": actions[0].account_id,
@@ -288,6 +290,7 @@ def enqueue_label_page(actions: Sequence[Action]) -> None:
         },
         priority=Priority.NORMAL,
     )
+    Action.objects.filter(pk__in=[action.pk for action in actions]).update(job_id=result.job_id)
 
 
 def labels_pages(actions: Sequence[Action]) -> bool:
@@ -298,3 +301,9 @@ def labels_pages(actions: Sequence[Action]) -> bool:
         pk__in={action.job_id for action in actions}, job_type="label.page.gmail", status__in=LIVE
     )
     return bool(owners.exists())
+
+
+def note_job(action: Action, result: EnqueueResult) -> None:
+    """Keep which job will execute the action."""
+    action.job_id = result.job_id
+    Action.objects.filter(pk=action.pk).update(job_id=result.job_id)

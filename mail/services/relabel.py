@@ -17,8 +17,8 @@ from mail.models import (
     MailLabel,
     Message,
 )
+from mail.services.action_types import LABEL_ACTIONS
 from mail.services.actions import request_action
-from mail.services.label_changes import LABEL_ACTIONS
 from mail.services.queueing import labels_pages
 
 CategoryLabel = tuple[UUID, Category]

@@ -10,7 +10,7 @@ from mail.errors import ActionInvalid, RuleInvalid
 from mail.llm.base import Category
 from mail.models import ActionType, MailAccount, RuleScope, SafeMode
 from mail.rules.conditions import parse_conditions
-from mail.services.label_changes import label_parameter
+from mail.services.action_types import check_parameters
 
 MAX_ACTIONS = 10
 MAX_PRIORITY = 10_000
@@ -98,7 +98,7 @@ def _fault_of(action: Any) -> str:
     if not isinstance(action["parameters"], dict):
         return "has parameters that are no object"
     try:
-        label_parameter(ActionType(action["action"]), action["parameters"])
+        check_parameters(ActionType(action["action"]), action["parameters"])
     except ActionInvalid as error:
         return str(error)
     return ""

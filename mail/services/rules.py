@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from mail.conf import all_rules_apply
-from mail.errors import ConditionsInvalid
+from mail.errors import ActionInvalid, ConditionsInvalid
 from mail.models import ActionType, Decision, MailAccount, Message, Rule, RuleScope
 from mail.rules.conditions import LabelPresent, leaves, parse_conditions
 from mail.rules.matching import RuleFacts, matches
@@ -20,6 +20,7 @@ from tenants.audit import SERVICE, record_operation
 logger = structlog.get_logger(__name__)
 
 BROKEN = "Its conditions cannot be used"
+UNUSABLE = "Its actions cannot be used"
 
 
 def facts_of(message: Message) -> RuleFacts:
@@ -62,15 +63,21 @@ def matching_rules(
 
 
 def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
-    """Request the rule's actions on the message, in order. Must run in the firm's scope."""
-    for one in rule.actions:
-        request_action(
-            message,
-            ActionType(one["action"]),
-            one["parameters"],
-            decision=decision,
-            rule=rule,
-        )
+    """Request the rule's actions on the message, in order. Must run in the firm's scope.
+
+    A rule whose actions can no longer be used is switched off with the reason.
+    """
+    try:
+        for one in rule.actions:
+            request_action(
+                message,
+                ActionType(one["action"]),
+                one["parameters"],
+                decision=decision,
+                rule=rule,
+            )
+    except ActionInvalid as error:
+        disable_rule(rule, f"{UNUSABLE}: {error}"[:500])
 
 
 def holds(rule: Rule, facts: RuleFacts) -> bool:

@@ -176,6 +176,8 @@ WRONG = [
     ("GOOGLE_OAUTH_BASE", "ftp://gmail.example.org"),
     ("GOOGLE_REDIRECT_URI", "http://mail.example.org/oauth/"),
     ("GMAIL_PUBSUB_TOPIC", "gmail"),
+    ("SNOOZE_LABEL", "inbox"),
+    ("SNOOZE_LABEL", "x" * 226),
     ("SYNC_FULL_DAYS", "x"),
 ]
 

@@ -282,7 +282,7 @@ def test_an_action_does_not_bring_back_labels_that_a_sync_has_taken_away(
         sync_mailbox(mailbox.account, mailbox.gmail)
         return complete_action(*arguments)
 
-    monkeypatch.setattr("mail.services.perform.complete_action", late)
+    monkeypatch.setattr("mail.services.change_labels.complete_action", late)
     perform(mailbox, action)
     assert "STARRED" not in mailbox.message(arrived).labels
 
