@@ -15,7 +15,7 @@ from uuid import UUID
 
 from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
-from jobs.states import LIVE, Category, Priority, Status
+from jobs.states import Category, Priority, Status
 from mail.conf import pubsub_topic
 from mail.models import Action, MailAccount, MailThread, Message, Rule
 
@@ -291,16 +291,6 @@ def enqueue_label_page(actions: Sequence[Action]) -> None:
         priority=Priority.NORMAL,
     )
     Action.objects.filter(pk__in=[action.pk for action in actions]).update(job_id=result.job_id)
-
-
-def labels_pages(actions: Sequence[Action]) -> bool:
-    """Say whether a live job puts a page of labels on, one of these among them."""
-    if not actions:
-        return False
-    owners = JobQueue.objects.filter(
-        pk__in={action.job_id for action in actions}, job_type="label.page.gmail", status__in=LIVE
-    )
-    return bool(owners.exists())
 
 
 def note_job(action: Action, result: EnqueueResult) -> None:

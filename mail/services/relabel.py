@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from jobs.models import JobQueue
+from jobs.states import LIVE
 from mail.errors import MailboxWaits
 from mail.labels import LABEL_NAMES
 from mail.llm.base import Category
@@ -19,7 +21,6 @@ from mail.models import (
 )
 from mail.services.action_types import LABEL_ACTIONS
 from mail.services.actions import request_action
-from mail.services.queueing import labels_pages
 
 CategoryLabel = tuple[UUID, Category]
 """A message and the category whose label it carries."""
@@ -79,7 +80,7 @@ def _cancel_unfinished(message_ids: list[UUID]) -> list[Action]:
         parameters__label__in=list(_CATEGORIES),
     )
     interrupted = list(rows.filter(status=ActionStatus.EXECUTING))
-    if labels_pages(interrupted):
+    if _labels_pages(interrupted):
         raise MailboxWaits("The thread is being labelled", seconds=LABELLING_SECONDS)
     rows.update(status=ActionStatus.CANCELED)
     return interrupted
@@ -97,3 +98,13 @@ def _request(
     action_type: ActionType, message: Message, category: Category, decision: Decision
 ) -> None:
     request_action(message, action_type, {"label": _NAMES[category]}, decision=decision)
+
+
+def _labels_pages(actions: Sequence[Action]) -> bool:
+    """Say whether a live job puts a page of labels on, one of these among them."""
+    if not actions:
+        return False
+    owners = JobQueue.objects.filter(
+        pk__in={action.job_id for action in actions}, job_type="label.page.gmail", status__in=LIVE
+    )
+    return bool(owners.exists())
