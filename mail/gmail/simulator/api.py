@@ -21,6 +21,7 @@ from mail.gmail.simulator import (
     messages,
     oauth,
     push,
+    quota,
     send_as,
     threads,
 )
@@ -33,7 +34,10 @@ from mail.gmail.simulator.faults import AnswerLost, Fault
 from mail.gmail.simulator.incoming import NEW_MAIL, ImportResult
 from mail.gmail.simulator.labels import require_known
 from mail.gmail.simulator.mailbox import Mailbox
+from mail.gmail.simulator.partial import select
+from mail.gmail.simulator.quota import Quota
 from mail.gmail.simulator.store import Store
+from mail.gmail.simulator.upload import as_plain_request
 
 _RESOURCES = (messages, incoming, threads, labels, drafts, history)
 _READERS: dict[str, Handler] = {
@@ -60,7 +64,7 @@ class GmailSimulator:
         `scopes` are what the owner has granted; None: everything.
 
         Raises:
-            AnswerLost: an ordered fault; the request took effect all the same.
+            AnswerLost: an ordered fault; the request may have taken effect all the same.
         """
         try:
             if is_batch(request):
@@ -82,20 +86,25 @@ class GmailSimulator:
     def _perform(
         self, request: Request, address: str, scopes: Collection[str] | None
     ) -> Json | None:
+        request = as_plain_request(request)
         verb, path, query_text = _request_line(request)
         method, path_parameters = find_method(verb, path)
         if scopes is not None and not method.scopes & frozenset(scopes):
             raise ApiError(403, "insufficientPermissions", "Insufficient Permission")
         fault = faults.take(self._store, address, method.name)
+        if fault and fault.loses_request:
+            raise AnswerLost("timed out")
         if fault and not fault.loses_answer:
             raise fault.error()
+        quota.spend(self._store, address, method.name)
         call = _read_call(method, path_parameters, query_text, request)
         if call.path["userId"].lower() not in ("me", address):
             raise ApiError(403, "forbidden", f"Delegation denied for {address}")
         result = self._dispatch(method, call, address)
         if fault:
             raise AnswerLost("timed out")
-        return result
+        fields = parse_qs(query_text).get("fields")
+        return select(result, fields[0]) if fields and result is not None else result
 
     def _dispatch(self, method: Method, call: Call, address: str) -> Json | None:
         reader = _READERS.get(method.name)
@@ -238,6 +247,10 @@ class GmailSimulator:
     def delay_search(self, seconds: int, *, address: str | None = None) -> None:
         """Let searches find a message only when it is this old, as Gmail's index lags."""
         faults.delay_search(self._store, seconds, address=address)
+
+    def order_quota(self, limits: Quota | None) -> None:
+        """Count units from now on, and refuse what exceeds them; None: no longer."""
+        quota.order(self._store, limits)
 
     def expire_history(self, address: str) -> None:
         """Make every history id handed out so far too old: history.list answers 404."""

@@ -40,6 +40,7 @@ class Method:
     response_schema: str | None
     scopes: frozenset[str]
     """Any one of these permits it."""
+    takes_upload: bool
 
 
 @functools.cache
@@ -68,6 +69,7 @@ def methods() -> tuple[Method, ...]:
             request_schema=spec.get("request", {}).get("$ref"),
             response_schema=spec.get("response", {}).get("$ref"),
             scopes=frozenset(spec["scopes"]),
+            takes_upload="mediaUpload" in spec,
         )
         for spec in _walk(_document())
     ]

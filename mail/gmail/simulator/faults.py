@@ -21,7 +21,7 @@ _DEFAULT_REASONS = {
 
 
 class AnswerLost(Exception):
-    """The request took effect and its answer never came back."""
+    """No answer came back, whether or not the request took effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Fault:
     """Seconds in the Retry-After header; None sends no header."""
     loses_answer: bool = False
     """The request takes effect, then the connection times out; the status is not used."""
+    loses_request: bool = False
+    """The connection times out before the request has an effect; the status is not used."""
 
     def error(self) -> ApiError:
         """Return the error the client is answered with."""
@@ -44,6 +46,9 @@ class Fault:
 
 
 LOST_ANSWER = Fault(loses_answer=True)
+LOST_REQUEST = Fault(loses_request=True)
+# How the table keeps the two.
+_LOSES_ANSWER, _LOSES_REQUEST = 1, 2
 
 
 def order(
@@ -61,7 +66,7 @@ def order(
                 address and address.lower(),
                 method,
                 times,
-                fault.loses_answer,
+                _LOSES_REQUEST if fault.loses_request else int(fault.loses_answer),
                 fault.status,
                 fault.reason,
                 fault.message,
@@ -107,5 +112,6 @@ def take(store: Store, address: str, method: str) -> Fault | None:
         reason=row["reason"],
         message=row["message"],
         retry_after=row["retry_after"],
-        loses_answer=bool(row["loses_answer"]),
+        loses_answer=row["loses_answer"] == _LOSES_ANSWER,
+        loses_request=row["loses_answer"] == _LOSES_REQUEST,
     )

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import format_datetime
+from email.utils import format_datetime, getaddresses
 from itertools import islice
 
 from mail.gmail.simulator.api_error import invalid_argument
@@ -17,7 +17,8 @@ from mail.gmail.simulator.labels import require_known
 from mail.gmail.simulator.letter import Letter, read_letter
 from mail.gmail.simulator.mailbox import Mailbox, StoredMessage
 from mail.gmail.simulator.messages import reference
-from mail.gmail.simulator.mime import parse
+from mail.gmail.simulator.mime import Part, parse
+from mail.gmail.simulator.send_as import own_aliases
 from mail.gmail.simulator.store import Store
 
 _CHUNK = 200
@@ -148,7 +149,15 @@ def send(mailbox: Mailbox, body: Json, raw: bytes, *, stay_in: int | None = None
     lines = "".join(
         f"{name}: {value}\r\n" for name, value in added.items() if not root.header(name)
     )
-    return add_composed(mailbox, body, lines.encode() + raw, ["SENT"], stay_in=stay_in)
+    labels = ["SENT", *NEW_MAIL] if _is_to_oneself(mailbox, root) else ["SENT"]
+    return add_composed(mailbox, body, lines.encode() + raw, labels, stay_in=stay_in)
+
+
+def _is_to_oneself(mailbox: Mailbox, root: Part) -> bool:
+    """Say whether the owner is among the recipients: then it is one message, sent and received."""
+    own = {mailbox.address, *own_aliases(mailbox)}
+    fields = [value for name in ("To", "Cc", "Bcc") for value in root.all_headers(name)]
+    return any(address.lower() in own for _, address in getaddresses(fields))
 
 
 def _send(mailbox: Mailbox, call: Call) -> Json:

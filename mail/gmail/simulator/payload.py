@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import base64
+import re
+import secrets
+import time
 from collections.abc import Collection
 from typing import Any
 
+from mail.gmail.simulator.api_error import invalid_argument
 from mail.gmail.simulator.mime import Part
 
 _INLINE_LIMIT_BYTES = 1024 * 1024
-_ATTACHMENT_PREFIX = "ANGjdJ_"
+# As Gmail's, an id is good for a time and another one at each reading.
+ATTACHMENT_SECONDS = 3600
+_ATTACHMENT_ID = re.compile(r"ANGjdJ_([0-9-]{0,200})_(\d{1,12})_[A-Za-z0-9]{16}")
 
 
 def message_part(part: Part) -> dict[str, Any]:
@@ -45,15 +51,24 @@ def header_part(part: Part, only: Collection[str]) -> dict[str, Any]:
 
 
 def attachment_id(part: Part) -> str:
-    """Return the opaque id under which the part's bytes are fetched."""
-    return _ATTACHMENT_PREFIX + part.part_id.replace(".", "-")
+    """Return a new opaque id under which the part's bytes are fetched for a time."""
+    place = part.part_id.replace(".", "-")
+    return f"ANGjdJ_{place}_{int(time.time())}_{secrets.token_hex(8)}"
 
 
 def find_attachment(root: Part, wanted: str) -> Part | None:
-    """Return the part behind an attachment id of this message, None when it gave no such id."""
-    return next(
-        (part for part in root.walk() if part.content and attachment_id(part) == wanted), None
-    )
+    """Return the part behind an attachment id of this message, None when it gave no such id.
+
+    Raises:
+        ApiError: 400, the id is no longer good.
+    """
+    known = _ATTACHMENT_ID.fullmatch(wanted)
+    if known is None:
+        return None
+    if time.time() - int(known[2]) > ATTACHMENT_SECONDS:
+        raise invalid_argument("Invalid attachment token")
+    place = known[1].replace("-", ".")
+    return next((one for one in root.walk() if one.content and one.part_id == place), None)
 
 
 def _is_inline(part: Part) -> bool:

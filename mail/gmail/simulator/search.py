@@ -15,16 +15,12 @@ from mail.gmail.simulator.api_error import invalid_argument
 OPERATORS = frozenset(
     {
         "in", "label", "newer_than", "older_than", "after", "before", "from", "to", "subject",
-        "rfc822msgid", "is", "has",
+        "rfc822msgid", "is", "has", "cc", "bcc", "filename", "larger", "smaller", "size",
+        "category", "list", "deliveredto", "newer", "older",
     }
 )  # fmt: skip
 # Gmail knows these and the simulator does not: better refused than searched for as words.
-_UNSUPPORTED = frozenset(
-    {
-        "cc", "bcc", "filename", "larger", "smaller", "size", "list", "deliveredto", "category",
-        "newer", "older", "around",
-    }
-)  # fmt: skip
+_UNSUPPORTED = frozenset({"around"})
 _MAX_NESTING = 30
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -151,6 +151,32 @@ def _words_in(column: str) -> Callable[[Mailbox, str], Sql]:
     return condition
 
 
+def _in_header(header: str) -> Callable[[Mailbox, str], Sql]:
+    def condition(_mailbox: Mailbox, value: str) -> Sql:
+        return "header_has(m.raw, ?, ?)", (header, value)
+
+    return condition
+
+
+def _file(_mailbox: Mailbox, value: str) -> Sql:
+    return "file_has(m.raw, ?)", (value,)
+
+
+def _size(comparison: str) -> Callable[[Mailbox, str], Sql]:
+    def condition(_mailbox: Mailbox, value: str) -> Sql:
+        match = re.fullmatch(r"(\d{1,12})([km]?)b?", value.lower())
+        if not match:
+            raise invalid_argument(f"Not a size the simulator understands: {value[:40]}")
+        return f"length(m.raw) {comparison} ?", (int(match[1]) * _UNIT_BYTES[match[2]],)
+
+    return condition
+
+
+def _category(_mailbox: Mailbox, value: str) -> Sql:
+    label = _CATEGORIES.get(value.lower())
+    return _NOTHING if label is None else _has_label(label)
+
+
 def _rfc822_id(_mailbox: Mailbox, value: str) -> Sql:
     return "m.rfc822_id = ?", (value.strip("<>"),)
 
@@ -170,6 +196,14 @@ def _has(_mailbox: Mailbox, value: str) -> Sql:
     return "m.has_attachment", ()
 
 
+_UNIT_BYTES = {"": 1, "k": 1024, "m": 1024 * 1024}
+_CATEGORIES = {
+    "primary": "CATEGORY_PERSONAL",
+    "social": "CATEGORY_SOCIAL",
+    "promotions": "CATEGORY_PROMOTIONS",
+    "updates": "CATEGORY_UPDATES",
+    "forums": "CATEGORY_FORUMS",
+}
 _TERMS: dict[str, Callable[[Mailbox, str], Sql]] = {
     "in": _place,
     "label": _label,
@@ -184,4 +218,15 @@ _TERMS: dict[str, Callable[[Mailbox, str], Sql]] = {
     "rfc822msgid": _rfc822_id,
     "is": _is,
     "has": _has,
+    "cc": _in_header("Cc"),
+    "bcc": _in_header("Bcc"),
+    "list": _in_header("List-Id"),
+    "deliveredto": _in_header("Delivered-To"),
+    "filename": _file,
+    "larger": _size(">"),
+    "size": _size(">"),
+    "smaller": _size("<"),
+    "category": _category,
+    "newer": _after,
+    "older": _before,
 }

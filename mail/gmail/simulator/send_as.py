@@ -15,6 +15,15 @@ def add_alias(mailbox: Mailbox, alias: str, *, verified: bool) -> None:
     )
 
 
+def own_aliases(mailbox: Mailbox) -> set[str]:
+    """Return the owner's other verified addresses."""
+    rows = mailbox.connection.execute(
+        "SELECT address FROM send_as WHERE mailbox = ? AND verification = 'accepted'",
+        (mailbox.pk,),
+    )
+    return {row["address"] for row in rows}
+
+
 def _list(mailbox: Mailbox, _call: Call) -> Json:
     rows = mailbox.connection.execute(
         "SELECT address, verification FROM send_as WHERE mailbox = ? ORDER BY address",

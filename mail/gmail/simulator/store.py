@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from mail.gmail.simulator.search_words import add_functions
+
 _BUSY_SECONDS = 20.0
 
 _SCHEMA = """
@@ -145,7 +147,21 @@ CREATE TABLE notification (
 ) STRICT;
 CREATE INDEX notification_waiting ON notification (topic, pk) WHERE acknowledged = 0;
 """
-_SCHEMAS = (_SCHEMA, _SCHEMA_2, _SCHEMA_3)
+# What version 4 adds: quota.
+_SCHEMA_4 = """
+CREATE TABLE quota (
+    user_units INTEGER NOT NULL,
+    project_units INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    status INTEGER NOT NULL
+) STRICT;
+CREATE TABLE quota_use (
+    address TEXT PRIMARY KEY,
+    window INTEGER NOT NULL,
+    units INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+_SCHEMAS = (_SCHEMA, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
 _SCHEMA_VERSION = len(_SCHEMAS)
 
 
@@ -198,6 +214,7 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         connection.row_factory = sqlite3.Row
+        add_functions(connection)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection

@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
+import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from mail.conf import gmail_simulator_store
+from mail.conf import gmail_simulator_store, pubsub_topic, push_subscription
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.server import SimulatorServer
+
+PUSH_SECONDS = 1.0
+
+
+def push_in_background(simulator: GmailSimulator, endpoint: str) -> None:
+    """Push what is published to the service's topic until the process ends."""
+    expected = push_subscription()
+    simulator.subscribe(
+        pubsub_topic(),
+        endpoint,
+        audience=expected.audience,
+        service_account=expected.service_account,
+    )
+
+    def push() -> None:
+        while True:
+            time.sleep(PUSH_SECONDS)
+            simulator.deliver_pushes()
+
+    threading.Thread(target=push, name="push", daemon=True).start()
 
 
 class Command(BaseCommand):
@@ -34,6 +56,10 @@ class Command(BaseCommand):
             help="announce the address as JSON, with the access token of each mailbox",
         )
 
+        parser.add_argument(
+            "--push-to", metavar="URL", help="push what watched mailboxes publish to this address"
+        )
+
     def handle(self, *_args: Any, **options: Any) -> None:
         """Bind, say where, and serve.
 
@@ -51,6 +77,8 @@ class Command(BaseCommand):
         # Also where SIGINT came ignored, as it does to what a shell starts in the background.
         for told_to_stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(told_to_stop, signal.default_int_handler)
+        if options["push_to"]:
+            push_in_background(simulator, options["push_to"])
         with server:
             self._announce(server, store, as_json=options["json"])
             try:

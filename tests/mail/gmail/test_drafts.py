@@ -45,7 +45,8 @@ def test_update_keeps_the_draft_and_its_thread_and_makes_a_new_message(drafts, u
 
 
 def test_sending_a_draft_makes_a_new_message_and_ends_the_draft(drafts, users):
-    draft = drafts.create(userId="me", body=_body()).execute()
+    body = {"message": {"raw": encoded(letter("Menu", to="crew@sail.example"))}}
+    draft = drafts.create(userId="me", body=body).execute()
 
     sent = drafts.send(userId="me", body={"id": draft["id"]}).execute()
 

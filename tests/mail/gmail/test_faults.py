@@ -7,7 +7,7 @@ import pytest
 from mail.gmail import errors
 from mail.gmail.client import GmailClient
 from mail.gmail.simulator.api import GmailSimulator
-from mail.gmail.simulator.faults import LOST_ANSWER, Fault
+from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
 from mail.gmail.simulator.transport import SimulatorHttp
 from tests.mail.gmail.mailbox_kit import ADDRESS, letter
 
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.req("M-02", "M-03")
         (Fault(503), errors.GmailUnavailable, "backendError", None),
         (Fault(400), errors.GmailUnavailable, "failedPrecondition", None),
         (LOST_ANSWER, errors.GmailUnavailable, "TimeoutError", None),
+        (LOST_REQUEST, errors.GmailUnavailable, "TimeoutError", None),
     ],
 )  # fmt: skip
 def test_a_fault_reaches_the_client_as_its_error(
@@ -59,6 +60,16 @@ def test_a_lost_answer_had_its_effect(gmail, simulator):
         gmail.modify_message(wire_id, add=["STARRED"])
 
     assert "STARRED" in gmail.get_message(wire_id)["labelIds"]
+
+
+def test_a_lost_request_had_none(gmail, simulator):
+    wire_id = simulator.import_message(ADDRESS, letter()).gmail_message_id
+    simulator.order_fault(LOST_REQUEST, method="messages.modify")
+
+    with pytest.raises(errors.GmailUnavailable):
+        gmail.modify_message(wire_id, add=["STARRED"])
+
+    assert "STARRED" not in gmail.get_message(wire_id)["labelIds"]
 
 
 def test_a_fault_meets_only_its_method_mailbox_and_number_of_requests(simulator):
