@@ -19,6 +19,8 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from config.email import CONSOLE, Email, check_sender, parse_email_url
+from config.errors import EnvironmentInvalid
+from config.llm import LLM, read_llm
 from config.web_address import parse_web_address
 from tenants.key_ring import KeyRing, new_key
 
@@ -40,14 +42,6 @@ FALSE_WORDS = ("0", "false", "no", "off")
 T = TypeVar("T")
 
 _environment = environ.Env()
-
-
-class EnvironmentInvalid(ImproperlyConfigured):
-    """An environment variable has a value this service cannot use."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"environment variable {name}: {reason}")
-        self.name = name
 
 
 def _read(name: str, parse: Callable[[str], T]) -> T:
@@ -276,6 +270,7 @@ class Env:
     rules_apply: str = _by(_choice, "RULES_APPLY", ("first", "all"), "first")
     watch_renew_interval_hours: int = _by(_count, "WATCH_RENEW_INTERVAL_HOURS", 24)
     labels_sync_interval_minutes: int = _by(_count, "LABELS_SYNC_INTERVAL_MINUTES", 60)
+    llm: LLM = field(default_factory=partial(read_llm, _text))
     label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
     snooze_label: str = _by(_matching, "SNOOZE_LABEL", *OWN_LABEL, "Mailroom/Snoozed")
     sync_full_days: int = _by(_count, "SYNC_FULL_DAYS", 10)

@@ -136,6 +136,11 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
         "loggers": {
             # googleapiclient logs each request's address at INFO and warns of a missing file cache.
             "googleapiclient": {"level": "ERROR"},
+            # At DEBUG they log what is sent to a model, at INFO each request's address.
+            **{
+                name: {"level": "WARNING"}
+                for name in ("anthropic", "openai", "httpx2", "httpcore2")
+            },
             # It logs tokens at DEBUG.
             "requests_oauthlib": {"level": "WARNING"},
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from django.conf import settings
@@ -93,6 +93,30 @@ def labels_sync_interval_seconds() -> int:
 def label_backlog_days() -> int:
     """How many days before it was made active a mailbox's mail is labelled."""
     return int(getattr(settings, "LABEL_BACKLOG_DAYS", 14))
+
+
+@dataclass(frozen=True)
+class LLMSettings:
+    """Which language model is asked; `prices` are dollars a million tokens, in and out."""
+
+    provider: str
+    model: str
+    base_url: str
+    api_key: str
+    prices: tuple[float, float]
+    daily_budget: float
+
+
+def llm() -> LLMSettings:
+    """Return which language model is asked, and what a firm may spend on it a day."""
+    return LLMSettings(
+        provider=settings.LLM_PROVIDER,
+        model=settings.LLM_MODEL,
+        base_url=settings.LLM_BASE_URL,
+        api_key=settings.LLM_API_KEY,
+        prices=settings.LLM_PRICES,
+        daily_budget=settings.LLM_DAILY_BUDGET,
+    )
 
 
 def all_rules_apply() -> bool:

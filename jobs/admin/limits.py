@@ -57,8 +57,10 @@ class RateForm(OperationForm):
         "starts above.",
     )
 
-    def prepare(self, request: HttpRequest, row: RateLimit) -> None:
-        """Start from the rate in force."""
+    def prepare(self, request: HttpRequest, row: RateLimit | None) -> None:
+        """Start from the rate in force, if there is one."""
+        if row is None:
+            return
         per_seconds = f"{row.per_seconds:g}"
         self.initial = {"amount": row.amount, "per_seconds": per_seconds, "burst": row.burst}
 

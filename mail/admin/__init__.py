@@ -1,11 +1,13 @@
-"""Mail in the admin: accounts, labels, mail, decisions, rules, routing, actions and events."""
+"""Mail in the admin: accounts, labels, mail, rules, decisions, actions, model calls and events."""
 
 from mail.admin import (
     account,
     action,
     decision,
+    direction,
     event,
     label,
+    llm_call,
     message,
     routing_rule,
     rule,
@@ -16,8 +18,10 @@ __all__ = [
     "account",
     "action",
     "decision",
+    "direction",
     "event",
     "label",
+    "llm_call",
     "message",
     "routing_rule",
     "rule",

@@ -23,7 +23,7 @@ from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import Connection, ContentGrant, MailAccount, Mode, PausedBy
 from mail.services import content_access, modes
 from mail.services.connect_account import disconnect_account
-from tenants.admin.firm_choice import FirmChoiceForm
+from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Membership, Role
 
 NO_GOOGLE = "Mailboxes are in the local Gmail: GMAIL_BACKEND is simulator."
@@ -50,22 +50,10 @@ class MailboxOperation(Operation):
             raise OperationRefused(str(error)) from error
 
 
-class ConnectForm(FirmChoiceForm):
+class ConnectForm(SingleFirmForm):
     """The firm that the mailbox is connected in."""
 
     role = CONNECT_ROLE
-
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer single firms only."""
-        super().prepare(request, row)
-        self.fields.pop("everywhere", None)
-
-    def clean(self) -> dict[str, Any]:
-        """Replace what was entered by the firm."""
-        self.cleaned_data.setdefault("everywhere", False)
-        answers = super().clean()
-        answers.pop("everywhere", None)
-        return answers
 
 
 class DisconnectForm(ReasonForm):

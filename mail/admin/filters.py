@@ -12,6 +12,7 @@ from mail.models import (
     CATEGORY_CHOICES,
     ActionStatus,
     ActionType,
+    CallType,
     Connection,
     DecisionSource,
     EventType,
@@ -31,6 +32,7 @@ EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
 ConnectionFilter = field_filter("connection", Connection.choices)
 ModeFilter = field_filter("mode", Mode.choices)
 SyncStatusFilter = field_filter("sync", SyncStatus.choices, field="sync_status")
+CallTypeFilter = field_filter("type", CallType.choices, field="call_type")
 EnabledFilter = flag_filter("enabled")
 
 

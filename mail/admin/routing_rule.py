@@ -18,7 +18,7 @@ from jobs.admin.base import pretty_json
 from jobs.admin.payload_field import PayloadField
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
-from mail.admin.rule import RuleOperation
+from mail.admin.scoped import RuleOperation
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services import routing_operations

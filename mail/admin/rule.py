@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
-from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib import admin
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import Operation, OperationRefused, OptionalReasonForm
+from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age_column
-from mail.admin.base import MailAdmin, message_link
+from mail.admin.base import message_link
 from mail.admin.filters import EnabledFilter
 from mail.admin.rule_form import ChangeRuleForm, DaysForm, NewRuleForm, words_of
-from mail.errors import FaultyInput, MailError
-from mail.models import MailAccount, Rule
+from mail.admin.scoped import RuleOperation, ScopedAdmin, may_make
+from mail.errors import FaultyInput
+from mail.models import Rule
 from mail.rules.wording import actions_in_words
 from mail.services import rule_operations
-from mail.services.content_access import readable
 from mail.services.rule_operations import Trial
-from tenants.access import access_of
-from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
@@ -33,42 +28,9 @@ from tenants.scope import firm_scope
 MATCHES_SHOWN = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleOperation(Operation):
-    """An operation of `mail.services.rule_operations`."""
-
-    role: str = Role.ADMIN
-
-    def run(self, row: Any, answers: Any, by: Any) -> Any:
-        """Perform it.
-
-        Raises:
-            OperationRefused: the service refuses it; it names the form's field at fault.
-        """
-        try:
-            return super().run(row, answers, by)
-        except FaultyInput as error:
-            fields = {fault["field"].partition(".")[0] for fault in error.errors}
-            field = fields.pop() if len(fields) == 1 else None
-            lines = [f"{fault['field']} {fault['message']}" for fault in error.errors]
-            raise OperationRefused(*lines, field=field, status=HTTPStatus.BAD_REQUEST) from error
-        except MailError as error:
-            raise OperationRefused(str(error)) from error
-
-
 def _create(*, firm: Firm, by: Any, **settings: Any) -> Rule:
-    own = settings["account_id"] and MailAccount.objects.filter(
-        pk=settings["account_id"], firm=firm, owner_id=by.user_id
-    )
-    if not (own and own.exists()):
-        _require_admin(by, firm)
+    may_make(firm, settings["account_id"], by)
     return rule_operations.create_rule(firm.pk, by=by, **settings)
-
-
-def _require_admin(by: Any, firm: Firm) -> None:
-    if not access_of(by.user).may(Role.ADMIN, firm.pk):
-        message = "Only the owner of the mailbox, or an admin of the firm, makes such a rule."
-        raise OperationRefused(message, field="account_id", status=HTTPStatus.FORBIDDEN)
 
 
 def _try(rule: Rule, *, by: Any, reason: str) -> Trial:
@@ -179,12 +141,11 @@ def _lines(lines: list[str]) -> SafeString:
 
 
 @admin.register(Rule)
-class RuleAdmin(TenantOperationsAdmin, MailAdmin):
+class RuleAdmin(ScopedAdmin):
     """Rules that decide about mail before the classifier."""
 
     list_operations = (NEW,)
     operations = OPERATIONS
-    returns_to_list = False
     list_display = ("name", "state", "holds_for", "follows", "priority", "firm", "changed")
     list_select_related = ("firm", "account")
     list_filter = (EnabledFilter, FirmFilter)
@@ -213,27 +174,6 @@ class RuleAdmin(TenantOperationsAdmin, MailAdmin):
         label={"enabled": "success", "disabled": "default", "switched off": "danger"},
     )
     when = column("Conditions", lambda rule: _lines(words_of(rule)))
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Leave out rules of mailboxes whose mail the user may not read."""
-        rules: QuerySet[Any] = super().get_queryset(request)
-        return rules.filter(Q(account=None) | readable(request.user.pk, "account__"))
-
-    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
-        """Allow the owner of the rule's mailbox besides who has the role."""
-        owner = None if row is None or row.account is None else row.account.owner_id
-        if owner is not None and owner == request.user.pk:
-            return access_in(request).may(Role.VIEWER, row.firm_id)
-        return super().may(request, operation, row)
-
-    def respond(
-        self, request: HttpRequest, operation: Operation, row: Any, made: Any
-    ) -> HttpResponse:
-        """Return to the list from a rule that is gone."""
-        if operation.name != "remove":
-            return super().respond(request, operation, row, made)
-        messages.success(request, operation.report(row))
-        return HttpResponseRedirect(self.address("changelist"))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Keep who asks, for the matches."""

@@ -9,17 +9,18 @@ from django import forms
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from interfaces.admin.operations import OperationForm, OptionalReasonForm
+from interfaces.admin.operations import OptionalReasonForm
+from mail.admin.scoped import NewScopedForm, ScopeFields
 from mail.errors import FaultyInput
-from mail.models import CATEGORY_CHOICES, MailAccount, MailLabel, Rule, RuleScope, SafeMode
-from mail.models.account import MAX_ADDRESS_LENGTH
+from mail.models import CATEGORY_CHOICES, MailLabel, Rule, SafeMode
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import actions_in_words, in_words, read_actions, read_words
-from mail.services.content_access import readable
 from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
-from tenants.admin.firm_choice import FirmChoiceForm
-from tenants.models import Role
 
+_FIELDS = (
+    "name", "account_id", "scope", "scope_ref", "conditions", "category", "actions", "priority",
+    "safe_mode",
+)  # fmt: skip
 EXAMPLE = "any of:\n  domain: billing.example\n  subject contains: invoice"
 
 
@@ -36,23 +37,10 @@ class LinesField(forms.CharField):
         super().__init__(strip=False, widget=UnfoldAdminTextareaWidget(attrs=attrs), **options)
 
 
-class RuleForm(OperationForm):
+class RuleForm(ScopeFields):
     """A rule's settings."""
 
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
-    account_id = forms.ModelChoiceField(
-        queryset=MailAccount.objects.unscoped("set for each form").none(),
-        required=False,
-        label="Mailbox",
-        empty_label="Every mailbox of the firm",
-    )
-    scope = forms.ChoiceField(choices=RuleScope.choices, label="Holds for")
-    scope_ref = forms.CharField(
-        required=False,
-        max_length=MAX_ADDRESS_LENGTH,
-        label="Domain or sender",
-        help_text="Where it holds for mail from one domain or one sender: which.",
-    )
     conditions = LinesField(
         8,
         EXAMPLE,
@@ -79,17 +67,10 @@ class RuleForm(OperationForm):
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer the mailboxes whose mail the user may read, and start from the rule as it is."""
-        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
+        """Start from the rule as it is."""
+        super().prepare(request, row)
         if row is not None:
-            accounts = accounts.filter(firm_id=row.firm_id)
             self.initial = shown(row)
-        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
-
-    def clean_account_id(self) -> UUID | None:
-        """Return the mailbox's id."""
-        account = self.cleaned_data["account_id"]
-        return None if account is None else account.pk
 
     def clean(self) -> dict[str, Any]:
         """Read the lines."""
@@ -107,30 +88,16 @@ class RuleForm(OperationForm):
         return answers
 
 
-class NewRuleForm(FirmChoiceForm, RuleForm):
+class NewRuleForm(NewScopedForm, RuleForm):
     """Whose the new rule is, and its settings."""
 
-    role = Role.VIEWER
-    field_order = ("firm", *RuleForm.base_fields)
-
-    def prepare(self, request: HttpRequest, row: Any) -> None:
-        """Offer single firms only."""
-        FirmChoiceForm.prepare(self, request, row)
-        self.fields.pop("everywhere", None)
-        RuleForm.prepare(self, request, row)
-
-    def clean(self) -> dict[str, Any]:
-        """Replace what was entered by the firm, and read the lines."""
-        self.cleaned_data.setdefault("everywhere", False)
-        FirmChoiceForm.clean(self)
-        self.cleaned_data.pop("everywhere", None)
-        return RuleForm.clean(self)
+    field_order = ("firm", *_FIELDS)
 
 
 class ChangeRuleForm(RuleForm, OptionalReasonForm):
     """A rule's settings as they are and as they should be."""
 
-    field_order = (*RuleForm.base_fields, "reason")
+    field_order = (*_FIELDS, "reason")
 
 
 class DaysForm(OptionalReasonForm):

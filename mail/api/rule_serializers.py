@@ -6,13 +6,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from interfaces.api.serializers import StrictSerializer, TextField, WholeNumberField
+from interfaces.api.serializers import TextField, WholeNumberField
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.scoped import ScopedSettings
 from mail.api.serializers import SwitchBody
 from mail.errors import ConditionsInvalid
 from mail.llm.base import Category
-from mail.models import ActionType, Rule, RuleScope, SafeMode
-from mail.models.account import MAX_ADDRESS_LENGTH
+from mail.models import ActionType, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import in_words
 from mail.services.rule_backlog import MAX_DAYS
@@ -33,7 +33,7 @@ class RuleSerializer(serializers.Serializer[Any]):
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
     name = serializers.CharField()
-    scope = serializers.ChoiceField(RuleScope.choices)
+    scope = serializers.ChoiceField(Scope.choices)
     scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
     priority = serializers.IntegerField(help_text="Lower goes first.")
     enabled = serializers.BooleanField()
@@ -55,13 +55,10 @@ class RuleSerializer(serializers.Serializer[Any]):
             return [str(error)]
 
 
-class _RuleSettings(StrictSerializer):
+class _RuleSettings(ScopedSettings):
     """What a rule is made of."""
 
     name = TextField(max_length=MAX_NAME_LENGTH, required=False)
-    account_id = serializers.UUIDField(required=False, allow_null=True)
-    scope = serializers.ChoiceField(RuleScope.choices, required=False)
-    scope_ref = TextField(required=False, allow_blank=True, max_length=MAX_ADDRESS_LENGTH)
     priority = WholeNumberField(required=False, min_value=0, max_value=MAX_PRIORITY)
     conditions = serializers.DictField(
         required=False, help_text='{"op", "children"}, or a leaf {"type", …}.'

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from jobs.api.views import example, list_operation, show_operation
-from mail.api.base import MailView
 from mail.api.rule_serializers import (
     ApplyRuleBody,
     ChangeRuleBody,
@@ -22,19 +19,18 @@ from mail.api.rule_serializers import (
     RuleSerializer,
     TrialSerializer,
 )
+from mail.api.scoped import ScopedView
 from mail.api.serializers import SwitchBody
-from mail.models import MailAccount, Rule
+from mail.models import Rule
 from mail.services import rule_operations
-from mail.services.content_access import readable
 from tenants.models import Role
-from tenants.scope import firm_scope
 
 _RULE = OpenApiResponse(RuleSerializer, "The rule as it is now.")
 _WHO = "For the owner of its mailbox, or the role admin."
 _INVOICES = {"type": "subject_contains", "value": "invoice"}
 
 
-class Rules(MailView):
+class Rules(ScopedView):
     """The rules of the caller's firms."""
 
     resource = tag = "rules"
@@ -62,7 +58,7 @@ class Rules(MailView):
         """Create a rule."""
         body = self.get_body(CreateRuleBody)
         firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
-        self._check_may_change(firm.pk, body.get("account_id"))
+        self.check_may_change(firm.pk, body.get("account_id"))
         rule = rule_operations.create_rule(firm.pk, by=self.actor, **body)
         return Response(self.represent(self.get_rows().get(pk=rule.pk)), HTTPStatus.CREATED)
 
@@ -75,10 +71,10 @@ class Rules(MailView):
     )
     def change(self, _: Request, **__: UUID) -> Response:
         """Change its settings."""
-        rule = self._get_changeable()
+        rule = self.get_changeable()
         body = self.get_body(ChangeRuleBody)
         if "account_id" in body:
-            self._check_may_change(rule.firm_id, body["account_id"])
+            self.check_may_change(rule.firm_id, body["account_id"])
         rule_operations.change_rule(rule, by=self.actor, **body)
         return self._answer(rule)
 
@@ -92,7 +88,7 @@ class Rules(MailView):
     )
     def try_out(self, request: Request, **__: UUID) -> Response:
         """Try it on past mail."""
-        rule = self._get_changeable()
+        rule = self.get_changeable()
         trial = rule_operations.try_rule(
             rule, user_id=request.user.pk, by=self.actor, **self.get_body(SwitchBody)
         )
@@ -107,7 +103,7 @@ class Rules(MailView):
     )
     def enable(self, _: Request, **__: UUID) -> Response:
         """Enable it."""
-        rule = self._get_changeable()
+        rule = self.get_changeable()
         rule_operations.enable_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return self._answer(rule)
 
@@ -120,7 +116,7 @@ class Rules(MailView):
     )
     def disable(self, _: Request, **__: UUID) -> Response:
         """Disable it."""
-        rule = self._get_changeable()
+        rule = self.get_changeable()
         rule_operations.switch_off_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return self._answer(rule)
 
@@ -134,7 +130,7 @@ class Rules(MailView):
     )
     def apply(self, _: Request, **__: UUID) -> Response:
         """Apply it to old mail."""
-        rule = self._get_changeable()
+        rule = self.get_changeable()
         results = rule_operations.apply_to_old_mail(
             rule, by=self.actor, **self.get_body(ApplyRuleBody)
         )
@@ -151,30 +147,10 @@ class Rules(MailView):
     )
     def delete_rule(self, _: Request, **__: UUID) -> Response:
         """Delete it."""
-        rule = self._get_changeable()
+        rule = self.get_changeable()
         shown = self.represent(rule)
         rule_operations.delete_rule(rule, by=self.actor, **self.get_body(SwitchBody))
         return Response(shown)
-
-    def get_rows(self, **filters: Any) -> QuerySet[Any]:
-        """Return the rules, those of one mailbox for its readers alone."""
-        rows = super().get_rows(**filters)
-        return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
-
-    def _get_changeable(self) -> Rule:
-        rule: Rule = self.get_object()
-        self._check_may_change(rule.firm_id, rule.account_id)
-        return rule
-
-    def _check_may_change(self, firm_id: int, account_id: UUID | None) -> None:
-        """Let the mailbox's owner pass; everybody else needs the role admin."""
-        with firm_scope(firm_id):
-            own = account_id is not None and MailAccount.objects.filter(
-                pk=account_id, owner_id=self.request.user.pk
-            )
-            if own and own.exists():
-                return
-        self.check_role(Role.ADMIN, firm_id)
 
     def _answer(self, rule: Rule) -> Response:
         return Response(self.represent(self.get_rows().get(pk=rule.pk)))

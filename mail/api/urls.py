@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from mail.api.accounts import Accounts
+from mail.api.directions import Directions
 from mail.api.labels import Labels
 from mail.api.routing_rules import RoutingRules
 from mail.api.rules import Rules
@@ -32,4 +33,7 @@ urlpatterns = [
     path("routing-rules/<uuid:pk>/delete/", RoutingRules.as_view({"post": "delete_rule"})),
     path("labels/", Labels.as_view({"get": "list"})),
     path("labels/<uuid:pk>/", Labels.as_view({"get": "show", "patch": "describe"})),
+    path("directions/", Directions.as_view({"get": "list", "post": "create"})),
+    path("directions/<uuid:pk>/", Directions.as_view({"get": "show", "patch": "change"})),
+    path("directions/<uuid:pk>/delete/", Directions.as_view({"post": "delete_direction"})),
 ]

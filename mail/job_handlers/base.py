@@ -22,6 +22,7 @@ from mail.gmail.errors import (
     GmailNotFound,
     GmailRateLimited,
 )
+from mail.llm.client import ModelError, ModelUnavailable
 from mail.models import MailAccount
 from mail.services.accounts import usable_account
 from mail.services.connection import (
@@ -31,6 +32,7 @@ from mail.services.connection import (
     note_error,
 )
 from mail.services.gmail_connection import gmail_of
+from mail.services.model_calls import ModelPaused
 from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
@@ -72,6 +74,19 @@ def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]
         raise Cancel(str(error)) from error
     except MailError as error:
         raise Fatal(str(error)) from error
+
+
+@contextmanager
+def model_errors() -> Iterator[None]:
+    """Let a language model's failures leave as the queue's errors."""
+    try:
+        yield
+    except ModelPaused as error:
+        raise Snooze(str(error), seconds=error.seconds) from error
+    except ModelUnavailable as error:
+        raise Retryable(str(error), retry_after=error.retry_after) from error
+    except ModelError as error:
+        raise Retryable(str(error)) from error
 
 
 @contextmanager

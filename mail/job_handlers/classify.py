@@ -10,10 +10,11 @@ from pydantic import Field
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
-from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key, model_errors
 from mail.llm.offline import OfflineClassifier
+from mail.services.classifiers import asks_a_model, classifier_for
 from mail.services.classify import classify_thread
-from mail.services.classify_page import classify_page
+from mail.services.classify_page import classify_each, classify_page
 from mail.services.queueing import PAGE, thread_lock
 
 
@@ -42,12 +43,12 @@ class ClassifyPagePayload(AccountPayload):
 )
 def classify(payload: ClassifyPayload, ctx: JobContext) -> dict[str, Any]:
     """Judge the message's thread, and request the labels that show the verdict."""
-    with mailbox(payload) as (account, _):
+    with mailbox(payload) as (account, _), model_errors():
         return classify_thread(
             account,
             payload.thread_id,
             payload.message_id,
-            OfflineClassifier(),
+            classifier_for(account, message_id=payload.message_id, job_id=ctx.job_id),
             job_id=ctx.job_id,
             force=payload.force,
         )
@@ -63,4 +64,6 @@ def classify(payload: ClassifyPayload, ctx: JobContext) -> dict[str, Any]:
 def classify_many(payload: ClassifyPagePayload, ctx: JobContext) -> dict[str, Any]:
     """Judge the messages' threads, and request the labels that show the verdicts."""
     with mailbox(payload) as (account, _):
+        if asks_a_model():
+            return classify_each(account, payload.message_ids)
         return classify_page(account, payload.message_ids, OfflineClassifier(), job_id=ctx.job_id)

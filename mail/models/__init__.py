@@ -21,8 +21,10 @@ from mail.models.action import (
 from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
 from mail.models.decision import Decision, DecisionSource
+from mail.models.direction import MAX_DIRECTION_LENGTH, Direction, DirectionKind
 from mail.models.event import EventType, MailEvent
 from mail.models.label import MAX_LABEL_LENGTH, MailLabel
+from mail.models.llm_call import CallType, LLMCall
 from mail.models.message import (
     MAX_CALENDAR_METHOD_LENGTH,
     MAX_MIME_TYPE_LENGTH,
@@ -33,7 +35,8 @@ from mail.models.message import (
 from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
 from mail.models.routing_rule import Route, RoutingRule
-from mail.models.rule import Rule, RuleScope, SafeMode
+from mail.models.rule import Rule, SafeMode
+from mail.models.scoped import Scope
 from mail.models.thread import (
     CATEGORY_CHOICES,
     MAX_GMAIL_ID_LENGTH,
@@ -45,6 +48,7 @@ __all__ = [
     "CATEGORY_CHOICES",
     "MAX_ADDRESS_LENGTH",
     "MAX_CALENDAR_METHOD_LENGTH",
+    "MAX_DIRECTION_LENGTH",
     "MAX_ERROR_LENGTH",
     "MAX_GMAIL_ID_LENGTH",
     "MAX_LABEL_LENGTH",
@@ -56,12 +60,16 @@ __all__ = [
     "ActionStatus",
     "ActionType",
     "Attachment",
+    "CallType",
     "Connection",
     "ContentGrant",
     "Decision",
     "DecisionSource",
+    "Direction",
+    "DirectionKind",
     "EventType",
     "GrantKind",
+    "LLMCall",
     "MailAccount",
     "MailCredential",
     "MailEvent",
@@ -79,8 +87,8 @@ __all__ = [
     "Route",
     "RoutingRule",
     "Rule",
-    "RuleScope",
     "SafeMode",
+    "Scope",
     "SyncStatus",
     "ThreadStatus",
 ]

@@ -16,6 +16,7 @@ class DecisionSource(models.TextChoices):
 
     OFFLINE = "offline", "Offline classifier"
     RULE = "rule", "Rule"
+    MODEL = "model", "Language model"
 
 
 class Decision(TenantModel):

@@ -6,18 +6,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from mail.models.account import MAX_ADDRESS_LENGTH, MailAccount
+from mail.models.scoped import ScopedRow, scope_constraint
 from mail.models.thread import CATEGORY_CHOICES
-from tenants.models import TenantModel
-
-
-class RuleScope(models.TextChoices):
-    """Whose mail a rule is about."""
-
-    GLOBAL = "global", "All mail of the firm"
-    ACCOUNT = "account", "All mail of one mailbox"
-    DOMAIN = "domain", "Mail from one domain"
-    SENDER = "sender", "Mail from one sender"
 
 
 class SafeMode(models.TextChoices):
@@ -28,26 +18,10 @@ class SafeMode(models.TextChoices):
     DANGEROUS_OVERRIDE = "dangerous_override", "That of danger, too"
 
 
-class Rule(TenantModel):
+class Rule(ScopedRow):
     """Conditions, and what is decided and done where they hold."""
 
-    account = models.ForeignKey(
-        MailAccount,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        db_index=False,
-        related_name="rules",
-        help_text="Empty: every mailbox of the firm.",
-    )
     name = models.CharField(max_length=100)
-    scope = models.CharField(max_length=10, choices=RuleScope, default=RuleScope.GLOBAL)
-    scope_ref = models.CharField(
-        max_length=MAX_ADDRESS_LENGTH,
-        blank=True,
-        default="",
-        help_text="The domain or the sender's address, in lower case.",
-    )
     priority = models.PositiveIntegerField(default=100, help_text="Lower goes first.")
     enabled = models.BooleanField(default=False)
     disabled_reason = models.TextField(
@@ -74,12 +48,7 @@ class Rule(TenantModel):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["firm", "name"], name="rule_name_once"),
-            models.CheckConstraint(
-                condition=Q(scope=RuleScope.GLOBAL, account=None, scope_ref="")
-                | Q(scope=RuleScope.ACCOUNT, account__isnull=False, scope_ref="")
-                | (Q(scope__in=[RuleScope.DOMAIN, RuleScope.SENDER]) & ~Q(scope_ref="")),
-                name="rule_scope_named",
-            ),
+            scope_constraint("rule_scope_named"),
             models.CheckConstraint(
                 condition=Q(safe_mode__in=SafeMode.values), name="rule_safe_mode_known"
             ),

@@ -74,6 +74,15 @@ def classify_page(
     return {"classified": len(decisions), "classified_alone": len(docket.alone)}
 
 
+def classify_each(account: MailAccount, message_ids: Sequence[UUID]) -> dict[str, Any]:
+    """Have each message's thread judged by a `classify` of its own; return the job's result."""
+    with firm_scope(account.firm_id):
+        messages = Message.objects.filter(account=account, pk__in=message_ids)
+        for message in messages.only("account_id", "thread_id", "firm_id"):
+            enqueue_classify(message)
+    return {"classified": 0, "classified_alone": len(message_ids)}
+
+
 def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
     asked = Message.objects.filter(account=account, pk__in=message_ids)
     threads = list(MailThread.objects.filter(pk__in=asked.values("thread_id")))

@@ -11,7 +11,8 @@ from mail.errors import RoutingInvalid
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.rules.routing import parse_match
-from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY, fault
+from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from mail.services.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 

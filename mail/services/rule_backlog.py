@@ -12,7 +12,8 @@ from mail.errors import RowGone
 from mail.models import Action, MailAccount, Message, Rule
 from mail.services.modes import may_write
 from mail.services.queueing import enqueue_rule
-from mail.services.rules import facts_of, holds, in_scope, request_actions
+from mail.services.rules import facts_of, holds, request_actions
+from mail.services.scopes import in_scope
 from tenants.scope import firm_scope
 
 PAGE = 100

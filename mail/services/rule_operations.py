@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -19,8 +18,9 @@ from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
 from mail.services.content_access import readable
 from mail.services.queueing import enqueue_rule
-from mail.services.rule_settings import DEFAULTS, checked_settings, fault
-from mail.services.rules import facts_of, in_scope
+from mail.services.rule_settings import DEFAULTS, checked_settings
+from mail.services.rules import facts_of
+from mail.services.scopes import fault, in_scope, plain
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -93,8 +93,8 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
         rule,
         by,
         reason,
-        before={name: _plain(before[name]) for name in changed},
-        after={name: _plain(checked[name]) for name in changed},
+        before={name: before[name] for name in changed},
+        after={name: checked[name] for name in changed},
     )
     return rule
 
@@ -238,10 +238,6 @@ def _audit(
         firm_id=rule.firm_id,
         target=("rule", rule.pk),
         reason=reason,
-        before={name: _plain(value) for name, value in (before or {}).items()},
-        after={name: _plain(value) for name, value in (after or {}).items()},
+        before=plain(before),
+        after=plain(after),
     )
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, UUID) else value

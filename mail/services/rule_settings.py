@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from mail.errors import ActionInvalid, RuleInvalid
 from mail.llm.base import Category
-from mail.models import ActionType, MailAccount, RuleScope, SafeMode
+from mail.models import ActionType, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.services.action_types import check_parameters
+from mail.services.scopes import fault, scope_faults
 
 MAX_ACTIONS = 10
 MAX_PRIORITY = 10_000
 MAX_NAME_LENGTH = 100
 DEFAULTS: dict[str, Any] = {
     "account_id": None,
-    "scope": RuleScope.GLOBAL,
+    "scope": Scope.GLOBAL,
     "scope_ref": "",
     "priority": 100,
     "category": "",
@@ -35,7 +35,7 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """
     faults = [
         *_name_faults(settings),
-        *_scope_faults(settings),
+        *scope_faults(settings),
         *_action_faults(settings["actions"]),
     ]
     if settings["category"] not in ("", *Category):
@@ -60,26 +60,6 @@ def _name_faults(settings: dict[str, Any]) -> list[dict[str, str]]:
     return faults
 
 
-def _scope_faults(settings: dict[str, Any]) -> list[dict[str, str]]:
-    scope, ref = settings["scope"], settings["scope_ref"].strip()
-    account_id: UUID | None = settings["account_id"]
-    if scope not in RuleScope.values:
-        return [fault("scope", f"must be one of {', '.join(RuleScope.values)}")]
-    if account_id is not None and not MailAccount.objects.filter(pk=account_id).exists():
-        return [fault("account_id", "is no mailbox of this firm")]
-    if scope == RuleScope.ACCOUNT and account_id is None:
-        return [fault("account_id", "is missing: the scope is one mailbox")]
-    if scope == RuleScope.GLOBAL and account_id is not None:
-        return [fault("account_id", "must be empty: the scope is all mail of the firm")]
-    if scope in (RuleScope.GLOBAL, RuleScope.ACCOUNT) and ref:
-        return [fault("scope_ref", "must be empty: the scope names no sender")]
-    if scope == RuleScope.DOMAIN and (not ref or "@" in ref or " " in ref):
-        return [fault("scope_ref", "must be a domain, such as example.org")]
-    if scope == RuleScope.SENDER and ("@" not in ref or " " in ref):
-        return [fault("scope_ref", "must be an address, such as ann@example.org")]
-    return []
-
-
 def _action_faults(actions: Any) -> list[dict[str, str]]:
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MAX_ACTIONS:
         return [fault("actions", f"must be a list of at most {MAX_ACTIONS}")]
@@ -102,8 +82,3 @@ def _fault_of(action: Any) -> str:
     except ActionInvalid as error:
         return str(error)
     return ""
-
-
-def fault(field: str, message: str) -> dict[str, str]:
-    """Return what is wrong with one setting."""
-    return {"field": field, "code": "invalid", "message": message}

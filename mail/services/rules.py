@@ -11,10 +11,11 @@ from django.db.models.functions import Now
 
 from mail.conf import all_rules_apply
 from mail.errors import ActionInvalid, ConditionsInvalid
-from mail.models import ActionType, Decision, MailAccount, Message, Rule, RuleScope
+from mail.models import ActionType, Decision, MailAccount, Message, Rule
 from mail.rules.conditions import LabelPresent, leaves, parse_conditions
 from mail.rules.matching import RuleFacts, matches
 from mail.services.actions import request_action
+from mail.services.scopes import covers
 from tenants.audit import SERVICE, record_operation
 
 logger = structlog.get_logger(__name__)
@@ -52,10 +53,8 @@ def matching_rules(
     """
     facts = facts_of(message)
     found = []
-    for rule in _enabled_for(account, facts) if among is None else among:
-        if not _covers(rule, facts):
-            continue
-        if rule.enabled and holds(rule, facts):
+    for rule in _enabled(account) if among is None else among:
+        if covers(rule, facts.sender_address) and rule.enabled and holds(rule, facts):
             found.append(rule)
             if not all_rules_apply():
                 break
@@ -88,15 +87,6 @@ def holds(rule: Rule, facts: RuleFacts) -> bool:
         if rule.enabled:
             disable_rule(rule, f"{BROKEN}: {error}"[:500])
         return False
-
-
-def in_scope(rule: Rule) -> Q:
-    """Return the condition on a message that its sender is in the rule's scope."""
-    if rule.scope == RuleScope.SENDER:
-        return Q(sender_address__iexact=rule.scope_ref)
-    if rule.scope == RuleScope.DOMAIN:
-        return Q(sender_address__iendswith=f"@{rule.scope_ref}")
-    return Q()
 
 
 def disable_rule(rule: Rule, reason: str) -> None:
@@ -152,21 +142,6 @@ def _labels_named(rule: Rule) -> list[str]:
     return [*named, *(one["label"] for one in parameters if "label" in one)]
 
 
-def _covers(rule: Rule, facts: RuleFacts) -> bool:
-    """Say whether the message's sender is in the rule's scope."""
-    if rule.scope == RuleScope.DOMAIN:
-        return rule.scope_ref == facts.sender_domain
-    return rule.scope != RuleScope.SENDER or rule.scope_ref == facts.sender_address
-
-
 def _enabled(account: MailAccount) -> QuerySet[Rule]:
     rules: QuerySet[Rule] = Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
     return rules.order_by("priority", "created_at", "pk")
-
-
-def _enabled_for(account: MailAccount, facts: RuleFacts) -> QuerySet[Rule]:
-    return _enabled(account).filter(
-        Q(scope__in=[RuleScope.GLOBAL, RuleScope.ACCOUNT])
-        | Q(scope=RuleScope.DOMAIN, scope_ref=facts.sender_domain)
-        | Q(scope=RuleScope.SENDER, scope_ref=facts.sender_address)
-    )

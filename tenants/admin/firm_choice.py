@@ -24,6 +24,7 @@ class FirmChoiceForm(OperationForm):
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Offer the user's firms; ask platform staff for a slug or for every firm."""
+        super().prepare(request, row)
         access = access_in(request)
         self._firms = Firm.objects.filter(pk__in=access.firms(self.role) or [])
         self._asks_staff = access.is_platform_staff
@@ -40,6 +41,7 @@ class FirmChoiceForm(OperationForm):
 
     def clean(self) -> dict[str, Any]:
         """Replace what was entered by the firm, or by None for every firm."""
+        super().clean()
         answers = self.cleaned_data
         if self._asks_staff:
             answers["firm"] = self._firm_of_staff(answers)
@@ -57,3 +59,19 @@ class FirmChoiceForm(OperationForm):
         if firm is None and not everywhere:
             self.add_error("firm", "No firm has this slug.")
         return firm
+
+
+class SingleFirmForm(FirmChoiceForm):
+    """The base of forms about exactly one firm."""
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer single firms only."""
+        super().prepare(request, row)
+        self.fields.pop("everywhere", None)
+
+    def clean(self) -> dict[str, Any]:
+        """Replace what was entered by the firm."""
+        self.cleaned_data.setdefault("everywhere", False)
+        answers = super().clean()
+        answers.pop("everywhere", None)
+        return answers

@@ -17,13 +17,15 @@ def variables() -> set[str]:
     """Return the name of every environment variable the service reads."""
     return {
         argument.value
-        for node in ast.walk(parsed(ROOT / "config" / "env.py"))
+        for name in ("env.py", "llm.py")
+        for node in ast.walk(parsed(ROOT / "config" / name))
         if isinstance(node, ast.Call)
         for argument in node.args
         if isinstance(argument, ast.Constant)
         and isinstance(argument.value, str)
         and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", argument.value)
-        and (isinstance(node.func, ast.Name) and node.func.id.startswith("_"))
+        and isinstance(node.func, ast.Name)
+        and (node.func.id.startswith("_") or node.func.id == "text")
     } - {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} | {"DEBUG"}
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
-from mail.models import MailAccount, Message, RoutingRule, Rule
+from mail.models import Direction, MailAccount, Message, RoutingRule, Rule
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
@@ -124,6 +124,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
                 "actions": [{"action": "apply_label", "parameters": {"label": f"{slug} clients"}}],
             }
         ],
+        Direction: [{"account": None, "scope": "domain", "scope_ref": f"{slug}.example"}],
         Message: [
             {
                 "to": people,

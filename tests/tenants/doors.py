@@ -27,7 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
-from mail.models import MailAccount, MailLabel, RoutingRule, Rule
+from mail.models import Direction, MailAccount, MailLabel, RoutingRule, Rule
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -44,6 +44,7 @@ RESOURCES: dict[str, type[Any]] = {
     "breakers": CircuitBreaker,
     "schedules": Schedule,
     "accounts": MailAccount,
+    "directions": Direction,
     "rules": Rule,
     "labels": MailLabel,
     "routing-rules": RoutingRule,

@@ -27,17 +27,19 @@ INVOICES: dict[str, Any] = {
 class Api:
     """Somebody of a firm, by API key."""
 
+    root = ROOT
+
     def __init__(self, firm: Firm, role: Role = Role.ADMIN) -> None:
         from tests.jobs.api.conftest import key_for
 
         self.headers = {"Authorization": f"Bearer {key_for(firm, role)}"}
 
     def get(self, path: str = "") -> Any:
-        return Client().get(ROOT + path, headers=self.headers)
+        return Client().get(self.root + path, headers=self.headers)
 
     def send(self, path: str = "", *, method: str = "post", **body: object) -> Any:
         return getattr(Client(), method)(
-            ROOT + path, body, content_type="application/json", headers=self.headers
+            self.root + path, body, content_type="application/json", headers=self.headers
         )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.engine.outcomes import Completed
 from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
-from mail.models import EventType, MailEvent, MailLabel, Mode, PausedBy, Rule, RuleScope
+from mail.models import EventType, MailEvent, MailLabel, Mode, PausedBy, Rule, Scope
 from mail.services import labels
 from mail.services.labels import describe_label, ensure_label, refresh_labels
 from mail.services.modes import activate, suggest_only, sync_labels_now
@@ -63,7 +63,7 @@ def test_rules_that_name_a_deleted_label_are_switched_off_with_the_reason(
 ) -> None:
     offers = ensure_label(mailbox.account, mailbox.gmail, "Offers")
     ensure_label(mailbox.account, mailbox.gmail, "Taxes")
-    scope = {"scope": RuleScope.ACCOUNT, "account_id": mailbox.account.pk}
+    scope = {"scope": Scope.ACCOUNT, "account_id": mailbox.account.pk}
     has = {"type": "label_present", "label": offers}
     named = rule_of(mailbox.firm, conditions=has, **scope)
     other = rule_of(

@@ -10,7 +10,7 @@ import pytest
 from jobs.engine.outcomes import Completed
 from mail.errors import RuleInvalid, WrongState
 from mail.llm.base import Category
-from mail.models import Action, ActionType, Decision, MailThread, Rule, RuleScope
+from mail.models import Action, ActionType, Decision, MailThread, Rule, Scope
 from mail.services.accounts import open_account
 from mail.services.classify import classify_thread
 from mail.services.rule_operations import (
@@ -101,14 +101,14 @@ def test_a_rule_that_does_not_hold_does_nothing(mailbox: Mailbox) -> None:
 @pytest.mark.parametrize(
     ("scope", "ref", "holds"),
     [
-        (RuleScope.GLOBAL, "", True),
-        (RuleScope.DOMAIN, "Customer.example", True),
-        (RuleScope.DOMAIN, "example", False),
-        (RuleScope.SENDER, "ANNA@customer.example", True),
-        (RuleScope.SENDER, "bob@customer.example", False),
+        (Scope.GLOBAL, "", True),
+        (Scope.DOMAIN, "Customer.example", True),
+        (Scope.DOMAIN, "example", False),
+        (Scope.SENDER, "ANNA@customer.example", True),
+        (Scope.SENDER, "bob@customer.example", False),
     ],
 )
-def test_scopes(mailbox: Mailbox, scope: RuleScope, ref: str, holds: bool) -> None:
+def test_scopes(mailbox: Mailbox, scope: Scope, ref: str, holds: bool) -> None:
     rule = rule_of(mailbox.firm, scope=scope, scope_ref=ref)
     judge(mailbox, arrive(mailbox))
     assert bool(actions_of(rule)) is holds
@@ -117,7 +117,7 @@ def test_scopes(mailbox: Mailbox, scope: RuleScope, ref: str, holds: bool) -> No
 def test_a_rule_of_one_mailbox_leaves_the_others_alone(
     mailbox: Mailbox, other_mailbox: Mailbox
 ) -> None:
-    own = rule_of(mailbox.firm, scope=RuleScope.ACCOUNT, account_id=mailbox.account.pk)
+    own = rule_of(mailbox.firm, scope=Scope.ACCOUNT, account_id=mailbox.account.pk)
     judge(other_mailbox, arrive(other_mailbox))
     assert actions_of(own) == []
     judge(mailbox, arrive(mailbox))
@@ -166,8 +166,8 @@ def test_a_label_that_gmail_no_longer_has_switches_its_rules_off(
 ) -> None:
     has = {"type": "label_present", "label": "Label_9"}
     applies = [{"action": "apply_label", "parameters": {"label": "Clients"}}]
-    own = {"scope": RuleScope.ACCOUNT, "account_id": mailbox.account.pk}
-    others = {"scope": RuleScope.ACCOUNT, "account_id": other_mailbox.account.pk}
+    own = {"scope": Scope.ACCOUNT, "account_id": mailbox.account.pk}
+    others = {"scope": Scope.ACCOUNT, "account_id": other_mailbox.account.pk}
     gone = [
         rule_of(mailbox.firm, conditions=has, **own),
         rule_of(mailbox.firm, actions=applies, **own),

@@ -1,0 +1,107 @@
+"""Directions and rules for the model in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+
+from interfaces.admin.base import clipped, column
+from interfaces.admin.operations import OptionalReasonForm, TextAnswer
+from jobs.admin.base import age_column
+from mail.admin.filters import EnabledFilter
+from mail.admin.scoped import NewScopedForm, RuleOperation, ScopedAdmin, ScopeFields, may_make
+from mail.models import Direction, DirectionKind
+from mail.services import directions
+from tenants.admin.filters import FirmFilter
+from tenants.models import Firm, Role
+
+_FIELDS = ("text", "kind", "account_id", "scope", "scope_ref", "enabled")
+
+
+class DirectionForm(ScopeFields):
+    """A direction's settings."""
+
+    text = TextAnswer(help_text="In your own words, as you would tell a person.")
+    kind = forms.ChoiceField(
+        choices=DirectionKind.choices, help_text="Directions go before rules for the model."
+    )
+    enabled = forms.BooleanField(required=False, initial=True)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the direction as it is."""
+        super().prepare(request, row)
+        if row is not None:
+            self.initial = {name: getattr(row, name) for name in _FIELDS}
+
+
+class NewDirectionForm(NewScopedForm, DirectionForm):
+    """Whose the new direction is, and its settings."""
+
+    field_order = ("firm", *_FIELDS)
+
+
+class ChangeDirectionForm(DirectionForm, OptionalReasonForm):
+    """A direction's settings as they are and as they should be."""
+
+    field_order = (*_FIELDS, "reason")
+
+
+def _create(*, firm: Firm, by: Any, **settings: Any) -> Direction:
+    may_make(firm, settings["account_id"], by)
+    return directions.create_direction(firm.pk, by=by, **settings)
+
+
+@admin.register(Direction)
+class DirectionAdmin(ScopedAdmin):
+    """What people tell the model in their own words."""
+
+    list_operations = (
+        RuleOperation(
+            name="new",
+            label="New direction",
+            icon="add",
+            variant="primary",
+            role=Role.VIEWER,
+            form=NewDirectionForm,
+            effect="The language model is told it with every message in its scope.",
+            perform=_create,
+            report=lambda direction: f"“{direction}” is stored.",
+        ),
+    )
+    operations = (
+        RuleOperation(
+            name="edit",
+            label="Change",
+            icon="edit",
+            form=ChangeDirectionForm,
+            effect="The next message is judged by it.",
+            seen=lambda direction: str(direction.changed_at),
+            perform=directions.change_direction,
+            report=lambda direction: f"“{direction}” is changed.",
+        ),
+        RuleOperation(
+            name="remove",
+            label="Delete",
+            icon="delete",
+            variant="danger",
+            form=OptionalReasonForm,
+            effect="It goes. What was decided by it stays.",
+            seen=lambda direction: str(direction.changed_at),
+            perform=directions.delete_direction,
+            report=lambda direction: f"“{direction}” is deleted.",
+        ),
+    )
+    list_display = ("said", "kind", "scope", "scope_ref", "enabled", "firm", "changed")
+    list_select_related = ("firm", "account")
+    list_filter = (EnabledFilter, FirmFilter)
+    search_fields = ("text__icontains",)
+    ordering = ("-pk",)
+    fields = (
+        "text", "kind", "account", "scope", "scope_ref", "enabled", "firm", "changed_at",
+        "created_at",
+    )  # fmt: skip
+    said = column("Text", lambda direction: clipped(direction.text))
+    changed = age_column("Changed", "changed_at")

@@ -1,0 +1,37 @@
+"""Calls of language models in the admin: what they used and cost, without text."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from interfaces.admin.base import column
+from jobs.admin.base import age_column
+from mail.admin.base import MailAdmin, job_link
+from mail.admin.filters import CallTypeFilter
+from mail.models import LLMCall
+from tenants.admin.filters import FirmFilter
+
+
+def _cost(call: LLMCall) -> str:
+    return f"${call.cost_microdollars / 1_000_000:.4f}"
+
+
+@admin.register(LLMCall)
+class LLMCallAdmin(MailAdmin):
+    """Model calls, the newest first."""
+
+    list_display = (
+        "call_type", "model", "prompt_tokens", "completion_tokens", "cost", "latency_ms", "error",
+        "account", "firm", "made",
+    )  # fmt: skip
+    list_select_related = ("firm", "account")
+    list_filter = (CallTypeFilter, FirmFilter)
+    ordering = ("-id",)
+    fields = (
+        "call_type", "provider", "model", "prompt_tokens", "completion_tokens", "cost",
+        "latency_ms", "error", "account", "job", "firm", "created_at",
+    )  # fmt: skip
+    readonly_fields = ("cost", "job")
+    cost = column("Cost", _cost)
+    job = column("Job", lambda call: job_link(call.job_id))
+    made = age_column("Made", "created_at")

@@ -1,0 +1,121 @@
+"""`directions/`: what people tell the model, and its rules."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import FlagField, StrictSerializer, TextField
+from jobs.api.views import example, list_operation, show_operation
+from jobs.queries.serializers.fields import TimestampField
+from mail.api.scoped import ScopedSettings, ScopedView
+from mail.api.serializers import SwitchBody
+from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
+from mail.services import directions
+from tenants.models import Role
+
+
+class DirectionSerializer(serializers.Serializer[Any]):
+    """A direction, or a rule for the model."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField(allow_null=True, help_text="Null: every mailbox.")
+    kind = serializers.ChoiceField(DirectionKind.choices)
+    scope = serializers.ChoiceField(Scope.choices)
+    scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
+    text = serializers.CharField()
+    enabled = serializers.BooleanField()
+    created_at = TimestampField()
+    changed_at = TimestampField()
+
+
+class _DirectionSettings(ScopedSettings):
+    """What a direction is made of."""
+
+    kind = serializers.ChoiceField(DirectionKind.choices, required=False)
+    text = TextField(max_length=MAX_DIRECTION_LENGTH, required=False)
+    enabled = FlagField(required=False)
+
+
+class CreateDirectionBody(_DirectionSettings):
+    """A new direction."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    text = TextField(max_length=MAX_DIRECTION_LENGTH)
+
+
+class ChangeDirectionBody(_DirectionSettings, SwitchBody):
+    """Settings that change; the others stay."""
+
+
+_WHO = "For the owner of its mailbox, or the role admin."
+_DIRECTION = OpenApiResponse(DirectionSerializer, "The direction as it is now.")
+
+
+class Directions(ScopedView):
+    """The directions of the caller's firms."""
+
+    resource = tag = "directions"
+    model, serializer = Direction, DirectionSerializer
+
+    list = list_operation(
+        "List directions",
+        "The latest made first.",
+        serializer=DirectionSerializer,
+        rows="directions",
+    )
+    show = show_operation("Show a direction", "With its scope.", answer=_DIRECTION)
+
+    @operation(
+        "Create a direction",
+        f"The language model is told it with every message in its scope. {_WHO}",
+        body=CreateDirectionBody,
+        answers={HTTPStatus.CREATED: _DIRECTION},
+        example=example("A direction", text="Mail from our bank is never advertising."),
+    )
+    def create(self, _: Request) -> Response:
+        """Create a direction."""
+        body = self.get_body(CreateDirectionBody)
+        firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
+        self.check_may_change(firm.pk, body.get("account_id"))
+        made = directions.create_direction(firm.pk, by=self.actor, **body)
+        return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
+
+    @operation(
+        "Change a direction",
+        f"The next message is judged by it. {_WHO}",
+        body=ChangeDirectionBody,
+        answers={HTTPStatus.OK: _DIRECTION},
+        example=example("Off", enabled=False, reason="Holiday is over"),
+    )
+    def change(self, _: Request, **__: UUID) -> Response:
+        """Change it."""
+        return self._operate(directions.change_direction, ChangeDirectionBody)
+
+    @operation(
+        "Delete a direction",
+        f"What was decided by it stays. {_WHO}",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(DirectionSerializer, "As it was.")},
+        example=example("Delete", reason="Not needed any more"),
+    )
+    def delete_direction(self, _: Request, **__: UUID) -> Response:
+        """Delete it."""
+        return self._operate(directions.delete_direction, SwitchBody)
+
+    def _operate(self, operate: Any, body_of: type[StrictSerializer]) -> Response:
+        row, body = self.get_changeable(), self.get_body(body_of)
+        if "account_id" in body:
+            self.check_may_change(row.firm_id, body["account_id"])
+        shown = self.represent(row)
+        operate(row, by=self.actor, **body)
+        now = self.get_rows().filter(pk=row.pk).first()
+        return Response(shown if now is None else self.represent(now))

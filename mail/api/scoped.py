@@ -1,0 +1,49 @@
+"""What rules and directions share over REST: their scope, and who may change them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from rest_framework import serializers
+
+from interfaces.api.serializers import StrictSerializer, TextField
+from mail.api.base import MailView
+from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
+from mail.services.content_access import readable
+from tenants.models import Role
+from tenants.scope import firm_scope
+
+
+class ScopedSettings(StrictSerializer):
+    """Whose mail a row is about."""
+
+    account_id = serializers.UUIDField(required=False, allow_null=True)
+    scope = serializers.ChoiceField(Scope.choices, required=False)
+    scope_ref = TextField(required=False, allow_blank=True, max_length=MAX_ADDRESS_LENGTH)
+
+
+class ScopedView(MailView):
+    """Rows with a scope; those of one mailbox are for its readers."""
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the rows, those of one mailbox for its readers alone."""
+        rows = super().get_rows(**filters)
+        return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
+
+    def get_changeable(self) -> Any:
+        """Return the row that the URL names, to who may change it."""
+        row = self.get_object()
+        self.check_may_change(row.firm_id, row.account_id)
+        return row
+
+    def check_may_change(self, firm_id: int, account_id: UUID | None) -> None:
+        """Let the mailbox's owner pass; everybody else needs the role admin."""
+        with firm_scope(firm_id):
+            own = account_id is not None and MailAccount.objects.filter(
+                pk=account_id, owner_id=self.request.user.pk
+            )
+            if own and own.exists():
+                return
+        self.check_role(Role.ADMIN, firm_id)

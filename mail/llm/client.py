@@ -1,0 +1,131 @@
+"""Asking a language model one question, whose answer is the call of one tool: client and errors.
+
+The SDKs of both providers are generated alike: their exceptions have the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+from django.utils import timezone
+
+TIMEOUT_SECONDS = 60.0
+TOO_MANY = 429
+SERVER_ERROR = 500
+# Told by some servers in place of 429: overloaded, or a conflict with a request under way.
+TRY_AGAIN = frozenset({408, 409, TOO_MANY})
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What the model must call, its arguments described by a JSON schema."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request to a model; everything that comes from mail stands in `user`."""
+
+    system: str
+    user: str
+    tool: Tool
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The arguments with which the model called the tool, not checked yet, and what it used."""
+
+    arguments: Any
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class ModelError(Exception):
+    """The model gave no answer; the message has no mail text and no key."""
+
+    code = "model_error"
+
+
+class ModelUnavailable(ModelError):
+    """The provider may answer later: too many requests, an outage, the network."""
+
+    code = "model_unavailable"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelRefused(ModelError):
+    """The provider refuses the request as it is: look at LLM_API_KEY, LLM_MODEL, LLM_BASE_URL."""
+
+    code = "model_refused"
+
+
+class AnswerInvalid(ModelError):
+    """The model's answer is no usable call of the tool."""
+
+    code = "answer_invalid"
+
+    def __init__(self, message: str, answer: Answer | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+class ModelClient(Protocol):
+    """A provider and a model."""
+
+    provider: str
+    model: str
+
+    def ask(self, question: Question) -> Answer:
+        """Ask, once; must not run in a transaction.
+
+        Raises:
+            ModelError: there is no usable answer.
+        """
+        ...
+
+
+@contextmanager
+def translated(sdk: Any) -> Iterator[None]:
+    """Turn an SDK's exceptions into ours."""
+    try:
+        yield
+    except sdk.APIConnectionError as error:
+        raise ModelUnavailable(f"no answer: {type(error).__name__}") from None
+    except sdk.APIStatusError as error:
+        raise of_status(error.status_code, error.response.headers) from None
+    except sdk.APIError as error:
+        raise AnswerInvalid(f"no usable answer: {type(error).__name__}") from None
+
+
+def of_status(status: int, headers: Any) -> ModelError:
+    """Return the error of an HTTP status."""
+    message = f"the provider answers {status}"
+    if status in TRY_AGAIN or status >= SERVER_ERROR:
+        return ModelUnavailable(message, retry_after=_seconds(headers.get("retry-after")))
+    return ModelRefused(message)
+
+
+def _seconds(header: str | None) -> float | None:
+    """Return Retry-After in seconds: a number, or an HTTP date."""
+    if not header:
+        return None
+    try:
+        return max(float(header), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max((parsedate_to_datetime(header) - timezone.now()).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return None

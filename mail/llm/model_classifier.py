@@ -1,0 +1,110 @@
+"""The classifier that asks a language model: prompt, tool, and what its answer must look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
+from mail.llm.client import Answer, AnswerInvalid, Question, Tool
+from mail.llm.prompts import message_layer, prompt, system_layers
+from mail.rules.automated import automated_signal
+
+MAX_TOKENS = 600
+FALLBACK_CONFIDENCE = 0.2
+FALLBACK = "answer_invalid"
+AUTOMATED = "automated"
+
+ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)]
+
+
+class RecordDecision(BaseModel):
+    """The arguments of the tool."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    category: Category
+    confidence: float = Field(ge=0, le=1)
+    rationale: ShortText
+    salient_features: list[ShortText] = Field(default_factory=list, max_length=10)
+    language: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")] = UNKNOWN_LANGUAGE
+    style: Literal["formal", "business", "informal"] = "business"
+
+
+TOOL = Tool(
+    name="record_decision",
+    description="Record what the conversation wants from the person.",
+    schema=RecordDecision.model_json_schema(),
+)
+
+Ask = Callable[[Question], Answer]
+
+
+class ModelClassifier:
+    """Judges a message by a model; what the model answers is checked, never trusted."""
+
+    source = "model"
+
+    def __init__(self, ask: Ask, directions: Sequence[str], llm_rules: Sequence[str]) -> None:
+        self._ask = ask
+        self._system = system_layers(prompt("classify"), directions, llm_rules)
+
+    def classify(self, mail: MailContext) -> Classification:
+        """Judge one message.
+
+        Raises:
+            ModelError: the model did not answer.
+        """
+        automated = automated_signal(mail.sender, mail.headers) is not None
+        if mail.user_wrote_last or mail.sender.key in mail.own_addresses:
+            return _verdict(
+                Category.WAITING, 0.95, "You wrote last.", ["own_last_message"], automated
+            )
+        try:
+            decision = self._decide(mail)
+        except AnswerInvalid:
+            # Nothing that may want an answer is hidden because of it.
+            category = Category.FYI if automated else Category.NEEDS_RESPONSE
+            why = "The model gave no usable answer."
+            return _verdict(category, FALLBACK_CONFIDENCE, why, [FALLBACK], automated)
+        category, features = decision.category, list(decision.salient_features)
+        if automated and category == Category.NEEDS_RESPONSE:
+            category, features = Category.FYI, [*features, AUTOMATED]
+        return _verdict(
+            category,
+            decision.confidence,
+            decision.rationale,
+            features,
+            automated,
+            language=decision.language,
+            style=decision.style,
+        )
+
+    def _decide(self, mail: MailContext) -> RecordDecision:
+        user = f"The message, as JSON:\n\n{message_layer(mail)}\n\nCall {TOOL.name} now."
+        answer = self._ask(Question(self._system, user, TOOL, MAX_TOKENS))
+        try:
+            return RecordDecision.model_validate(answer.arguments)
+        except ValidationError:
+            raise AnswerInvalid("the call does not fit the schema", answer) from None
+
+
+def _verdict(
+    category: Category,
+    confidence: float,
+    rationale: str,
+    features: list[str],
+    automated: bool,
+    **given: Any,
+) -> Classification:
+    return Classification(
+        category=category,
+        confidence=confidence,
+        rationale=rationale,
+        features=tuple(features),
+        language=given.get("language", UNKNOWN_LANGUAGE),
+        style=given.get("style", DEFAULT_STYLE),
+        automated=automated,
+    )

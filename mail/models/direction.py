@@ -1,0 +1,42 @@
+"""What people tell the model in their own words, for the mail in a scope."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from mail.models.scoped import ScopedRow, scope_constraint
+
+MAX_DIRECTION_LENGTH = 2000
+
+
+class DirectionKind(models.TextChoices):
+    """How binding it is: a direction outweighs a rule for the model."""
+
+    DIRECTION = "direction", "Direction"
+    LLM_RULE = "llm_rule", "Rule for the model"
+
+
+class Direction(ScopedRow):
+    """One direction, or one rule for the model."""
+
+    kind = models.CharField(max_length=10, choices=DirectionKind, default=DirectionKind.DIRECTION)
+    text = models.CharField(max_length=MAX_DIRECTION_LENGTH)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    changed_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            scope_constraint("direction_scope_named"),
+            models.CheckConstraint(
+                condition=Q(kind__in=DirectionKind.values), name="direction_kind_known"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["firm", "id"], condition=Q(enabled=True), name="direction_enabled")
+        ]
+
+    def __str__(self) -> str:
+        return self.text[:80]

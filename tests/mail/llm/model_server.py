@@ -1,0 +1,112 @@
+"""A language model's server on loopback: answers as told, in the shapes of both providers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+DEFAULT = {"category": "fyi", "confidence": 0.9, "rationale": "A notice."}
+
+
+@dataclass
+class ModelServer:
+    """What it answers next, and what it was asked; a status above 299 is answered as an error."""
+
+    url: str = ""
+    answers: list[Any] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    def next(self) -> Any:
+        """Return the next answer: arguments of the tool, a text, a status, or "hang up"."""
+        return self.answers.pop(0) if self.answers else DEFAULT
+
+
+def _anthropic(answer: Any, tool: str) -> dict[str, Any]:
+    block = (
+        {"type": "text", "text": answer}
+        if isinstance(answer, str)
+        else {"type": "tool_use", "id": "t1", "name": tool, "input": answer}
+    )
+    return {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": "model-1",
+        "content": [block],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 1000, "output_tokens": 50},
+    }
+
+
+def _openai(answer: Any, tool: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if isinstance(answer, str) and not answer.startswith("{"):
+        message["content"] = answer
+    else:
+        arguments = answer if isinstance(answer, str) else json.dumps(answer)
+        function = {"name": tool, "arguments": arguments}
+        message["tool_calls"] = [{"id": "t1", "type": "function", "function": function}]
+    return {
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "model-1",
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050},
+    }
+
+
+@contextmanager
+def model_server() -> Iterator[ModelServer]:
+    """Serve until the block ends."""
+    state = ModelServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            state.asked.append(body)
+            state.keys.append(
+                self.headers.get("x-api-key") or self.headers.get("Authorization", "")
+            )
+            answer = state.next()
+            if answer == "hang up":
+                self.close_connection = True
+                return
+            chat = "completions" in self.path
+            if isinstance(answer, int):
+                self._send(answer, {"type": "error", "error": {"type": "x", "message": "canary"}})
+            elif chat:
+                self._send(200, _openai(answer, body["tools"][0]["function"]["name"]))
+            else:
+                self._send(200, _anthropic(answer, body["tools"][0]["name"]))
+
+        def _send(self, status: int, body: Any) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            for name, value in state.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
