@@ -5,7 +5,6 @@ A wrong or missing value stops the process with the variable's name.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
@@ -18,8 +17,10 @@ from typing import Any, TypeVar
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from config.discord import public_key, users
 from config.email import CONSOLE, Email, check_sender, parse_email_url
 from config.errors import EnvironmentInvalid
+from config.generated_key import generated_key
 from config.llm import LLM, read_llm
 from config.web_address import parse_web_address
 from tenants.key_ring import KeyRing, new_key
@@ -143,7 +144,7 @@ def _secret_key() -> str:
         raise EnvironmentInvalid(
             "SECRET_KEY", "must be set when ALLOWED_HOSTS names more than loopback addresses"
         )
-    return key or _generated_key(_var_dir() / "secret_key", lambda: secrets.token_urlsafe(50))
+    return key or generated_key(_var_dir() / "secret_key", lambda: secrets.token_urlsafe(50))
 
 
 def _field_encryption_keys() -> tuple[str, ...]:
@@ -153,7 +154,7 @@ def _field_encryption_keys() -> tuple[str, ...]:
     """
     keys = tuple(key.strip() for key in _text("FIELD_ENCRYPTION_KEYS").split(",") if key.strip())
     if not keys and set(_allowed_hosts()) <= set(LOOPBACK_HOSTS):
-        keys = (_generated_key(_var_dir() / "field_encryption_key", new_key),)
+        keys = (generated_key(_var_dir() / "field_encryption_key", new_key),)
     if not keys and _gmail_backend() == "google":
         raise EnvironmentInvalid(
             "FIELD_ENCRYPTION_KEYS",
@@ -197,18 +198,6 @@ def _push_subscription() -> tuple[str, str]:
         missing = "SERVICE_ACCOUNT" if audience else "AUDIENCE"
         raise EnvironmentInvalid(f"GMAIL_PUBSUB_{missing}", "is missing: set both or neither")
     return audience, account
-
-
-def _generated_key(path: Path, make_key: Callable[[], str]) -> str:
-    if not path.exists():
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        draft.touch(mode=0o600)
-        draft.write_text(make_key(), encoding="ascii")
-        with contextlib.suppress(FileExistsError):
-            # A hard link fails where the file exists: of processes starting together one wins.
-            path.hardlink_to(draft)
-        draft.unlink()
-    return path.read_text(encoding="ascii").strip()
 
 
 def _by(read: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -267,6 +256,12 @@ class Env:
     google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
     gmail_pubsub_topic: str = _by(_matching, "GMAIL_PUBSUB_TOPIC", *PUBSUB_TOPIC)
     gmail_push_subscription: tuple[str, str] = field(default_factory=_push_subscription)
+    public_url: str = _by(_web_address, "PUBLIC_URL")
+    discord_webhook_url: str = _by(_web_address, "DISCORD_WEBHOOK_URL")
+    discord_public_key: str = _by(_read, "DISCORD_PUBLIC_KEY", lambda name: public_key(_text(name)))
+    discord_users: tuple[tuple[str, str], ...] = _by(
+        _read, "DISCORD_USERS", lambda name: users(_text(name))
+    )
     rules_apply: str = _by(_choice, "RULES_APPLY", ("first", "all"), "first")
     watch_renew_interval_hours: int = _by(_count, "WATCH_RENEW_INTERVAL_HOURS", 24)
     labels_sync_interval_minutes: int = _by(_count, "LABELS_SYNC_INTERVAL_MINUTES", 60)

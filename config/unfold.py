@@ -33,6 +33,8 @@ _SECTIONS = {
         ("Decisions", "rule", "mail.Decision"),
         ("Model calls", "neurology", "mail.LLMCall"),
         ("Actions", "bolt", "mail.Action"),
+        ("Approvals", "how_to_reg", "mail.Approval"),
+        ("Outbound", "outbox", "mail.OutboundMessage"),
         ("Events", "history", "mail.MailEvent"),
     ],
     "Tenants": [

@@ -11,7 +11,9 @@ from config.health import healthz, readyz
 from config.metrics import metrics
 from interfaces.api.schema_view import SchemaView
 from jobs.admin.doctor import queue_doctor
+from mail.admin.approval_link import approval_link
 from mail.admin.consent import gmail_callback
+from mail.api.discord import discord_button
 from mail.api.push import gmail_push
 from tenants.admin.login import login
 
@@ -32,6 +34,8 @@ urlpatterns = [
         admin.site.admin_view(gmail_callback),
         name="gmail-oauth-callback",
     ),
+    path("approvals/<str:token>/", approval_link, name="approval-link"),
+    path("webhooks/discord/", discord_button, name="discord-button"),
     path("webhooks/gmail/", gmail_push, name="gmail-push"),
     path("api/v1/jobs/admin/", include("jobs.api.urls")),
     path("api/v1/mail/", include("mail.api.urls")),

@@ -124,6 +124,26 @@ def all_rules_apply() -> bool:
     return str(getattr(settings, "RULES_APPLY", "first")) == "all"
 
 
+def public_url() -> str:
+    """Where people find this service, without the last slash; empty where that is not said."""
+    return str(settings.PUBLIC_URL)
+
+
+def discord_webhook() -> str:
+    """Where questions are posted in Discord; empty: nowhere."""
+    return str(settings.DISCORD_WEBHOOK_URL)
+
+
+def discord_public_key() -> str:
+    """What presses of Discord's buttons are checked with; empty: none is taken."""
+    return str(settings.DISCORD_PUBLIC_KEY)
+
+
+def discord_users() -> dict[str, str]:
+    """The user names of who may press buttons, by Discord's ids."""
+    return dict(settings.DISCORD_USERS)
+
+
 def send_check_seconds() -> float:
     """How many seconds a sent message may be out of sight before a person is asked."""
     return float(getattr(settings, "SEND_CHECK_SECONDS", 120))

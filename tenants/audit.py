@@ -14,7 +14,7 @@ from tenants.scope import firm_scope
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
-Door = Literal["admin", "api", "cli", "service"]
+Door = Literal["admin", "api", "cli", "service", "email", "discord"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from interfaces.middleware import GetResponse
 from tenants.access import access_of
 
 # Views below these open their scope themselves: after authentication, or between network calls.
-SELF_SCOPED = (API_PREFIX, "/oauth/", "/webhooks/")
+SELF_SCOPED = (API_PREFIX, "/oauth/", "/webhooks/", "/approvals/")
 
 
 class FirmScopeMiddleware:

@@ -1,14 +1,16 @@
-"""Mail in the admin: accounts, labels, mail, rules, decisions, actions, model calls and events."""
+"""Mail in the admin: accounts, labels, mail, and what was decided, done, asked and sent."""
 
 from mail.admin import (
     account,
     action,
+    approval,
     decision,
     direction,
     event,
     label,
     llm_call,
     message,
+    outbound,
     routing_rule,
     rule,
     thread,
@@ -17,12 +19,14 @@ from mail.admin import (
 __all__ = [
     "account",
     "action",
+    "approval",
     "decision",
     "direction",
     "event",
     "label",
     "llm_call",
     "message",
+    "outbound",
     "routing_rule",
     "rule",
     "thread",

@@ -13,7 +13,16 @@ from django.utils.safestring import SafeString
 
 from jobs.admin.base import job_url, link, pretty_json
 from mail.llm.base import Category
-from mail.models import ActionStatus, Connection, Decision, Message, SyncStatus, ThreadStatus
+from mail.models import (
+    Action,
+    ActionStatus,
+    Connection,
+    Decision,
+    Message,
+    OutboundMessage,
+    SyncStatus,
+    ThreadStatus,
+)
 from mail.services.content_access import readable
 from tenants.admin.base import TenantAdmin
 
@@ -117,6 +126,16 @@ def message_link(message: Message | None, *, is_readable: bool) -> SafeString | 
 def decision_link(decision: Decision | None) -> SafeString | str:
     """Return a link to the decision's page, a dash for no decision."""
     return "-" if decision is None else link(_address("decision", decision.pk), decision)
+
+
+def action_link(action: Action | None) -> SafeString | str:
+    """Return a link to the action's page, a dash for no action."""
+    return "-" if action is None else link(_address("action", action.pk), action)
+
+
+def outbound_link(outbound: OutboundMessage | None) -> SafeString | str:
+    """Return a link to the page of a message to send, a dash for none."""
+    return "-" if outbound is None else link(_address("outboundmessage", outbound.pk), outbound)
 
 
 def _address(model: str, row_id: UUID) -> str:

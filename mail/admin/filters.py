@@ -12,11 +12,13 @@ from mail.models import (
     CATEGORY_CHOICES,
     ActionStatus,
     ActionType,
+    ApprovalStatus,
     CallType,
     Connection,
     DecisionSource,
     EventType,
     Mode,
+    OutboundStatus,
     SyncStatus,
     ThreadStatus,
 )
@@ -28,6 +30,8 @@ ThreadStatusFilter = field_filter("status", ThreadStatus.choices)
 SourceFilter = field_filter("source", DecisionSource.choices)
 ActionTypeFilter = field_filter("type", ActionType.choices, field="action_type")
 ActionStatusFilter = field_filter("status", ActionStatus.choices)
+ApprovalStatusFilter = field_filter("status", ApprovalStatus.choices)
+OutboundStatusFilter = field_filter("status", OutboundStatus.choices)
 EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
 ConnectionFilter = field_filter("connection", Connection.choices)
 ModeFilter = field_filter("mode", Mode.choices)

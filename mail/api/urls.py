@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from mail.api.accounts import Accounts
+from mail.api.approvals import Approvals
 from mail.api.directions import Directions
 from mail.api.labels import Labels
 from mail.api.routing_rules import RoutingRules
@@ -36,4 +37,8 @@ urlpatterns = [
     path("directions/", Directions.as_view({"get": "list", "post": "create"})),
     path("directions/<uuid:pk>/", Directions.as_view({"get": "show", "patch": "change"})),
     path("directions/<uuid:pk>/delete/", Directions.as_view({"post": "delete_direction"})),
+    path("approvals/", Approvals.as_view({"get": "list"})),
+    path("approvals/<uuid:pk>/", Approvals.as_view({"get": "show"})),
+    path("approvals/<uuid:pk>/approve/", Approvals.as_view({"post": "approve"})),
+    path("approvals/<uuid:pk>/reject/", Approvals.as_view({"post": "reject"})),
 ]

@@ -18,6 +18,7 @@ from mail.models.action import (
     ActionType,
     Relation,
 )
+from mail.models.approval import Approval, ApprovalStatus
 from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
 from mail.models.decision import Decision, DecisionSource
@@ -59,6 +60,8 @@ __all__ = [
     "ActionLink",
     "ActionStatus",
     "ActionType",
+    "Approval",
+    "ApprovalStatus",
     "Attachment",
     "CallType",
     "Connection",

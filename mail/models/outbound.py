@@ -153,3 +153,19 @@ class OutboundMessage(TenantModel):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} ({self.get_status_display()})"
+
+    @property
+    def recipients(self) -> list[str]:
+        """The addresses of everybody it goes to."""
+        return _values("address", self.to, self.cc, self.bcc)
+
+    @property
+    def filenames(self) -> list[str]:
+        """The names of its attachments."""
+        return _values("filename", self.attachments)
+
+
+def _values(name: str, *columns: Any) -> list[str]:
+    # Pages show what is stored, however it came there.
+    rows = [row for column in columns for row in column if isinstance(row, dict)]
+    return [str(row.get(name, "")) for row in rows]

@@ -21,10 +21,12 @@ from mail.gmail.errors import (
 )
 from mail.models import MailAccount, Message
 from mail.services.mirror import cursor_of
+from mail.services.own_notices import is_own_notice
 from mail.services.queueing import enqueue_each_ingest
 from mail.services.routing import hand_over
 from mail.services.store_messages import Fetched, StoredMessage, store_messages
 from mail.text.parse import parse_message
+from mail.text.parts import raw_headers
 from tenants.scope import firm_scope
 
 # How often a message is read again because a sync moved on meanwhile.
@@ -59,8 +61,9 @@ def ingest_message(
         with firm_scope(account.firm_id):
             cursor = cursor_of(account)
         resource = gmail.get_message(gmail_message_id)
-        if _is_draft(resource):
-            return {"skipped": True, "reason": "The message is a draft"}
+        reason = _no_mail(resource)
+        if reason:
+            return {"skipped": True, "reason": reason}
         fetched = _parsed(gmail, resource)
         for _ in range(MOST_READINGS):
             with firm_scope(account.firm_id):
@@ -119,7 +122,7 @@ def _read_page(gmail: GmailClient, gmail_message_ids: Sequence[str]) -> Page:
                 page.error = answer
             elif isinstance(answer, GmailError):
                 page.apart.append(gmail_message_id)
-            elif _is_draft(answer):
+            elif _no_mail(answer):
                 page.skipped += 1
             else:
                 _parse_into(page, gmail, answer)
@@ -194,5 +197,10 @@ def _parsed(gmail: GmailClient, resource: GmailMessage) -> Fetched:
     return Fetched(resource, parse_message(resource, fetch=fetch))
 
 
-def _is_draft(resource: GmailMessage) -> bool:
-    return "DRAFT" in resource.get("labelIds", [])
+def _no_mail(resource: GmailMessage) -> str:
+    """Return why the message is not stored at all, empty for mail."""
+    if "DRAFT" in resource.get("labelIds", []):
+        return "The message is a draft"
+    if is_own_notice(raw_headers(resource.get("payload", {}))):
+        return "The message is Mailroom's own notice"
+    return ""

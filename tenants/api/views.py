@@ -36,7 +36,8 @@ class FirmView(APIView):
 
     Authentication and throttling come first, in transactions of their own. The rest is one
     transaction in the caller's tenant scope, narrowed by `?firm=slug` where the operation takes
-    it, and rolled back on any error. `interfaces.api.schema.operation` declares each method.
+    it, and rolled back on any error unless `keeps_changes` is set. `interfaces.api.schema.operation`
+    declares each method.
     """
 
     http_method_names = ["get", "head", "post", "patch"]
@@ -44,13 +45,15 @@ class FirmView(APIView):
     throttle_classes = (CallerThrottle, FirmThrottle)
     access: Access
     query: dict[str, Any]
+    # Set by an operation whose refusal leaves a trace.
+    keeps_changes = False
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer the request."""
         with ExitStack() as self._stack:
             self._in_scope = False
             response = super().dispatch(request, *args, **kwargs)
-            if self._in_scope and response.status_code >= 400:
+            if self._in_scope and response.status_code >= 400 and not self.keeps_changes:
                 transaction.set_rollback(True)
         return response
 

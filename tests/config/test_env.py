@@ -178,6 +178,10 @@ WRONG = [
     ("GMAIL_PUBSUB_TOPIC", "gmail"),
     ("SNOOZE_LABEL", "inbox"),
     ("SNOOZE_LABEL", "x" * 226),
+    ("PUBLIC_URL", "http://mail.example.org"),
+    ("DISCORD_WEBHOOK_URL", "discord"),
+    ("DISCORD_PUBLIC_KEY", "ab12"),
+    ("DISCORD_USERS", "ada@acme.example"),
     ("SYNC_FULL_DAYS", "x"),
 ]
 

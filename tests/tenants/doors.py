@@ -27,7 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
-from mail.models import Direction, MailAccount, MailLabel, RoutingRule, Rule
+from mail.models import Approval, Direction, MailAccount, MailLabel, RoutingRule, Rule
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -48,6 +48,7 @@ RESOURCES: dict[str, type[Any]] = {
     "rules": Rule,
     "labels": MailLabel,
     "routing-rules": RoutingRule,
+    "approvals": Approval,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -1,0 +1,156 @@
+"""Approvals in the admin: what waits for a yes, and the yes or no."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OptionalReasonForm
+from jobs.admin.base import age_column
+from mail.admin.account_operations import MailboxOperation
+from mail.admin.base import (
+    PRIVATE,
+    ContentAdmin,
+    action_link,
+    message_link,
+    outbound_link,
+)
+from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
+from mail.models import Approval, ApprovalStatus
+from mail.services.approval_notice import facts_of
+from mail.services.approvals import Decided, approve, may_decide, reject
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+
+APPROVAL_STATUS_LABELS: dict[str, str] = {
+    ApprovalStatus.PENDING: "warning",
+    ApprovalStatus.APPROVED: "success",
+    ApprovalStatus.REJECTED: "danger",
+    ApprovalStatus.EXPIRED: "default",
+    ApprovalStatus.CANCELED: "default",
+}
+
+
+def _seen(approval: Approval) -> str:
+    return f"{approval.status} {approval.content_hash}"
+
+
+def _obstacle(approval: Approval) -> str:
+    if approval.status == ApprovalStatus.PENDING:
+        return ""
+    return f"It is {approval.get_status_display().lower()}."
+
+
+def _effect(approval: Approval) -> str:
+    asked = "; ".join(f"{name}: {value}" for name, value in facts_of(approval))
+    return f"It is done once, and exactly as shown. {asked}"
+
+
+def _report(approval: Approval) -> str:
+    return f"{approval.subject}: {approval.get_status_display().lower()}."
+
+
+@admin.register(Approval)
+class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
+    """Questions that dangerous actions and messages wait for."""
+
+    operations = (
+        MailboxOperation(
+            name="approve",
+            label="Approve",
+            icon="check",
+            variant="primary",
+            form=OptionalReasonForm,
+            effect=_effect,
+            obstacle=_obstacle,
+            seen=_seen,
+            perform=approve,
+            report=_report,
+        ),
+        MailboxOperation(
+            name="reject",
+            label="Reject",
+            icon="close",
+            variant="danger",
+            form=OptionalReasonForm,
+            effect="Nothing is done.",
+            obstacle=_obstacle,
+            seen=_seen,
+            perform=reject,
+            report=_report,
+        ),
+    )
+    list_display = ("asked", "state", "account", "firm", "asked_at", "until", "decided_by")
+    list_select_related = ("firm", "account", "message", "action", "outbound")
+    list_filter = (ApprovalStatusFilter, FirmFilter, CreatedFilter)
+    ordering = ("-id",)
+    fields = (
+        "asked",
+        "state",
+        "facts",
+        "why",
+        "on",
+        "doing",
+        "sending",
+        "account",
+        "content_hash",
+        "created_at",
+        "expires_at",
+        "notified_at",
+        "decided_at",
+        "decided_by",
+        "decided_via",
+    )
+    readonly_fields = ("asked", "state", "facts", "why", "on", "doing", "sending")
+    asked_at = age_column("Asked", "created_at")
+    until = age_column("Ends", "expires_at")
+    why = column("Because", lambda approval: ", ".join(approval.reasons).replace("_", " ") or "-")
+    doing = column("Action", lambda approval: action_link(approval.action))
+    sending = column("Message to send", lambda approval: outbound_link(approval.outbound))
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Let operators decide who may read the mailbox: they must see what they say yes to."""
+        if row is None:
+            return super().may(request, operation, row)
+        return may_decide(row, self.actor(request))
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Say so where the decision had no effect."""
+        if isinstance(made, Decided) and made.refused:
+            messages.error(request, f"Nothing was done. {made.refused}.")
+            return HttpResponseRedirect(self.address("change", row.pk))
+        return super().respond(request, operation, row, made)
+
+    @display(description="Asked")
+    def asked(self, approval: Approval) -> str:
+        """Return what is asked."""
+        return approval.subject
+
+    @display(description="Status", label=APPROVAL_STATUS_LABELS)
+    def state(self, approval: Approval) -> tuple[str, str]:
+        """Return the status."""
+        return approval.status, approval.get_status_display()
+
+    @display(description="Exactly")
+    def facts(self, approval: Approval) -> SafeString | str:
+        """Return what is asked, in full, for a reader."""
+        if not approval.is_readable:  # type: ignore[attr-defined]  # annotated
+            return PRIVATE
+        lines = facts_of(approval)
+        if approval.outbound is not None:
+            lines += [("File", name) for name in approval.outbound.filenames]
+            lines.append(("Text", approval.outbound.text))
+        return format_html_join("", '<div><span class="queue-muted">{}</span> {}</div>', lines)
+
+    @display(description="Message")
+    def on(self, approval: Approval) -> SafeString | str:
+        """Return a link to the message."""
+        return message_link(approval.message, is_readable=approval.is_readable)  # type: ignore[attr-defined]  # annotated

@@ -1,0 +1,85 @@
+"""`/approvals/TOKEN/`: the page behind the link in an e-mail. It needs no login: the link is signed.
+
+GET only shows, as scanners open every link; what is decided comes by POST.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods
+
+from mail.models import Approval, ApprovalStatus
+from mail.services.approval_notice import facts_of
+from mail.services.approval_tokens import Token, read_link
+from mail.services.approvals import Decided, approve, may_decide, refuse, reject
+from tenants.audit import Actor
+from tenants.scope import firm_scope
+
+FORGED = "The link was not made by Mailroom, or for another content"
+DECISIONS = {"approve": approve, "reject": reject}
+
+
+@never_cache
+@sensitive_variables()
+@require_http_methods(["GET", "HEAD", "POST"])
+def approval_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Show what is asked; decide on POST."""
+    read = read_link(token)
+    if read is None:
+        raise Http404("no such link")
+    if not read.genuine:
+        _refuse_forged(read)
+        raise Http404("no such link")
+    actor = _actor(read)
+    decided: Decided | None = None
+    if request.method == "POST":
+        decision = DECISIONS.get(request.POST.get("decision", ""))
+        if decision is None:
+            return _page(request, read.approval, actor, None, HTTPStatus.BAD_REQUEST)
+        decided = decision(read.approval, by=actor)
+    refused = decided is not None and bool(decided.refused)
+    status = HTTPStatus.CONFLICT if refused else HTTPStatus.OK
+    return _page(request, read.approval, actor, decided, status)
+
+
+def _refuse_forged(read: Token) -> None:
+    refuse(read.approval, FORGED, by=Actor("email", account="forged"), asked="link")
+
+
+def _actor(read: Token) -> Actor:
+    user = (
+        get_user_model().objects.filter(pk=read.choice).first() if read.choice.isdigit() else None
+    )
+    return Actor("email", user) if user is not None else Actor("email", account="nobody")
+
+
+def _page(
+    request: HttpRequest,
+    approval: Approval,
+    actor: Actor,
+    decided: Decided | None,
+    status: HTTPStatus,
+) -> HttpResponse:
+    with firm_scope(approval.firm_id):
+        rows = Approval.objects.select_related("account", "message", "action", "outbound", "firm")
+        approval = rows.get(pk=approval.pk)
+        allowed = may_decide(approval, actor)
+        context: dict[str, Any] = {
+            "approval": approval,
+            "facts": facts_of(approval) if allowed else [],
+            "outbound": approval.outbound if allowed else None,
+            "refused": decided.refused if decided else "",
+            "is_open": allowed and approval.status == ApprovalStatus.PENDING,
+            "allowed": allowed,
+        }
+        answer = render(request, "mail/approval.html", context, status=status)
+    # The address is the permission: nobody else is told it.
+    answer.headers["Referrer-Policy"] = "no-referrer"
+    return answer

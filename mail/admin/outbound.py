@@ -1,0 +1,178 @@
+"""Messages on their way out, in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OptionalReasonForm
+from jobs.admin.base import age_column
+from mail.admin.account_operations import MailboxOperation
+from mail.admin.base import (
+    PRIVATE,
+    ContentAdmin,
+    action_link,
+    if_readable,
+    job_link,
+    message_link,
+    subject_line,
+)
+from mail.admin.filters import CreatedFilter, OutboundStatusFilter
+from mail.models import OutboundMessage, OutboundStatus
+from mail.services import outbound_operations
+from mail.services.content_access import may_read
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+
+OUTBOUND_STATUS_LABELS: dict[str, str] = {
+    OutboundStatus.APPROVED_PENDING: "warning",
+    OutboundStatus.QUEUED: "info",
+    OutboundStatus.SENDING: "primary",
+    OutboundStatus.SENT: "success",
+    OutboundStatus.FAILED: "danger",
+    OutboundStatus.CANCELED: "default",
+    OutboundStatus.REJECTED: "default",
+    OutboundStatus.UNKNOWN: "danger",
+}
+
+
+def _unless(*statuses: OutboundStatus) -> Any:
+    def obstacle(outbound: OutboundMessage) -> str:
+        if outbound.status in statuses:
+            return ""
+        return f"It is {outbound.get_status_display().lower()}."
+
+    return obstacle
+
+
+def _seen(outbound: OutboundMessage) -> str:
+    return f"{outbound.status} {outbound.releases}"
+
+
+def _report(outbound: OutboundMessage) -> str:
+    return f"The message is {outbound.get_status_display().lower()}."
+
+
+@admin.register(OutboundMessage)
+class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
+    """What Mailroom sends, and what became of it."""
+
+    operations = (
+        MailboxOperation(
+            name="cancel",
+            label="Do not send",
+            icon="cancel",
+            form=OptionalReasonForm,
+            effect="The message is not sent.",
+            obstacle=_unless(OutboundStatus.APPROVED_PENDING, OutboundStatus.QUEUED),
+            seen=_seen,
+            perform=outbound_operations.cancel_outbound,
+            report=_report,
+        ),
+        MailboxOperation(
+            name="mark-sent",
+            label="Mark as sent",
+            icon="mark_email_read",
+            effect="You have seen it in the sent mail, or know that it arrived.",
+            obstacle=_unless(OutboundStatus.UNKNOWN),
+            seen=_seen,
+            perform=outbound_operations.mark_sent,
+            report=_report,
+        ),
+        MailboxOperation(
+            name="send-again",
+            label="Send again",
+            icon="forward_to_inbox",
+            variant="danger",
+            effect="It is looked for once more, and sent if it is not found. Look into the sent "
+            "mail before: what was sent and deleted since would go out twice.",
+            obstacle=_unless(
+                OutboundStatus.UNKNOWN, OutboundStatus.FAILED, OutboundStatus.CANCELED
+            ),
+            seen=_seen,
+            perform=outbound_operations.send_again,
+            report=_report,
+        ),
+    )
+    list_display = ("line", "state", "kind", "account", "firm", "made", "gone")
+    list_select_related = ("firm", "account")
+    list_filter = (OutboundStatusFilter, FirmFilter, CreatedFilter)
+    ordering = ("-id",)
+    fields = (
+        "line",
+        "kind",
+        "state",
+        "error",
+        "as_whom",
+        "everybody",
+        "body",
+        "files",
+        "on",
+        "doing",
+        "account",
+        "automatic",
+        "rfc822_id",
+        "gmail_message_id",
+        "content_hash",
+        "job",
+        "created_at",
+        "send_after",
+        "sent_at",
+    )
+    readonly_fields = (
+        "line", "state", "as_whom", "everybody", "body", "files", "on", "doing", "job",
+    )  # fmt: skip
+    made = age_column("Asked for", "created_at")
+    gone = age_column("Sent", "sent_at")
+    doing = column("Action", lambda outbound: action_link(outbound.action))
+    job = column("Job", lambda outbound: job_link(outbound.job_id))
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Let operators send again only what they may read."""
+        if row is not None and operation.name == "send-again":
+            readable = may_read(request.user.pk, row.account)
+            return readable and super().may(request, operation, row)
+        return super().may(request, operation, row)
+
+    @display(description="Subject")
+    def line(self, outbound: OutboundMessage) -> str:
+        """Return the subject."""
+        return str(if_readable(outbound, subject_line(outbound.subject)))
+
+    @display(description="Status", label=OUTBOUND_STATUS_LABELS)
+    def state(self, outbound: OutboundMessage) -> tuple[str, str]:
+        """Return the status."""
+        return outbound.status, outbound.get_status_display()
+
+    @display(description="From")
+    def as_whom(self, outbound: OutboundMessage) -> str:
+        """Return the address it is sent from."""
+        return str(outbound.sender.get("address", "-"))
+
+    @display(description="To")
+    def everybody(self, outbound: OutboundMessage) -> str:
+        """Return every recipient."""
+        return str(if_readable(outbound, ", ".join(outbound.recipients)))
+
+    @display(description="Text")
+    def body(self, outbound: OutboundMessage) -> SafeString | str:
+        """Return the text."""
+        if not outbound.is_readable:  # type: ignore[attr-defined]  # annotated
+            return PRIVATE
+        return format_html('<pre class="queue-code">{}</pre>', outbound.text)
+
+    @display(description="Files")
+    def files(self, outbound: OutboundMessage) -> str:
+        """Return the names of its attachments."""
+        return str(if_readable(outbound, ", ".join(outbound.filenames) or "-"))
+
+    @display(description="Message")
+    def on(self, outbound: OutboundMessage) -> SafeString | str:
+        """Return a link to what it answers or forwards."""
+        return message_link(outbound.message, is_readable=outbound.is_readable)  # type: ignore[attr-defined]  # annotated

@@ -1,0 +1,128 @@
+"""`approvals/`: the questions that wait for a yes, and the yes or no to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, QuerySet, When
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.problems import PROBLEM_TYPE, problem
+from interfaces.api.schema import operation
+from jobs.api.query import FirmPageQuery, choice
+from jobs.api.views import example, list_operation, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import MailView
+from mail.api.serializers import SwitchBody
+from mail.models import Approval, ApprovalStatus
+from mail.services.approval_notice import facts_of
+from mail.services.approvals import APPROVE_ROLE, Decided, approve, may_decide, reject
+from mail.services.content_access import readable
+
+
+class ApprovalSerializer(serializers.Serializer[Any]):
+    """A question; what it quotes is for the readers of its mailbox."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField()
+    message_id = serializers.UUIDField(allow_null=True)
+    action_id = serializers.UUIDField(allow_null=True)
+    outbound_id = serializers.UUIDField(allow_null=True)
+    asked = serializers.CharField(source="subject", help_text="What is asked, in a word or two.")
+    facts = serializers.SerializerMethodField(
+        help_text="{name: text}; null for who may not read the mailbox."
+    )
+    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it waits.")
+    content_hash = serializers.CharField(help_text="Of exactly what a yes is about.")
+    status = serializers.ChoiceField(ApprovalStatus.choices)
+    expires_at = TimestampField()
+    decided_at = TimestampField()
+    decided_by = NullableTextField()
+    decided_via = NullableTextField("admin, api, email, discord, or service where it expired.")
+    created_at = TimestampField()
+
+    def get_facts(self, approval: Approval) -> dict[str, str] | None:
+        """Return what is asked, for a reader."""
+        return dict(facts_of(approval)) if getattr(approval, "is_readable", False) else None
+
+
+class ApprovalsQuery(FirmPageQuery):
+    """Which approvals to list."""
+
+    status = choice(ApprovalStatus.values, "What became of them.")
+
+
+_APPROVAL = OpenApiResponse(ApprovalSerializer, "The approval as it is now.")
+
+
+def _decision(
+    decide: Callable[..., Decided], summary: str, description: str, reason: str
+) -> Callable[..., Response]:
+    @operation(
+        summary,
+        description,
+        answers={HTTPStatus.OK: _APPROVAL},
+        body=SwitchBody,
+        example=example(summary, reason=reason),
+    )
+    def perform(self: Approvals, _: Request, **__: UUID) -> Response:
+        approval = self.get_object(APPROVE_ROLE)
+        if not may_decide(approval, self.actor):
+            self.permission_denied(self.request, "Only a reader of the mailbox may decide.")
+        decided = decide(approval, by=self.actor, **self.get_body(SwitchBody))
+        if decided.refused:
+            # What the audit log keeps of it stays.
+            self.keeps_changes = True
+            body = problem(HTTPStatus.CONFLICT, "wrong_state", f"{decided.refused}.")
+            return Response(body, status=HTTPStatus.CONFLICT, content_type=PROBLEM_TYPE)
+        return Response(self.represent(self.get_rows().get(pk=approval.pk)))
+
+    return perform
+
+
+class Approvals(MailView):
+    """The questions of the caller's firms."""
+
+    resource = tag = "approvals"
+    model, serializer = Approval, ApprovalSerializer
+
+    list = list_operation(
+        "List approvals",
+        "The latest first; `status=pending` are those that wait.",
+        serializer=ApprovalSerializer,
+        rows="approvals",
+        query=ApprovalsQuery,
+    )
+    show = show_operation(
+        "Show an approval",
+        "What is asked, why, and what became of it.",
+        answer=OpenApiResponse(ApprovalSerializer, "The approval."),
+    )
+    approve = _decision(
+        approve,
+        "Approve",
+        "Does what was asked, once, if it is still exactly that. Needs the role operator, and the "
+        "right to read the mailbox. 409 where it was decided, expired or has changed.",
+        reason="I know the recipient",
+    )
+    reject = _decision(
+        reject,
+        "Reject",
+        "Nothing is done. Needs the role operator, and the right to read the mailbox. 409 where "
+        "it was decided or expired.",
+        reason="Not to this address",
+    )
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the approvals with what they are about, marked where the caller may read it."""
+        rows = super().get_rows().select_related("account", "message", "action", "outbound")
+        readers = Case(When(readable(self.request.user.pk, "account__"), then=True), default=False)
+        marked: QuerySet[Any] = rows.filter(**filters).annotate(is_readable=readers)
+        return marked

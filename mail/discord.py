@@ -1,0 +1,100 @@
+"""Discord: posts a question with buttons through a webhook, and checks who pressed one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+TIMEOUT_SECONDS = 10
+# A recorded press of a button is not good for longer.
+MAX_AGE_SECONDS = 300
+
+PING: Final = 1
+COMPONENT: Final = 3
+_PONG: Final = 1
+_MESSAGE: Final = 4
+_UPDATE: Final = 7
+_ONLY_FOR_THE_PRESSER: Final = 64
+_ROW, _BUTTON = 1, 2
+_GREEN, _RED, _LINK = 3, 4, 5
+
+
+class DiscordUnavailable(Exception):
+    """Discord did not take the message; `status` is None when there was no answer."""
+
+    def __init__(self, status: int | None) -> None:
+        self.status = status
+        super().__init__(f"Discord did not take the message ({status or 'no answer'})")
+
+
+def is_signed(public_key: str, signature: str, timestamp: str, body: bytes) -> bool:
+    """Say whether Discord signed this request, within the last minutes."""
+    try:
+        age = abs(time.time() - int(timestamp))
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+        key.verify(bytes.fromhex(signature), timestamp.encode() + body)
+    except (ValueError, InvalidSignature, OverflowError):
+        return False
+    return age <= MAX_AGE_SECONDS
+
+
+def question(text: str, *, approve_id: str, reject_id: str, page: str = "") -> dict[str, Any]:
+    """Return a message with two buttons, and a third that opens the page."""
+    buttons: list[dict[str, Any]] = [
+        {"type": _BUTTON, "style": _GREEN, "label": "Approve", "custom_id": approve_id},
+        {"type": _BUTTON, "style": _RED, "label": "Reject", "custom_id": reject_id},
+    ]
+    if page:
+        buttons.append({"type": _BUTTON, "style": _LINK, "label": "Open in Mailroom", "url": page})
+    return {
+        "content": text,
+        "components": [{"type": _ROW, "components": buttons}],
+        # Names in the text ring nobody's bell.
+        "allowed_mentions": {"parse": []},
+    }
+
+
+def pong() -> dict[str, Any]:
+    """Return the answer to Discord's ping."""
+    return {"type": _PONG}
+
+
+def closed(text: str) -> dict[str, Any]:
+    """Return the answer that replaces the question, its buttons gone."""
+    return {"type": _UPDATE, "data": {"content": text, "components": []}}
+
+
+def whispered(text: str) -> dict[str, Any]:
+    """Return the answer that only the person who pressed the button sees."""
+    return {"type": _MESSAGE, "data": {"content": text, "flags": _ONLY_FOR_THE_PRESSER}}
+
+
+def post(webhook: str, message: dict[str, Any]) -> None:
+    """Post a message through an application's webhook.
+
+    Raises:
+        DiscordUnavailable: Discord did not take it.
+    """
+    parts = urlsplit(webhook)
+    connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = connect(parts.netloc, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request(
+            "POST",
+            urlunsplit(("", "", parts.path, "with_components=true", "")),
+            body=json.dumps(message),
+            headers={"Content-Type": "application/json", "User-Agent": "Mailroom"},
+        )
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        raise DiscordUnavailable(None) from error
+    finally:
+        connection.close()
+    if not 200 <= status < 300:
+        raise DiscordUnavailable(status)

@@ -1,0 +1,47 @@
+"""`approval.notify` asks people, `approvals.expire` ends what nobody answered."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from jobs.errors import Retryable
+from jobs.execution.context import JobContext
+from jobs.registry import JobPayload, job
+from jobs.schedules.defaults import default_schedule
+from jobs.states import Category
+from mail.discord import DiscordUnavailable
+from mail.job_handlers.base import AccountPayload
+from mail.services.approval_notice import notify_approval
+from mail.services.approvals import expire_approvals
+
+EXPIRE_SECONDS = 60
+
+
+class ApprovalPayload(AccountPayload):
+    """A question by our id."""
+
+    approval_id: UUID
+
+
+@job(
+    "approval.notify",
+    category=Category.NOTIFICATIONS,
+    payload=ApprovalPayload,
+    idempotency_key=lambda p: f"approval.notify:{p.account_id}:{p.approval_id}",
+)
+def notify(payload: ApprovalPayload, ctx: JobContext) -> dict[str, Any]:
+    """Send the notices, unless it is decided meanwhile."""
+    try:
+        return notify_approval(ctx.firm, payload.approval_id)
+    except DiscordUnavailable as error:
+        raise Retryable(str(error)) from error
+
+
+@job("approvals.expire", category=Category.MAINTENANCE, payload=JobPayload)
+def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
+    """End the questions of every firm that nobody answered in time."""
+    return {"expired": expire_approvals()}
+
+
+default_schedule("Expire approvals", "approvals.expire", every_seconds=lambda: EXPIRE_SECONDS)
