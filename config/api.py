@@ -51,9 +51,11 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         {"name": "workers", "description": "The processes that run jobs."},
         {"name": "locks", "description": "Exclusive rights of jobs and of user code to a key."},
         {"name": "schedules", "description": "Jobs that are enqueued by a timetable."},
+        {"name": "actions", "description": "What was done to messages in Gmail, and undoing it."},
         {"name": "accounts", "description": "Mailboxes: connection, mode and sync."},
     ],
     "ENUM_NAME_OVERRIDES": {
+        "ActionTypeEnum": "mail.models.action.ActionType",
         "BulkStateEnum": [word.value for word in BulkState],
         "CategoryEnum": [word.value for word in Category],
         "MailCategoryEnum": [word.value for word in MailCategory],

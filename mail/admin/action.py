@@ -6,10 +6,14 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from interfaces.admin.base import column
+from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age_column
+from mail.admin.account_operations import MailboxOperation
 from mail.admin.base import (
     ACTION_STATUS_LABELS,
     ContentAdmin,
+    action_link,
     decision_link,
     if_readable,
     job_link,
@@ -18,14 +22,52 @@ from mail.admin.base import (
     subject_line,
 )
 from mail.admin.filters import ActionStatusFilter, ActionTypeFilter, CreatedFilter
-from mail.models import Action
+from mail.models import Action, ActionType
+from mail.services.actions import irreversible_reason
+from mail.services.label_changes import changed_labels
+from mail.services.undo import request_undo, undo_of, why_not_undoable
+from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 
 
+def _effect(action: Action) -> str:
+    changed = changed_labels(action.undo_hint or {})
+    if not changed:
+        return "The action changed nothing, and so does its undo."
+    return (
+        "Takes back in Gmail what the action changed, as far as it still stands. What anybody "
+        "changed since is left as it is."
+    )
+
+
+UNDO = MailboxOperation(
+    name="undo",
+    label="Undo",
+    icon="undo",
+    variant="primary",
+    form=OptionalReasonForm,
+    effect=_effect,
+    obstacle=why_not_undoable,
+    seen=lambda action: str(action.status),
+    perform=request_undo,
+    report=lambda _: "The undo was asked for. It is an action of its own.",
+)
+
+
+def _note(action: Action) -> str:
+    never = irreversible_reason(action.account, ActionType(action.action_type), action.parameters)
+    return never or why_not_undoable(action) or "It can be undone."
+
+
+def _undone_by(action: Action) -> SafeString | str:
+    return action_link(undo_of(action))
+
+
 @admin.register(Action)
-class ActionAdmin(ContentAdmin):
+class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     """What was done to messages, and how to undo it."""
 
+    operations = (UNDO,)
     list_display = ("what", "state", "about", "account", "firm", "made", "done")
     list_select_related = ("firm", "account", "message")
     list_filter = (ActionTypeFilter, ActionStatusFilter, FirmFilter, CreatedFilter)
@@ -39,13 +81,18 @@ class ActionAdmin(ContentAdmin):
         "reason",
         "error",
         "before",
+        "undo_note",
+        "undone_by",
+        "wake_at",
         "undo",
         "job",
         "account",
         "created_at",
         "executed_at",
     )
-    readonly_fields = ("label", "on", "reason", "before", "undo", "job")
+    readonly_fields = ("label", "on", "reason", "before", "undo_note", "undone_by", "undo", "job")
+    undo_note = column("Can be undone", _note)
+    undone_by = column("Undone by", _undone_by)
     made = age_column("Asked for", "created_at")
     done = age_column("Executed", "executed_at")
 
@@ -84,7 +131,7 @@ class ActionAdmin(ContentAdmin):
         """Return the message's labels before the action."""
         return json_block(action.pre_image)
 
-    @display(description="Undo")
+    @display(description="Undo hint")
     def undo(self, action: Action) -> SafeString | str:
         """Return what undoing it would change."""
         return json_block(action.undo_hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from mail.api.accounts import Accounts
+from mail.api.actions import Actions
 from mail.api.approvals import Approvals
 from mail.api.directions import Directions
 from mail.api.labels import Labels
@@ -22,6 +23,9 @@ urlpatterns = [
     path("accounts/<uuid:pk>/pause/", Accounts.as_view({"post": "pause"})),
     path("accounts/<uuid:pk>/resume/", Accounts.as_view({"post": "resume"})),
     path("accounts/<uuid:pk>/disconnect/", Accounts.as_view({"post": "disconnect"})),
+    path("actions/", Actions.as_view({"get": "list"})),
+    path("actions/<uuid:pk>/", Actions.as_view({"get": "show"})),
+    path("actions/<uuid:pk>/undo/", Actions.as_view({"post": "undo"})),
     path("rules/", Rules.as_view({"get": "list", "post": "create"})),
     path("rules/<uuid:pk>/", Rules.as_view({"get": "show", "patch": "change"})),
     path("rules/<uuid:pk>/try/", Rules.as_view({"post": "try_out"})),

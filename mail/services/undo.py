@@ -39,6 +39,12 @@ from tenants.scope import firm_scope
 
 def why_not_undoable(action: Action) -> str:
     """Return why the action cannot be undone now, empty where it can. Must run in the firm's scope."""
+    undo = undo_of(action)
+    return why_not_undoable_with(action, undo.status if undo else None)
+
+
+def why_not_undoable_with(action: Action, undo_status: str | None) -> str:
+    """Return the same of an action whose undo, if it has one that counts, has this status."""
     hint = action.undo_hint or {}
     if action.action_type == ActionType.UNDO:
         return "An undo cannot be undone; ask for the action itself."
@@ -46,19 +52,18 @@ def why_not_undoable(action: Action) -> str:
         return f"Only what was done can be undone: the action is {action.get_status_display().lower()}."
     if hint.get("irreversible"):
         return str(hint.get("why") or "The action cannot be undone.")
-    undo = undo_of(action)
-    if undo is not None:
-        done = undo.status == ActionStatus.COMPLETED
+    if undo_status is not None:
+        done = undo_status == ActionStatus.COMPLETED
         return "It is undone already." if done else "It is being undone."
+    if action.action_type != ActionType.SNOOZE:
+        return ""
     later = Action.objects.filter(
         links_as_cause__effect=action,
         links_as_cause__relation=Relation.RELATED,
         action_type=ActionType.SNOOZE,
         wake_at__isnull=False,
     )
-    if action.action_type == ActionType.SNOOZE and later.exists():
-        return "The message was snoozed again; undo that first."
-    return ""
+    return "The message was snoozed again; undo that first." if later.exists() else ""
 
 
 def undo_of(action: Action) -> Action | None:

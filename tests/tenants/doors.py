@@ -27,7 +27,7 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
-from mail.models import Approval, Direction, MailAccount, MailLabel, RoutingRule, Rule
+from mail.models import Action, Approval, Direction, MailAccount, MailLabel, RoutingRule, Rule
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -45,6 +45,7 @@ RESOURCES: dict[str, type[Any]] = {
     "schedules": Schedule,
     "accounts": MailAccount,
     "directions": Direction,
+    "actions": Action,
     "rules": Rule,
     "labels": MailLabel,
     "routing-rules": RoutingRule,

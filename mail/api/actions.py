@@ -1,0 +1,137 @@
+"""`actions/`: what was done to messages, and undoing it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, OuterRef, QuerySet, Subquery, UUIDField, When
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from jobs.api.query import FirmPageQuery
+from jobs.api.views import example, list_operation, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.base import MailView
+from mail.api.serializers import SwitchBody
+from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
+from mail.services.actions import irreversible_reason
+from mail.services.content_access import readable
+from mail.services.undo import request_undo, why_not_undoable_with
+from tenants.models import Role
+from tenants.scope import firm_scope
+
+
+class ActionSerializer(serializers.Serializer[Any]):
+    """An action: what was asked for, how far it got, and whether it can be undone."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField()
+    message_id = serializers.UUIDField()
+    action_type = serializers.ChoiceField(ActionType.choices)
+    parameters = serializers.SerializerMethodField(
+        help_text="Null for who may not read the mailbox."
+    )
+    status = serializers.ChoiceField(ActionStatus.choices)
+    error = NullableTextField("Why it failed.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that executes it.")
+    undoable = serializers.SerializerMethodField()
+    why_not_undoable = serializers.SerializerMethodField(
+        help_text="Null where it can be undone now. Of one that is not executed yet: why it never could be."
+    )
+    undo_id = serializers.UUIDField(allow_null=True, help_text="The undo that counts.")
+    wake_at = TimestampField("When a snoozed message comes back.")
+    created_at = TimestampField()
+    executed_at = TimestampField()
+
+    def get_parameters(self, action: Action) -> dict[str, Any] | None:
+        """Return the parameters to a reader of the mailbox."""
+        parameters: dict[str, Any] = action.parameters
+        return parameters if action.is_readable else None  # type: ignore[attr-defined]  # annotated
+
+    def get_undoable(self, action: Action) -> bool:
+        """Say whether it can be undone now."""
+        return not self._why_not(action)
+
+    def get_why_not_undoable(self, action: Action) -> str | None:
+        """Return why not."""
+        with firm_scope(action.firm_id):
+            never = irreversible_reason(
+                action.account, ActionType(action.action_type), action.parameters
+            )
+        return never or self._why_not(action) or None
+
+    def _why_not(self, action: Action) -> str:
+        with firm_scope(action.firm_id):
+            return why_not_undoable_with(action, action.undo_status)  # type: ignore[attr-defined]  # annotated
+
+
+class ActionQuery(FirmPageQuery):
+    """The page and the filters of actions."""
+
+    account_id = serializers.UUIDField(required=False, help_text="Of this mailbox.")
+    message_id = serializers.UUIDField(required=False, help_text="On this message.")
+    action_type = serializers.ChoiceField(ActionType.choices, required=False)
+    status = serializers.ChoiceField(ActionStatus.choices, required=False)
+
+
+class Actions(MailView):
+    """The actions of the caller's firms."""
+
+    resource = tag = "actions"
+    model, serializer = Action, ActionSerializer
+
+    list = list_operation(
+        "List actions",
+        "The latest asked for first; undos are actions, too.",
+        serializer=ActionSerializer,
+        rows="actions",
+        query=ActionQuery,
+    )
+    show = show_operation(
+        "Show an action",
+        "How far it got, and whether it can be undone.",
+        answer=OpenApiResponse(ActionSerializer, "The action."),
+    )
+
+    @operation(
+        "Undo an action",
+        "Takes back what the action changed, as far as it still stands, and nothing anybody changed "
+        "since. Needs the role operator. 409 where it cannot be undone, or has an undo.",
+        body=SwitchBody,
+        answers={
+            HTTPStatus.ACCEPTED: OpenApiResponse(ActionSerializer, "The undo, in the queue."),
+            HTTPStatus.OK: OpenApiResponse(
+                ActionSerializer, "The undo, completed: the action had changed nothing."
+            ),
+        },
+        example=example("Undo", reason="It was needed"),
+    )
+    def undo(self, _: Request, **__: UUID) -> Response:
+        """Ask for an undo."""
+        action = self.get_object(Role.OPERATOR)
+        body = self.get_body(SwitchBody)
+        with firm_scope(action.firm_id):
+            undo = request_undo(action, by=self.actor, **body)
+        completed = undo.status == ActionStatus.COMPLETED
+        status = HTTPStatus.OK if completed else HTTPStatus.ACCEPTED
+        return Response(self.represent(self.get_rows().get(pk=undo.pk)), status)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the actions, each with whether the caller may read its mailbox."""
+        may_read = readable(self.request.user.pk, "account__")
+        undos = ActionLink.objects.filter(
+            effect=OuterRef("pk"), relation=Relation.UNDO_OF, counts=True
+        )
+        rows: QuerySet[Any] = super().get_rows().select_related("firm", "account", "message")
+        annotated: QuerySet[Any] = rows.defer("message__html", "message__text").annotate(
+            is_readable=Case(When(may_read, then=True), default=False),
+            undo_id=Subquery(undos.values("cause_id")[:1], output_field=UUIDField()),
+            undo_status=Subquery(undos.values("cause__status")[:1]),
+        )
+        return annotated.filter(**filters)
