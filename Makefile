@@ -59,8 +59,9 @@ chaos: $(VENV)/.dev ## The tests that have a long form, at length, on both datab
 	DATABASE_URL= $(PYTHON) -m pytest --chaos --timeout 3600 -q
 	$(PYTHON) -m tests.postgres $(PYTHON) -m pytest --chaos --timeout 3600 -q
 
-soak: $(VENV)/.dev ## Fuzz the API, 20,000 requests as each role (REQUESTS=n); load the queue for 30 minutes (MINUTES=n)
+soak: $(VENV)/.dev ## Fuzz the API, 20,000 requests as each role (REQUESTS=n); mirror mailboxes, 20,000 operations (OPERATIONS=n); load the queue for 30 minutes (MINUTES=n)
 	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.api $(if $(REQUESTS),--requests $(REQUESTS))
+	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.mail $(if $(OPERATIONS),--operations $(OPERATIONS))
 	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.soak.queue $(if $(MINUTES),--minutes $(MINUTES))
 
 requirements-table: $(VENV)/.dev ## Write docs/requirements.md from the tests' markers

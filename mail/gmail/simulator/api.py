@@ -248,6 +248,10 @@ class GmailSimulator:
         """Let searches find a message only when it is this old, as Gmail's index lags."""
         faults.delay_search(self._store, seconds, address=address)
 
+    def clear_faults(self) -> None:
+        """Forget the faults that no request has met yet."""
+        faults.clear(self._store)
+
     def order_quota(self, limits: Quota | None) -> None:
         """Count units from now on, and refuse what exceeds them; None: no longer."""
         quota.order(self._store, limits)

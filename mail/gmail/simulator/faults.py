@@ -90,6 +90,12 @@ def search_delay_ms(connection: sqlite3.Connection, address: str) -> int:
     return 0 if row is None else int(row["retry_after"]) * 1000
 
 
+def clear(store: Store) -> None:
+    """Forget what was ordered, the delay of searches too."""
+    with store.write() as connection:
+        connection.execute("DELETE FROM fault")
+
+
 _DUE = (
     "SELECT pk, loses_answer, status, reason, message, retry_after FROM fault"
     " WHERE remaining > 0 AND (address IS NULL OR address = ?) AND method IN ('*', ?)"
