@@ -97,11 +97,15 @@ def backfill_page(
     page = gmail.list_messages(query or INBOX_AND_SENT, page_token, max_results=PAGE_SIZE)
     found = [message["id"] for message in page.get("messages", [])]
     next_token = page.get("nextPageToken")
+    seeds = query is None and not next_token and _has_no_cursor(account)
+    # What was stored before may have changed while there was no cursor to read changes from.
+    found_out = differences(account, gmail) if seeds else {}
     with firm_scope(account.firm_id):
         enqueued = enqueue_ingests(account, found)
         if next_token:
             enqueue_next_page(account, query=query, page_token=next_token, history_id=history_id)
-        elif query is None:
+        elif seeds and cursor_of(account, lock=True) is None:
+            apply_differences(account, found_out)
             _seed_cursor(account, int(history_id))
     return SyncReport(pages=1, listed=len(found), enqueued=enqueued, full=True)
 
@@ -183,6 +187,11 @@ def _advance_cursor(account: MailAccount, history_id: int) -> None:
     MailAccount.objects.filter(pk=account.pk, history_cursor__lt=history_id).update(
         history_cursor=history_id
     )
+
+
+def _has_no_cursor(account: MailAccount) -> bool:
+    with firm_scope(account.firm_id):
+        return cursor_of(account) is None
 
 
 def _seed_cursor(account: MailAccount, history_id: int) -> None:

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mail.gmail.errors import GmailUnavailable
+from mail.gmail.simulator.faults import Fault
 from mail.models import MailThread
 from mail.services import ingest
-from mail.services.sync import sync_mailbox
+from mail.services.sync import backfill_page, sync_mailbox
 from tests.mail.mail_kit import Mailbox, stored
 from tests.mail.mirror_machine import (
     ARRIVE_IN,
@@ -82,6 +84,22 @@ def test_lost_history_is_made_good_by_comparing(mailbox: Mailbox) -> None:
     assert in_store(mailbox) == {kept: {"INBOX", "UNREAD", "STARRED"}, archived: {"UNREAD"}}
 
 
+def test_a_backfill_that_gives_a_cursor_compares_what_was_stored_before(mailbox: Mailbox) -> None:
+    kept, deleted = mailbox.receive_many(2)
+    sync(mailbox)
+    run_ingests(mailbox)
+    mailbox.gmail.modify_message(kept, add=["STARRED"])
+    delete(mailbox, deleted)
+    mailbox.simulator.expire_history(mailbox.account.address)
+    mailbox.simulator.order_fault(Fault(503), method="messages.list")
+    with pytest.raises(GmailUnavailable):
+        sync(mailbox)
+    backfill_page(mailbox.account, mailbox.gmail, query=None, page_token=None, history_id="")
+    sync(mailbox)
+    run_ingests(mailbox)
+    assert in_store(mailbox) == {kept: {"INBOX", "UNREAD", "STARRED"}}
+
+
 @pytest.mark.parametrize("what", ["labels", "deletion"])
 def test_a_change_while_a_message_is_fetched_is_not_lost(
     mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, what: str
@@ -124,7 +142,7 @@ STEPS = st.lists(
         ),
         st.tuples(st.just("quota"), st.sampled_from(WORK), st.integers(0, 40)),
     ),
-    max_size=40,
+    max_size=25,
 )
 
 
