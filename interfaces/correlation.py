@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 
 from uuid_utils import uuid7
 
+try:
+    from opentelemetry import trace
+except ImportError:
+    # At run time the package is not there unless the operator installs it.
+    trace = None  # type: ignore[assignment]
+
 MAX_CORRELATION_ID_LENGTH = 64
+# As W3C Trace Context writes it: version, trace, span, flags.
+TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 _correlation_id: ContextVar[str | None] = ContextVar("correlation_id", default=None)
 
@@ -17,7 +26,11 @@ def current_correlation_id() -> str | None:
 
 
 def new_correlation_id() -> str:
-    """Return a fresh correlation id."""
+    """Return a fresh correlation id: the traceparent of the current span, if there is one."""
+    if trace is not None:
+        span = trace.get_current_span().get_span_context()
+        if span.is_valid:
+            return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
     return str(uuid7())
 
 

@@ -45,6 +45,7 @@ from jobs.execution.connections import (
     require_no_transaction,
 )
 from jobs.execution.context import JobContext, Signals, completed
+from jobs.execution.tracing import attempt_span
 from jobs.payload_validator import parse_payload
 from jobs.registry import JobType
 from jobs.retry import RetryPolicy
@@ -66,6 +67,19 @@ def execute(
     context: type[JobContext] = JobContext,
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
+    with attempt_span(claim) as span:
+        outcome = _execute(claim, rng, signals, run_async, context)
+        span.ended(outcome)
+        return outcome
+
+
+def _execute(
+    claim: Claim,
+    rng: Random,
+    signals: Signals,
+    run_async: RunAsync,
+    context: type[JobContext],
+) -> Outcome:
     declared = registry.find(claim.job_type)
     with correlation(claim.correlation_id), as_current_job(claim):
         # Only a test runs handlers inside a transaction of its own.

@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 import structlog
 from prometheus_client import Counter, Histogram
 
+from jobs import registry
+
 _log = structlog.get_logger("jobs")
 
+# What rows may name any number of.
+UNKNOWN_TYPE = "unknown"
 SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 # For a few database statements.
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
@@ -39,10 +43,10 @@ class BatchHistogram(Histogram):
 
 
 RUN_SECONDS = BatchHistogram(
-    "mailroom_run_seconds", "How long handlers ran", ["category"], buckets=SECONDS
+    "mailroom_run_seconds", "How long handlers ran", ["category", "job_type"], buckets=SECONDS
 )
 WAIT_SECONDS = BatchHistogram(
-    "mailroom_wait_seconds", "From due to claimed", ["category"], buckets=SECONDS
+    "mailroom_wait_seconds", "From due to claimed", ["category", "job_type"], buckets=SECONDS
 )
 RESCUED = Counter("mailroom_rescued_jobs", "Jobs taken back from dead workers")
 STALE = Counter(
@@ -102,13 +106,18 @@ def log_many(event: str, attempts: Sequence[FinishedAttempt]) -> None:
 
 def measure_attempts(attempts: Sequence[FinishedAttempt]) -> None:
     """Count finished attempts and their times."""
-    labels = Counts([(one.category, one.job_type, one.outcome) for one in attempts])
-    for values, number in labels.items():
-        ATTEMPTS.labels(*values).inc(number)
-    for category in {category for category, *_ in labels}:
-        same = [one for one in attempts if one.category == category]
-        RUN_SECONDS.labels(category).observe_many([one.run_s for one in same])
-        WAIT_SECONDS.labels(category).observe_many([one.wait_s for one in same])
+    ended = [(one, (one.category, _type_label(one.job_type))) for one in attempts]
+    for (labels, outcome), number in Counts((labels, one.outcome) for one, labels in ended).items():
+        ATTEMPTS.labels(*labels, outcome).inc(number)
+    for labels in {labels for _, labels in ended}:
+        same = [one for one, its in ended if its == labels]
+        RUN_SECONDS.labels(*labels).observe_many([one.run_s for one in same])
+        WAIT_SECONDS.labels(*labels).observe_many([one.wait_s for one in same])
+
+
+def _type_label(job_type: str) -> str:
+    """Return the type as a label: one that no code declares has no value of its own."""
+    return job_type if registry.find(job_type) is not None else UNKNOWN_TYPE
 
 
 def measure_rescue(fields: Mapping[str, Any]) -> None:

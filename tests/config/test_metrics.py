@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -126,3 +127,33 @@ def test_no_page_for_what_is_held_back_on_purpose(alert: str) -> None:
 def test_no_label_names_a_firm() -> None:
     labels = set().union(*documented().values())
     assert labels == {"category", "status", "job_type", "state", "outcome", "reason"}
+
+
+def grafana_queries() -> list[str]:
+    """Return what the panels of the dashboard ask Prometheus for."""
+    board = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("query", grafana_queries())
+def test_the_grafana_dashboard_asks_for_what_is_exported(query: str) -> None:
+    names = {re.sub(r"_bucket$", "", name) for name in re.findall(r"mailroom_\w+", query)}
+    assert names
+    assert names <= exported().keys()
+    known = {"le"}.union(*(documented()[name] for name in names))
+    grouped = {
+        label.strip()
+        for group in re.findall(r"by \(([^)]*)\)", query)
+        for label in group.split(",")
+    }
+    assert grouped | set(re.findall(r"\{(\w+)=", query)) <= known
+
+
+def test_a_type_that_no_code_declares_has_no_label_of_its_own() -> None:
+    attempt = telemetry.FinishedAttempt(
+        "somebody.elses", "id", 1, "sync", "c", 1, "completed", "completed", None, 0.1, 0.2, "w"
+    )
+    name, labels = "mailroom_run_seconds_count", {"category": "sync", "job_type": "unknown"}
+    before = REGISTRY.get_sample_value(name, labels) or 0
+    telemetry.measure_attempts([attempt, attempt._replace(job_type="another")])
+    assert REGISTRY.get_sample_value(name, labels) == before + 2

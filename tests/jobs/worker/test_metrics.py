@@ -73,8 +73,10 @@ def test_schedules_that_nobody_runs_are_counted(firm: Firm, other_firm: Firm) ->
 def test_a_worker_counts_what_it_does(firm: Firm) -> None:
     names = [f"mailroom_{what}_seconds_count" for what in ("claim", "settle")]
 
+    labels = {"category": "maintenance", "job_type": "noop"}
+
     def counted() -> list[float]:
-        run = REGISTRY.get_sample_value("mailroom_run_seconds_count", {"category": "maintenance"})
+        run = REGISTRY.get_sample_value("mailroom_run_seconds_count", labels)
         return [run or 0.0, *(REGISTRY.get_sample_value(name) or 0.0 for name in names)]
 
     before = counted()
