@@ -6,8 +6,10 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from config import embedded_worker
 from config.start import check_rls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_asgi_application()
 check_rls()
+embedded_worker.start()

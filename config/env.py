@@ -213,6 +213,7 @@ class Env:
     allowed_hosts: list[str] = field(default_factory=_allowed_hosts)
     database: dict[str, Any] = field(default_factory=_database)
     listen_database_url: str = _by(_text, "LISTEN_DATABASE_URL")
+    embedded_worker: bool = _by(_truth, "EMBEDDED_WORKER")
     require_rls: bool = _by(_read, "REQUIRE_RLS", partial(_environment.bool, default=False))
     trusted_proxies: int = _by(_count, "TRUSTED_PROXIES", 0, least=0)
     csrf_trusted_origins: list[str] = field(

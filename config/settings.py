@@ -148,6 +148,7 @@ ALERT_INTERVAL_SECONDS = ENV.alert_interval_seconds
 ALERT_QUIET_MINUTES = ENV.alert_quiet_minutes
 ALERT_UNREVIEWED_HOURS = ENV.alert_unreviewed_hours
 ALERT_AGE_INTERVAL_MINUTES = ENV.alert_age_interval_minutes
+EMBEDDED_WORKER = ENV.embedded_worker
 REQUIRE_RLS = ENV.require_rls
 TRUSTED_PROXIES = ENV.trusted_proxies
 LISTEN_DATABASE_URL = ENV.listen_database_url

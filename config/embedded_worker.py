@@ -1,0 +1,100 @@
+"""Runs `runworker` beside the web process, for installations that have one process to start.
+
+With EMBEDDED_WORKER set, the first web process on a machine to get a lock in VAR_DIR starts the
+worker as a process of its own, so that nothing a handler does ends the web process. The others wait
+for the lock: should the first one end, its worker is told to end, and another takes over. Several
+machines have a worker each, as several workers always may.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+from django.conf import settings
+
+LOCK_FILE = "embedded-worker.lock"
+# Between two tries to get the lock.
+RETRY_SECONDS = 1.0
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+PR_SET_PDEATHSIG = 1
+
+_log = structlog.get_logger("config")
+
+
+def start() -> None:
+    """Have the worker run as long as this process does, if EMBEDDED_WORKER says so."""
+    if settings.EMBEDDED_WORKER:
+        EmbeddedWorker(Path(settings.VAR_DIR)).start()
+
+
+class EmbeddedWorker:
+    """The worker of this process, or its place in the queue for being the one that has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ends = threading.Event()
+
+    def start(self) -> None:
+        """Wait for the lock, and then keep the worker running, in a thread."""
+        atexit.register(self.stop)
+        threading.Thread(target=self._run, name="embedded-worker", daemon=True).start()
+
+    def stop(self) -> None:
+        """Tell the worker to end; it finishes what runs within its grace period."""
+        self._ends.set()
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def _run(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # Never closed: the lock lasts as long as the process.
+        lock = os.open(self._folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        while not self._is_locked(lock):
+            if self._ends.wait(RETRY_SECONDS):
+                return
+        self._keep_running()
+
+    @staticmethod
+    def _is_locked(lock: int) -> bool:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    def _keep_running(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while not self._ends.is_set():
+            # The kernel tells it of the death of the thread that starts it: this one.
+            self._process = subprocess.Popen([sys.executable, "-m", "config.embedded_worker"])
+            code = self._process.wait()
+            if self._ends.wait(pause):
+                return
+            _log.warning("embedded_worker.restarted", exit_code=code)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def main() -> None:
+    """Become `runworker`, which is told to end when the web process is gone."""
+    parent = os.getppid()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        return
+    manage = Path(__file__).resolve().parent.parent / "manage.py"
+    os.execv(sys.executable, [sys.executable, str(manage), "runworker", *sys.argv[1:]])  # noqa: S606 - our own command
+
+
+if __name__ == "__main__":
+    main()
