@@ -46,7 +46,7 @@ def first_content() -> sqlite3.Connection:
     tests_own = sqlite3.connect(connection.settings_dict["NAME"])
     with database_in_memory(), closing(tests_own):
         tests_own.backup(connection.connection)
-        Firm.objects.all().delete()
+        Firm.objects.all()._raw_delete("default")
         for slug in (SYSTEM_SLUG, *FIRMS):
             Firm.objects.create(name=slug, slug=slug)
         with recorded_history():

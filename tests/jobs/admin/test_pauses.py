@@ -276,10 +276,19 @@ def test_staff_changes_a_firms_limits_and_what_changed_is_written_down(
     staff: Client, acme: FirmRows
 ) -> None:
     shown = staff.get(operation_url(acme.firm, "limits"))
-    assert list(shown.context["form"].fields) == ["active", "weight", "running_cap", "reason"]
+    assert list(shown.context["form"].fields) == [
+        "active",
+        "weight",
+        "running_cap",
+        "retention_days",
+        "reason",
+    ]
     answers = {"active": "on", "weight": "2.5", "running_cap": "10", "reason": "it floods"}
     done = submit(staff, acme.firm, "limits", **answers)
-    assert messages_of(done) == "Acme: active, weight 2.5, at most 10 running."
+    assert (
+        messages_of(done)
+        == "Acme: active, weight 2.5, at most 10 running, jobs kept as long as everywhere."
+    )
     assert (now(acme.firm).weight, now(acme.firm).running_cap) == (2.5, 10)
     (entry,) = limits_log()
     assert (entry.actor_name, entry.door, entry.reason) == ("root", "admin", "it floods")

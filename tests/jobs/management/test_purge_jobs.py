@@ -137,7 +137,14 @@ def test_everything_goes_in_chunks(
     monkeypatch.setattr(prune, "fetch", counting_fetch)
     with later(91 * DAY):
         done = run("purge_jobs", "--json").json
-    assert done == {"jobs": 11, "dead_letters": 5, "minutes": 5, "locks": 5, "bulk_runs": 0}
+    assert done == {
+        "jobs": 11,
+        "dead_letters": 5,
+        "minutes": 5,
+        "locks": 5,
+        "bulk_runs": 0,
+        "deliveries": 0,
+    }
     assert left() == {kept.original_job_id}
     assert (rows(JobMinute), locks()) == ([], [])
     assert max(whole) == 2
@@ -165,6 +172,7 @@ def test_the_system_firms_job_serves_every_firm_and_a_firms_own_only_that_firm(
             "minutes": 0,
             "locks": 0,
             "bulk_runs": 0,
+            "deliveries": 0,
         }
         assert (mine.pk in left(), theirs.pk in left()) == (False, True)
         purge = enqueue("purge_jobs", firm=system_firm)

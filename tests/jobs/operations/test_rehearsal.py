@@ -196,7 +196,8 @@ def test_a_handler_that_ends_its_process_ends_nothing_else(firm: Firm, act: str)
         assert report["outcome"] == "unfinished"
         assert "exit code 3" in report["error"]["message"]
     else:
-        assert report["error"]["error_class"] == "MemoryError"
+        # The interpreter may be too short of memory itself to report it.
+        assert report["error"]["error_class"] in ("MemoryError", "ProcessDied")
     assert database_contents()["jobs_schedule"] == before["jobs_schedule"]
 
 
