@@ -26,8 +26,10 @@ from mail.models import (
     EventType,
     MailAccount,
     Message,
+    OutboundMessage,
     Rule,
 )
+from mail.rules.safety import SafetyMode, check_safety
 from mail.services.action_types import (
     ACTIONS,
     DeleteParameters,
@@ -35,6 +37,7 @@ from mail.services.action_types import (
     Parameters,
     check_parameters,
 )
+from mail.services.approvals import ask_approval
 from mail.services.credentials import may_delete_for_good
 from mail.services.events import record_event
 from mail.services.label_changes import LabelChange, undo_hint
@@ -67,14 +70,16 @@ def request_action(
 ) -> Action:
     """Store an action on the message and enqueue its job. Must run in the firm's scope.
 
-    With `needs_approval`, the default of actions that send mail, it waits for a yes instead. One whose
-    message cannot be sent is stored as failed, with the reason.
+    With `needs_approval` it waits for a yes instead, and people are asked; by default what is
+    dangerous does, and a rule may spare its actions checks. One whose message cannot be sent is
+    stored as failed, with the reason.
 
     Raises:
         ActionInvalid: the parameters do not fit the action.
     """
     model = check_parameters(action_type, parameters or {})
-    waits = action_type in SENDING if needs_approval is None else needs_approval
+    verdict = check_safety(action_type, mode=_safety_mode(rule))
+    waits = verdict.needs_approval if needs_approval is None else needs_approval
     action: Action = Action.objects.create(
         account_id=message.account_id,
         message=message,
@@ -84,15 +89,29 @@ def request_action(
         parameters=parameters or {},
         status=ActionStatus.APPROVED_PENDING if waits else ActionStatus.QUEUED,
     )
+    outbound = None
     if action_type in SENDING:
-        request_message(action, model, needs_approval=waits)
+        outbound = request_message(action, model, needs_approval=waits)
+        if outbound is None:
+            return action
     elif not waits:
         enqueue_action(action, message.thread_id)
+    if waits:
+        ask_approval(action=action, outbound=outbound, reasons=verdict.checks)
     return action
 
 
-def request_message(action: Action, parameters: Parameters, *, needs_approval: bool) -> None:
-    """Store the message that the action sends; its job executes the action. Must run in the scope."""
+def _safety_mode(rule: Rule | None) -> SafetyMode:
+    return SafetyMode.DEFAULT if rule is None else SafetyMode(rule.safe_mode)
+
+
+def request_message(
+    action: Action, parameters: Parameters, *, needs_approval: bool
+) -> OutboundMessage | None:
+    """Store the message that the action sends; its job executes the action. Must run in the scope.
+
+    None: it cannot be sent, and the action is failed.
+    """
     asked_by_nobody = action.decision_id is not None or action.rule_id is not None
     try:
         with transaction.atomic():
@@ -117,10 +136,11 @@ def request_message(action: Action, parameters: Parameters, *, needs_approval: b
     except (OutboundInvalid, AutomaticRefused) as error:
         action.status, action.error = ActionStatus.FAILED, str(error)[:MAX_ERROR_LENGTH]
         action.save(update_fields=["status", "error"])
-        return
+        return None
     if not needs_approval:
         action.status, action.job_id = ActionStatus.EXECUTING, outbound.job_id
         action.save(update_fields=["status", "job_id"])
+    return outbound
 
 
 def irreversible_reason(

@@ -38,7 +38,9 @@ def ask(mailbox: Mailbox, arrived: str, action_type: str, **parameters: Any) -> 
     from tenants.scope import firm_scope
 
     with firm_scope(mailbox.firm):
-        return request_action(mailbox.message(arrived), ActionType(action_type), parameters)
+        return request_action(
+            mailbox.message(arrived), ActionType(action_type), parameters, needs_approval=False
+        )
 
 
 def ask_undo(mailbox: Mailbox, action: Action) -> Action:

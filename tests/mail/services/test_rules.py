@@ -10,8 +10,18 @@ import pytest
 from jobs.engine.outcomes import Completed
 from mail.errors import RuleInvalid, WrongState
 from mail.llm.base import Category
-from mail.models import Action, ActionType, Decision, MailThread, Rule, Scope
+from mail.models import (
+    Action,
+    ActionStatus,
+    ActionType,
+    Approval,
+    Decision,
+    MailThread,
+    Rule,
+    Scope,
+)
 from mail.services.accounts import open_account
+from mail.services.approvals import approve, reject
 from mail.services.classify import classify_thread
 from mail.services.rule_operations import (
     apply_to_old_mail,
@@ -25,7 +35,9 @@ from mail.services.rule_operations import (
 from mail.services.rules import disable_rules_of_labels
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
+from tests.mail.approval_kit import person
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
+from tests.queue_kit import later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-10")]
 
@@ -296,3 +308,54 @@ def test_everything_done_to_a_rule_is_audited(mailbox: Mailbox) -> None:
         "rule.create", "rule.try", "rule.enable", "rule.disable", "rule.change", "rule.delete",
     ]  # fmt: skip
     assert stored(Rule) == []
+
+
+@pytest.mark.req("M-13", "M-14")
+@pytest.mark.parametrize(
+    ("action", "parameters"),
+    [
+        ("delete", {}),
+        ("forward", {"to": "books@acme.example"}),
+        ("auto_reply", {"body": "Thanks."}),
+    ],
+)
+@pytest.mark.parametrize("yes", [True, False])
+def test_what_is_dangerous_waits_for_a_yes(
+    mailbox: Mailbox, action: str, parameters: dict[str, Any], yes: bool
+) -> None:
+    asked = {"action": action, "parameters": parameters}
+    rule = rule_of(mailbox.firm, actions=[asked], safe_mode="always_safe")
+    arrived = arrive(mailbox)
+    judge(mailbox, arrived)
+    drain()
+    approval = only(stored(Approval))
+    waiting = only([one for one in stored(Action) if one.rule_id == rule.pk])
+    assert waiting.status == ActionStatus.APPROVED_PENDING
+    assert "dangerous" in approval.reasons
+    assert "TRASH" not in mailbox.labels(arrived)
+
+    decided = (approve if yes else reject)(approval, by=person(mailbox))
+    assert decided.refused == ""
+    with later(3600):
+        drain()
+    done = only(stored(Action), pk=waiting.pk)
+    sent = mailbox.gmail.list_messages("in:sent", max_results=10).get("messages", [])
+    if yes:
+        assert done.status == ActionStatus.COMPLETED, done.error
+        assert len(sent) == (action != "delete")
+        if action == "delete":
+            assert "TRASH" in mailbox.labels(arrived)
+    else:
+        assert done.status == ActionStatus.REJECTED
+        assert sent == []
+
+
+@pytest.mark.req("M-13")
+def test_a_rule_may_spare_its_actions_the_check_of_danger(mailbox: Mailbox) -> None:
+    asked = {"action": "delete", "parameters": {}}
+    rule_of(mailbox.firm, actions=[asked], safe_mode="dangerous_override")
+    arrived = arrive(mailbox)
+    judge(mailbox, arrived)
+    drain()
+    assert "TRASH" in mailbox.labels(arrived)
+    assert stored(Approval) == []
