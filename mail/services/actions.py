@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from mail.errors import ActionWaits, AutomaticRefused, OutboundInvalid, RowGone
+from mail.errors import ActionWaits, RowGone
 from mail.models import (
     MAX_ERROR_LENGTH,
     UNFINISHED,
@@ -26,15 +25,12 @@ from mail.models import (
     EventType,
     MailAccount,
     Message,
-    OutboundMessage,
     Rule,
 )
 from mail.rules.safety import SafetyMode, check_safety
 from mail.services.action_types import (
     ACTIONS,
     DeleteParameters,
-    ForwardParameters,
-    Parameters,
     check_parameters,
 )
 from mail.services.approvals import ask_approval
@@ -42,14 +38,13 @@ from mail.services.credentials import may_delete_for_good
 from mail.services.events import record_event
 from mail.services.label_changes import LabelChange, undo_hint
 from mail.services.mirror import cursor_of
-from mail.services.outbound import request_forward, request_reply
 from mail.services.queueing import enqueue_action
+from mail.services.sending_actions import SENDING, request_message
 from tenants.scope import firm_scope
 
 # When a job looks again whether the earlier actions on its message are finished.
 ORDER_SECONDS = 5
 DELETED_FOR_GOOD = "Gmail keeps nothing of a message that was deleted for good."
-SENDING = frozenset({ActionType.FORWARD, ActionType.AUTO_REPLY})
 
 
 @dataclass(frozen=True)
@@ -103,44 +98,6 @@ def request_action(
 
 def _safety_mode(rule: Rule | None) -> SafetyMode:
     return SafetyMode.DEFAULT if rule is None else SafetyMode(rule.safe_mode)
-
-
-def request_message(
-    action: Action, parameters: Parameters, *, needs_approval: bool
-) -> OutboundMessage | None:
-    """Store the message that the action sends; its job executes the action. Must run in the scope.
-
-    None: it cannot be sent, and the action is failed.
-    """
-    asked_by_nobody = action.decision_id is not None or action.rule_id is not None
-    try:
-        with transaction.atomic():
-            if isinstance(parameters, ForwardParameters):
-                outbound = request_forward(
-                    action.message,
-                    action=action,
-                    automatic=asked_by_nobody,
-                    needs_approval=needs_approval,
-                    **parameters.model_dump(),
-                )
-            else:
-                said = parameters.model_dump()
-                outbound = request_reply(
-                    action.message,
-                    text=said["body_plain"] or said["body"],
-                    html=said["body_html"],
-                    action=action,
-                    automatic=True,
-                    needs_approval=needs_approval,
-                )
-    except (OutboundInvalid, AutomaticRefused) as error:
-        action.status, action.error = ActionStatus.FAILED, str(error)[:MAX_ERROR_LENGTH]
-        action.save(update_fields=["status", "error"])
-        return None
-    if not needs_approval:
-        action.status, action.job_id = ActionStatus.EXECUTING, outbound.job_id
-        action.save(update_fields=["status", "job_id"])
-    return outbound
 
 
 def irreversible_reason(
