@@ -17,11 +17,9 @@ from mail.services.action_types import (
 )
 from mail.services.actions import (
     DELETED_FOR_GOOD,
-    SENDING,
     cancel_action,
     complete_action,
     find_action,
-    request_message,
     require_order,
     start_action,
 )
@@ -30,6 +28,7 @@ from mail.services.credentials import may_delete_for_good
 from mail.services.gmail_state import MessageState, attempt, labels_of, read_state
 from mail.services.label_changes import change_of, irreversible_hint
 from mail.services.modes import suggests_only
+from mail.services.sending_actions import SENDING, request_message
 from mail.services.snooze import perform_snooze
 from tenants.scope import firm_scope
 
