@@ -50,6 +50,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         {"name": "bulk runs", "description": "One operation on many dead letters or jobs."},
         {"name": "workers", "description": "The processes that run jobs."},
         {"name": "locks", "description": "Exclusive rights of jobs and of user code to a key."},
+        {"name": "notifications", "description": "Who is told what, and what was sent to them."},
         {"name": "schedules", "description": "Jobs that are enqueued by a timetable."},
         {"name": "actions", "description": "What was done to messages in Gmail, and undoing it."},
         {"name": "accounts", "description": "Mailboxes: connection, mode and sync."},

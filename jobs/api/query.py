@@ -12,7 +12,16 @@ from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.engine.new_job import MAX_KEY_LENGTH
 from jobs.queries.filters import OPEN
 from jobs.queries.held_back import ANYTHING, HELD_BACK
-from jobs.states import Category, DeadReason, LockKind, Resolution, Status, WorkerState
+from jobs.states import (
+    Category,
+    Channel,
+    DeadReason,
+    DeliveryStatus,
+    LockKind,
+    Resolution,
+    Status,
+    WorkerState,
+)
 from tenants.audit import Door
 
 DEFAULT_LIMIT = 50
@@ -124,3 +133,13 @@ class AuditQuery(FirmPageQuery):
     correlation_id = text("The entries of one request or event.", MAX_CORRELATION_ID_LENGTH)
     created_after = MomentField(required=False, help_text="Done then or later.")
     created_before = MomentField(required=False, help_text="Done before then.")
+
+
+class DeliveryQuery(FirmPageQuery):
+    """The page and the filters of deliveries."""
+
+    channel = choice(Channel, "How it was sent.")
+    status = choice(DeliveryStatus, "How the attempt ended.")
+    event = text("The exact event, such as alert.new_failure.", 100)
+    endpoint = serializers.UUIDField(required=False, help_text="The id of an endpoint.")
+    job_id = serializers.UUIDField(required=False, help_text="The job that sent it.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
 from interfaces.api.serializers import (
@@ -16,12 +18,10 @@ from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.api.query import choice
 from jobs.engine.new_job import MAX_ATTEMPTS, MAX_KEY_LENGTH
 from jobs.errors import LONGEST_WAIT_SECONDS
+from jobs.models.notifications import MAX_TARGET_LENGTH
+from jobs.operations.endpoints import MAX_NAME_LENGTH
 from jobs.operations.limit_faults import LEAST_SECONDS, MOST
-from jobs.states import (
-    Category,
-    CountedBy,
-    Priority,
-)
+from jobs.states import Category, Channel, CountedBy, NotificationEvent, Priority
 
 MAX_TEXT_LENGTH = 2000
 
@@ -199,3 +199,42 @@ class ReprocessBody(ChangeBody):
     """The changes to a dead letter's job."""
 
     note = _optional_note("Kept with the dead letter and in the audit log.")
+
+
+def _events(**options: Any) -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.ChoiceField([word.value for word in NotificationEvent]),
+        required=False,
+        max_length=len(NotificationEvent),
+        help_text="The events that it gets.",
+        **options,
+    )
+
+
+class EndpointBody(FirmBody):
+    """A new notification endpoint."""
+
+    everywhere = FlagField(
+        default=False, help_text="For the events of every firm; for platform staff alone."
+    )
+    name = TextField(max_length=MAX_NAME_LENGTH, help_text="Unique in the firm.")
+    channel = serializers.ChoiceField(
+        [word.value for word in Channel], help_text="How it is notified."
+    )
+    target = TextField(
+        max_length=MAX_TARGET_LENGTH, help_text="The e-mail address, or the URL of the webhook."
+    )
+    events = _events(default=list)
+
+
+class ChangeEndpointBody(StrictSerializer):
+    """What to change in an endpoint; what is not given stays as it is."""
+
+    name = TextField(required=False, max_length=MAX_NAME_LENGTH, help_text="Unique in the firm.")
+    target = TextField(
+        required=False,
+        max_length=MAX_TARGET_LENGTH,
+        help_text="The e-mail address, or the URL of the webhook.",
+    )
+    events = _events()
+    enabled = FlagField(required=False, help_text="Whether anything is sent to it.")

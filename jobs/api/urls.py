@@ -9,6 +9,7 @@ from jobs.api.bulk import BulkRuns, Groups
 from jobs.api.dead_letters import DeadLetters
 from jobs.api.jobs import Jobs, Queues, Workers
 from jobs.api.limits import Breakers, Locks, Pauses, RateLimits
+from jobs.api.notifications import Deliveries, Endpoints
 from jobs.api.schedules import Schedules
 
 urlpatterns = [
@@ -42,6 +43,13 @@ urlpatterns = [
     path("rate-limits/<uuid:pk>/clear/", RateLimits.as_view({"post": "clear"})),
     path("breakers/", Breakers.as_view({"get": "list", "post": "open"})),
     path("breakers/<uuid:pk>/close/", Breakers.as_view({"post": "close"})),
+    path("endpoints/", Endpoints.as_view({"get": "list", "post": "create"})),
+    path("endpoints/<uuid:pk>/", Endpoints.as_view({"get": "show", "patch": "change"})),
+    path("endpoints/<uuid:pk>/remove/", Endpoints.as_view({"post": "remove"})),
+    path("endpoints/<uuid:pk>/rotate-key/", Endpoints.as_view({"post": "rotate_key"})),
+    path("endpoints/<uuid:pk>/signing-key/", Endpoints.as_view({"get": "signing_key"})),
+    path("endpoints/<uuid:pk>/test/", Endpoints.as_view({"post": "test"})),
+    path("deliveries/", Deliveries.as_view({"get": "list"})),
     path("audit/", AuditLog.as_view({"get": "list"})),
     path("schedules/", Schedules.as_view({"get": "list"})),
     path("schedules/<uuid:pk>/", Schedules.as_view({"get": "show"})),

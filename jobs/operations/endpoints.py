@@ -16,7 +16,7 @@ from jobs.operations.limits import owner_id
 from jobs.operations.notifications.addresses import AddressRefused, parse_url
 from jobs.operations.notifications.events import notify, test_notice
 from jobs.operations.notifications.webhooks import new_signing_key
-from jobs.operations.operation import By, audit, get_for_update, operation, require_reason
+from jobs.operations.operation import By, audit, get_for_update, operation
 from jobs.states import Channel, NotificationEvent
 from tenants.encryption import decrypt_field, encrypt_field
 from tenants.errors import EncryptionError
@@ -118,21 +118,19 @@ def rotate_signing_key(
     _renew_key(row)
     _save(row)
     audit("endpoint.rotate_key", row, by, reason)
-    return decrypt_field(row, "signing_key")
+    return signing_key(row)
 
 
 @operation
 def show_signing_key(
-    endpoint: NotificationEndpoint | UUID | str, reason: str, *, by: By = None
+    endpoint: NotificationEndpoint | UUID | str, *, reason: str = "", by: By = None
 ) -> str:
     """Return the signing key, and audit that it was shown.
 
     Raises:
-        ReasonMissing: no reason given.
         EndpointInvalid: it is no webhook, or its key cannot be decrypted.
         UnknownJob: no such endpoint in scope.
     """
-    require_reason(reason)
     row = get_for_update(NotificationEndpoint, endpoint)
     _require_webhook(row)
     audit("endpoint.show_key", row, by, reason)
@@ -140,7 +138,9 @@ def show_signing_key(
 
 
 @operation
-def send_test(endpoint: NotificationEndpoint | UUID | str, *, by: By = None) -> None:
+def send_test(
+    endpoint: NotificationEndpoint | UUID | str, *, reason: str = "", by: By = None
+) -> None:
     """Enqueue a test notification.
 
     Raises:
@@ -150,7 +150,7 @@ def send_test(endpoint: NotificationEndpoint | UUID | str, *, by: By = None) -> 
     row = get_for_update(NotificationEndpoint, endpoint)
     if not row.enabled:
         raise WrongState("the endpoint is disabled")
-    audit("endpoint.test", row, by)
+    audit("endpoint.test", row, by, reason)
     notify([(row, test_notice(row))])
 
 

@@ -11,7 +11,7 @@ from django.db.models import Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from jobs.engine.clock import database_now
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Worker
+from jobs.models import ConcurrencyLock, DeadLetterQueue, Delivery, JobQueue, Worker
 from jobs.models.ids import id_at
 from jobs.models.limits import JOB_HOLDER
 from jobs.queries.held_back import limits_in_force
@@ -118,6 +118,21 @@ def filter_audit_log(
         target_type=target_type,
         target_id=target_id,
         correlation_id=correlation_id,
+    )
+
+
+def filter_deliveries(
+    rows: QuerySet[Delivery],
+    *,
+    channel: str | None = None,
+    status: str | None = None,
+    event: str | None = None,
+    endpoint: UUID | None = None,
+    job_id: UUID | None = None,
+) -> QuerySet[Delivery]:
+    """Narrow `rows` to those that meet every filter; None filters nothing."""
+    return _equal(
+        rows, channel=channel, status=status, event=event, endpoint_id=endpoint, job_id=job_id
     )
 
 

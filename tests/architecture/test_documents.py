@@ -25,7 +25,7 @@ def variables() -> set[str]:
         and isinstance(argument.value, str)
         and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", argument.value)
         and isinstance(node.func, ast.Name)
-        and (node.func.id.startswith("_") or node.func.id == "text")
+        and (node.func.id.startswith("_") or node.func.id in ("partial", "text"))
     } - {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} | {"DEBUG"}
 
 

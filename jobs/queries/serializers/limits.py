@@ -11,23 +11,23 @@ from jobs.queries.serializers.fields import EnumField, NullableTextField, Timest
 from jobs.states import BreakerState, Category, CountedBy
 
 
-class _FirmOfLimitField(NullableTextField):
-    """The slug of a limit's firm; a limit of every firm is the system firm's row."""
+class _FirmOrEveryField(NullableTextField):
+    """The slug of a row's firm; what is of every firm is the system firm's row."""
 
-    def to_representation(self, limit: Any) -> Any:
+    def to_representation(self, row: Any) -> Any:
         """Return the slug, None for every firm."""
-        return None if limit.everywhere else limit.firm.slug
+        return None if row.everywhere else row.firm.slug
 
 
-class _LimitSerializer(serializers.Serializer[Any]):
-    """A limit of one firm or of every firm."""
+class FirmOrEverySerializer(serializers.Serializer[Any]):
+    """A row of one firm or of every firm."""
 
     id = serializers.UUIDField()
-    firm = _FirmOfLimitField("The firm's slug; null where it holds everywhere.", source="*")
+    firm = _FirmOrEveryField("The firm's slug; null where it holds everywhere.", source="*")
     everywhere = serializers.BooleanField(help_text="Whether it holds for every firm.")
 
 
-class PauseSerializer(_LimitSerializer):
+class PauseSerializer(FirmOrEverySerializer):
     """A pause: matching jobs do not start until somebody resumes them, or until its end."""
 
     category = EnumField(Category, allow_null=True, help_text="Null means every category.")
@@ -39,7 +39,7 @@ class PauseSerializer(_LimitSerializer):
     until = TimestampField("When it ends by itself; null means by hand.")
 
 
-class RateLimitSerializer(_LimitSerializer):
+class RateLimitSerializer(FirmOrEverySerializer):
     """How often jobs may start that are counted together."""
 
     counted_by = EnumField(

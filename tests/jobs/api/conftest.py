@@ -19,9 +19,11 @@ from jobs.models import (
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
+    Delivery,
     JobMinute,
     JobQueue,
     JobStep,
+    NotificationEndpoint,
     Pause,
     RateLimit,
     Schedule,
@@ -30,6 +32,7 @@ from jobs.models import (
 from tenants import throttles
 from tenants.api import keys
 from tenants.audit import SERVICE
+from tenants.encryption import encrypt_field
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
@@ -130,11 +133,31 @@ class FirmRows:
     rate_limit: RateLimit
     breaker: CircuitBreaker
     bulk_run: BulkRun
+    endpoint: NotificationEndpoint
 
 
 def _schedule(firm: Firm, name: str, **columns: Any) -> Schedule:
     row: Schedule = Schedule.objects.create(
         firm=firm, name=name, job_type="noop", cron="0 3 * * *", last_error=name, **columns
+    )
+    return row
+
+
+def _endpoint(firm: Firm, name: str) -> NotificationEndpoint:
+    row = NotificationEndpoint(
+        firm=firm, name=name, channel="webhook", target="https://hooks.example/x", events=[]
+    )
+    encrypt_field(row, "signing_key", f"whsec_{name}")
+    row.save()
+    Delivery.objects.create(
+        firm=firm,
+        endpoint=row,
+        channel="webhook",
+        event=name,
+        recipient=name,
+        job_id=row.pk,
+        attempt=1,
+        error=name,
     )
     return row
 
@@ -196,6 +219,7 @@ def fill(firm: Firm) -> FirmRows:
                 door="service",
                 started_by_name=canary,
             ),
+            endpoint=_endpoint(firm, canary),
             rate_limit=RateLimit.objects.create(
                 firm=firm, job_type=canary, amount=5, per_seconds=60, burst=3
             ),

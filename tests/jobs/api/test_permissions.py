@@ -16,6 +16,7 @@ from jobs.models import (
     ConcurrencyLock,
     DeadLetterQueue,
     JobQueue,
+    NotificationEndpoint,
     Pause,
     RateLimit,
     Schedule,
@@ -32,7 +33,7 @@ REASON = {"reason": "because"}
 # What an operation could change.
 CHANGED: list[type[Any]] = [
     *(JobQueue, DeadLetterQueue, ConcurrencyLock, Pause, RateLimit, CircuitBreaker, Schedule),
-    BulkRun,
+    *(BulkRun, NotificationEndpoint),
 ]
 
 
@@ -114,6 +115,23 @@ OPERATIONS = [
     Operation("breakers/", Role.VIEWER),
     Operation("breakers/", Role.OPERATOR, {"job_type": "sync", **REASON}, names_firm=True),
     Operation("breakers/<uuid:pk>/close/", Role.OPERATOR, REASON, row="breaker"),
+    Operation("endpoints/", Role.VIEWER),
+    Operation(
+        "endpoints/",
+        Role.ADMIN,
+        {"name": "new", "channel": "email", "target": "ops@example.org"},
+        names_firm=True,
+        status=201,
+    ),
+    Operation("endpoints/<uuid:pk>/", Role.VIEWER, row="endpoint"),
+    Operation(
+        "endpoints/<uuid:pk>/", Role.ADMIN, {"enabled": False}, row="endpoint", method="patch"
+    ),
+    Operation("endpoints/<uuid:pk>/remove/", Role.ADMIN, REASON, row="endpoint"),
+    Operation("endpoints/<uuid:pk>/rotate-key/", Role.ADMIN, REASON, row="endpoint"),
+    Operation("endpoints/<uuid:pk>/signing-key/", Role.ADMIN, row="endpoint"),
+    Operation("endpoints/<uuid:pk>/test/", Role.OPERATOR, REASON, row="endpoint"),
+    Operation("deliveries/", Role.VIEWER),
     Operation("audit/", Role.ADMIN),
     Operation("schedules/", Role.VIEWER),
     Operation("schedules/<uuid:pk>/", Role.VIEWER, row="schedule"),
@@ -122,7 +140,8 @@ OPERATIONS = [
     Operation("schedules/<uuid:pk>/resume/", Role.OPERATOR, REASON, row="paused_schedule"),
 ]
 LISTS = [
-    *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/")
+    *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/"),
+    *("endpoints/", "deliveries/"),
 ]
 OF_PLATFORM_STAFF = {
     f"post workers/<uuid:pk>/{name}/" for name in ("quiet", "resume", "drain", "stop")

@@ -1,0 +1,138 @@
+"""`endpoints/` and `deliveries/`: who is notified, and what was sent."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from jobs.api.limits import LimitView
+from jobs.api.query import DeliveryQuery
+from jobs.api.requests import ChangeEndpointBody, EndpointBody
+from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
+from jobs.models import Delivery, NotificationEndpoint
+from jobs.operations import endpoints
+from jobs.queries.filters import filter_deliveries
+from jobs.queries.serializers.notifications import (
+    DeliverySerializer,
+    EndpointSerializer,
+    SigningKeySerializer,
+)
+from tenants.models import Role
+
+_ENDPOINT = OpenApiResponse(EndpointSerializer, "The endpoint as it is now.")
+
+
+class Endpoints(LimitView):
+    """The notification endpoints of the caller's firms, and for staff those of the platform."""
+
+    resource, tag = "endpoints", "notifications"
+    model, serializer = NotificationEndpoint, EndpointSerializer
+
+    list = list_operation(
+        "List notification endpoints",
+        "The latest made first. Those that get the events of every firm are listed for platform "
+        "staff.",
+        serializer=EndpointSerializer,
+        rows="endpoints",
+    )
+    show = show_operation(
+        "Show a notification endpoint",
+        "Without its signing key.",
+        answer=OpenApiResponse(EndpointSerializer, "The endpoint."),
+    )
+    change = row_operation(
+        endpoints.change_endpoint,
+        "Change a notification endpoint",
+        "What is given. Notifications that wait go to the new target; those to a disabled "
+        "endpoint are canceled. Needs the role admin; where it gets the events of every firm it "
+        "is for platform staff.",
+        role=Role.ADMIN,
+        body=ChangeEndpointBody,
+        answer=_ENDPOINT,
+        example=example("Disable", enabled=False),
+    )
+    remove = row_operation(
+        endpoints.remove_endpoint,
+        "Remove a notification endpoint",
+        "Its deliveries stay in the history. Needs the role admin; where it gets the events of "
+        "every firm it is for platform staff.",
+        role=Role.ADMIN,
+        answer=OpenApiResponse(EndpointSerializer, "The endpoint as it was."),
+        example=example("Remove", reason="The pager was replaced"),
+    )
+    rotate_key = row_operation(
+        endpoints.rotate_signing_key,
+        "Rotate the signing key",
+        "A new key signs from now on; read it at `signing-key/`. Needs the role admin; where the "
+        "endpoint gets the events of every firm it is for platform staff.",
+        role=Role.ADMIN,
+        answer=_ENDPOINT,
+        example=example("Rotate", reason="The old key was in a log"),
+    )
+    test = row_operation(
+        endpoints.send_test,
+        "Send a test notification",
+        "Its delivery shows how it went. 409 where the endpoint is disabled. Needs the role "
+        "operator; where the endpoint gets the events of every firm it is for platform staff.",
+        answer=_ENDPOINT,
+        example=example("Test", reason="It was moved"),
+    )
+
+    @operation(
+        "Show the signing key",
+        "For a webhook; the audit log says who read it. Needs the role admin; where the endpoint "
+        "gets the events of every firm it is for platform staff.",
+        answers={HTTPStatus.OK: OpenApiResponse(SigningKeySerializer, "The key.")},
+    )
+    def signing_key(self, _: Request, pk: UUID) -> Response:
+        """Show the signing key."""
+        key = endpoints.show_signing_key(self.get_object(Role.ADMIN), by=self.actor)
+        return Response(SigningKeySerializer(key).data, headers={"Cache-Control": "no-store"})
+
+    @operation(
+        "Create a notification endpoint",
+        "Its signing key is made here; read it at `signing-key/`. Needs the role admin; an "
+        "endpoint for the events of every firm is for platform staff.",
+        body=EndpointBody,
+        answers={HTTPStatus.CREATED: OpenApiResponse(EndpointSerializer, "The endpoint.")},
+        example=example(
+            "A webhook for alerts",
+            name="On call",
+            channel="webhook",
+            target="https://hooks.harbour-toys.example/mailroom",
+            events=["alert.new_failure", "alert.unreviewed"],
+        ),
+    )
+    def create(self, request: Request) -> Response:
+        """Create an endpoint."""
+        body = self.get_body(EndpointBody)
+        firm = self.pop_firm_or_every(body, Role.ADMIN)
+        made = endpoints.create_endpoint(firm=firm, by=self.actor, **body)
+        return Response(self.represent(made), HTTPStatus.CREATED)
+
+
+class Deliveries(QueueView):
+    """The deliveries of the caller's firms."""
+
+    resource, tag = "deliveries", "notifications"
+    model, serializer = Delivery, DeliverySerializer
+
+    list = list_operation(
+        "List deliveries",
+        "Every attempt to send an e-mail or a webhook, the latest first, for as long as finished "
+        "jobs are kept. Filters are combined.",
+        serializer=DeliverySerializer,
+        rows="deliveries",
+        query=DeliveryQuery,
+    )
+
+    def get_rows(self, **filters: Any) -> QuerySet[Delivery]:
+        """Return the deliveries in scope that meet the filters."""
+        return filter_deliveries(super().get_rows(), **filters)

@@ -1,0 +1,56 @@
+"""Notification endpoints and deliveries. Select the firm with the rows."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.queries.serializers.limits import FirmOrEverySerializer
+from jobs.states import Channel, DeliveryStatus
+
+
+class EndpointSerializer(FirmOrEverySerializer):
+    """An address that events are sent to."""
+
+    name = serializers.CharField()
+    channel = EnumField(Channel, help_text="How it is notified.")
+    recipient = serializers.CharField(
+        help_text="The e-mail address; of a URL scheme and host alone: the rest may hold a secret."
+    )
+    events = serializers.ListField(
+        child=serializers.CharField(), help_text="The events that it gets."
+    )
+    enabled = serializers.BooleanField(help_text="Whether anything is sent to it.")
+    created_at = TimestampField()
+
+
+class SigningKeySerializer(serializers.Serializer[str]):
+    """What an endpoint's webhooks are signed with."""
+
+    signing_key = serializers.CharField(
+        source="*", help_text="whsec_ and the base64 of the key, as libraries take it."
+    )
+
+
+class DeliverySerializer(serializers.Serializer[object]):
+    """One attempt to send an e-mail or a webhook."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    endpoint_id = serializers.UUIDField(
+        allow_null=True, help_text="The endpoint, which may be removed; null for plain e-mails."
+    )
+    channel = EnumField(Channel, help_text="How it was sent.")
+    event = NullableTextField("What it was about.")
+    recipient = serializers.CharField(help_text="The e-mail addresses, or the webhook's host.")
+    job_id = serializers.UUIDField(help_text="The job that sent it.")
+    attempt = serializers.IntegerField(help_text="Of the job.")
+    status = EnumField(
+        DeliveryStatus, help_text="How it ended; a failed one is tried again by its job."
+    )
+    status_code = serializers.IntegerField(
+        allow_null=True, help_text="The HTTP status of the answer; null for none."
+    )
+    error = NullableTextField("Why it was not delivered; redacted.")
+    started_at = TimestampField()
+    finished_at = TimestampField("Null while it lasts, or where its worker died.")
