@@ -20,6 +20,8 @@ _SECTIONS = {
         ("Pauses", "pause_circle", "jobs.Pause"),
         ("Rate limits", "speed", "jobs.RateLimit"),
         ("Circuit breakers", "electric_bolt", "jobs.CircuitBreaker"),
+        ("Notification endpoints", "add_alert", "jobs.NotificationEndpoint"),
+        ("Deliveries", "outgoing_mail", "jobs.Delivery"),
         ("Workers", "memory", "jobs.Worker"),
         ("Queue doctor", "stethoscope", "queue-doctor"),
     ],

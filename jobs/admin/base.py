@@ -27,14 +27,16 @@ from tenants.models import Role
 # Unfold's label variant, a colour, for each word that names a state.
 LABELS: dict[str, str] = {
     **dict.fromkeys(("canceled", "discarded", "closed", "over", "paused", "stopped"), "default"),
-    **dict.fromkeys(("pending", "snoozed", "released"), "info"),
+    **dict.fromkeys(("pending", "snoozed", "released", "sending"), "info"),
     **dict.fromkeys(("unknown_type", "invalid_payload"), "info"),
     **dict.fromkeys(("claimed", "processing", "running"), "primary"),
     **dict.fromkeys(("completed", "reprocessed", "live", "runs"), "success"),
+    **dict.fromkeys(("delivered", "enabled"), "success"),
     **dict.fromkeys(("retried", "rescued", "exhausted", "stale"), "warning"),
     **dict.fromkeys(("escalated", "silent", "half open", "holds"), "warning"),
     **dict.fromkeys(("failed", "dlq", "dead_lettered", "fatal", "poison"), "danger"),
-    **dict.fromkeys(("open", "dead", "fails", "canary failed"), "danger"),
+    **dict.fromkeys(("open", "dead", "fails", "canary failed", "refused"), "danger"),
+    "disabled": "default",
 }
 ERROR_LENGTH = 200
 

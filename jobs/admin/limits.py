@@ -16,7 +16,7 @@ from interfaces.admin.operations import Operation, OperationForm, OptionalReason
 from jobs.admin.base import type_choices
 from jobs.admin.filters import JobTypeFilter
 from jobs.admin.operations import QueueOperation
-from jobs.models import Pause, RateBucket, RateLimit
+from jobs.models import NotificationEndpoint, Pause, RateBucket, RateLimit
 from jobs.models.limits import MAX_KEY_LENGTH
 from jobs.operations import limits
 from jobs.queries.durations import in_words
@@ -91,8 +91,8 @@ class NewRateForm(FirmChoiceForm, RateForm):
     )
 
 
-def where(row: Pause | RateLimit) -> str:
-    """Return the firm that a limit holds for, or "every firm"."""
+def where(row: Pause | RateLimit | NotificationEndpoint) -> str:
+    """Return the firm that a row holds for, or "every firm"."""
     return "every firm" if row.everywhere else row.firm.name
 
 

@@ -9,7 +9,14 @@ from typing import Any
 from django.utils.text import capfirst
 
 from interfaces.admin.operations import Answers, Operation, OperationRefused
-from jobs.errors import EditInvalid, JobError, LimitInvalid, PayloadInvalid, ScheduleInvalid
+from jobs.errors import (
+    EditInvalid,
+    EndpointInvalid,
+    JobError,
+    LimitInvalid,
+    PayloadInvalid,
+    ScheduleInvalid,
+)
 from tenants.audit import Actor
 
 
@@ -28,7 +35,7 @@ class QueueOperation(Operation):
         except PayloadInvalid as error:
             lines = [f"{fault.field}: {fault.message}" for fault in error.faults]
             raise _invalid("payload", *lines) from error
-        except (LimitInvalid, EditInvalid) as error:
+        except (LimitInvalid, EditInvalid, EndpointInvalid) as error:
             fault = error.faults[0]
             raise _invalid(fault.field or None, f"{capfirst(fault.message)}.") from error
         except ScheduleInvalid as error:

@@ -16,9 +16,11 @@ from jobs.models import (
     CircuitBreaker,
     ConcurrencyLock,
     DeadLetterQueue,
+    Delivery,
     JobMinute,
     JobQueue,
     JobStep,
+    NotificationEndpoint,
     Pause,
     RateBucket,
     RateLimit,
@@ -55,6 +57,8 @@ class FirmRows:
     rate_limit: RateLimit
     schedule: Schedule
     bulk_run: BulkRun
+    endpoint: NotificationEndpoint
+    delivery: Delivery
     membership: Membership
     api_key: ApiKey
     audit_entry: AuditEntry
@@ -63,6 +67,7 @@ class FirmRows:
         """Return a row of each kind that has a page."""
         rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.breaker, self.firm]
         rows += [self.pause, self.rate_limit, self.schedule, self.bulk_run]
+        rows += [self.endpoint, self.delivery]
         return [*rows, self.membership, self.api_key, self.audit_entry]
 
     def pages(self) -> list[tuple[str, Any]]:
@@ -153,6 +158,18 @@ def _fill(firm: Firm, username: str) -> FirmRows:
                 correlation_id="c-1",
                 door="admin",
                 started_by_name=username,
+            ),
+            endpoint=NotificationEndpoint.objects.create(
+                firm=firm, name=f"pager of {firm.slug}", channel="email", target=username
+            ),
+            delivery=Delivery.objects.create(
+                firm=firm,
+                channel="email",
+                event=f"event of {firm.slug}",
+                recipient=username,
+                job_id=waiting.pk,
+                attempt=1,
+                error=f"secret of {firm.slug}",
             ),
             rate_limit=RateLimit.objects.create(
                 firm=firm, job_type="noop", amount=5, per_seconds=60, burst=5
