@@ -219,7 +219,9 @@ def test_ones_own_rows_are_found_and_told_of(mine: Canaries, foreign: Canaries) 
         answer = by_hand.ask(ask)
         assert answer.status_code == HTTPStatus.OK, ask
         # A signing key alone tells of no firm.
-        assert ask.address.endswith("/signing-key/") or mine.firm.slug in mine.traces_in(answer), ask
+        assert ask.address.endswith("/signing-key/") or mine.firm.slug in mine.traces_in(answer), (
+            ask
+        )
 
 
 def test_without_any_barrier_the_same_questions_tell_of_every_table(
