@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 from django.db.models.lookups import Exact
@@ -60,7 +60,7 @@ class _Search:
     # Whether an index finds the rows.
     indexed: bool = False
 
-    def narrow(self, *conditions: Q | Exact | Exists, **lookups: Any) -> None:
+    def narrow(self, *conditions: Q | Exact, **lookups: Any) -> None:
         """Keep the rows that meet the conditions."""
         self.rows = self.rows.filter(*conditions, **lookups)
 
@@ -191,9 +191,11 @@ def _reason(found: _Search, name: str, value: str) -> None:
         found.indexed = True
     else:
         letters = DeadLetterQueue.objects.filter(
-            firm_id=OuterRef("firm_id"), original_job_id=OuterRef("pk"), reason=value
+            firm_id=OuterRef("firm_id"), original_job_id=OuterRef("pk")
         )
-        found.narrow(Exists(letters))
+        # Not EXISTS: PostgreSQL would join with all dead letters.
+        newest = Subquery(letters.order_by("-pk").values("reason")[:1])
+        found.narrow(Exact(newest, value))
 
 
 def _created(found: _Search, name: str, value: str) -> None:

@@ -9,6 +9,7 @@ from jobs.queue import cancel
 from jobs.testing import drain, frozen_time
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.services.action_sweep import sweep_actions
+from tenants.scope import firm_scope
 from tests.mail.action_kit import ARRIVED, ask, ask_undo, current, received, run, store, undone
 from tests.mail.mail_kit import Mailbox, letter
 
@@ -54,7 +55,8 @@ def test_each_action_under_each_error_and_undone(
         if status != "executing":
             assert mailbox.labels(arrived) == set(ARRIVED)
             return
-        type(mailbox.account).objects.unscoped("test").update(held_until=None)
+        with firm_scope(mailbox.firm):
+            type(mailbox.account).objects.update(held_until=None)
         clock.tick(hours=1)
         drain()
         assert current(action).status == "completed"
