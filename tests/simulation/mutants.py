@@ -171,13 +171,13 @@ def release_what_was_canceled(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> No
 
 def claim_without_an_end(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """Leave out of a claim when its job expires."""
-    read = claim._read
+    read = claim.read_claim
 
     def endless(*given: Any) -> Claim:
         seen.append("expires_at")
         return read(*given)._replace(expires_at=None)
 
-    monkeypatch.setattr(claim, "_read", endless)
+    monkeypatch.setattr(claim, "read_claim", endless)
 
 
 # Those that show where claims wait for a thread.
