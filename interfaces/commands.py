@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-# Wide enough for a whole id and the columns beside it.
-MIN_WIDTH = 120
+from interfaces.tables import print_table, printable
+
 EXIT_REFUSED = 1
 EXIT_NOT_FOUND = 3
 
@@ -32,6 +32,10 @@ class CommandRefused(CommandError):
         super().__init__(message, returncode=self.exit_code)
         self.code = code or self.code
         self.errors = list(errors)
+
+    def as_json(self) -> dict[str, object]:
+        """Return what `--json` prints of it."""
+        return {"code": self.code, "detail": str(self), "errors": self.errors}
 
 
 class Refused(CommandRefused):
@@ -70,7 +74,7 @@ class JsonCommand(BaseCommand):
             return super().execute(*args, **options)
         except CommandRefused as refusal:
             if options.get("json"):
-                self.emit({"code": refusal.code, "detail": str(refusal), "errors": refusal.errors})
+                self.emit(refusal.as_json())
             raise
         except BrokenPipeError:
             # The reader (head, less) closed the pipe; Python would complain when it exits.
@@ -94,29 +98,8 @@ class JsonCommand(BaseCommand):
     def table(
         self, title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]
     ) -> None:
-        """Print a table; None prints as a dash.
-
-        A narrow terminal wraps lines: nothing is cut off, so all of it can be copied and grepped.
-        """
-        table = Table(
-            *(
-                Column(column, overflow="fold") if isinstance(column, str) else column
-                for column in columns
-            ),
-            title=title or None,
-            title_justify="left",
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-            header_style="bold",
-            # A column with a ratio fills the rest of the line.
-            expand=any(isinstance(column, Column) and column.ratio for column in columns),
-        )
-        for row in rows:
-            table.add_row(*(_cell(value) for value in row))
-        console = self.console()
-        console.width = max(console.width, MIN_WIDTH)
-        console.print(table)
+        """Print a table; None prints as a dash."""
+        print_table(self.console(), title, columns, rows)
 
     def facts(self, title: str, pairs: Iterable[tuple[str, object]]) -> None:
         """Print a heading, then a line for each pair of name and value."""
@@ -132,10 +115,3 @@ def _cell(value: object) -> str | Text:
     if value is None:
         return "-"
     return value if isinstance(value, Text) else printable(str(value))
-
-
-def printable(text: str) -> str:
-    """Return `text` without control characters, which could steer the reader's terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )

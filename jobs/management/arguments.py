@@ -36,6 +36,13 @@ def row_id(noun: str) -> Argument:
     return argument("id", help=f"the {noun}'s id, or enough of its beginning")
 
 
+def row_ids(noun: str) -> Argument:
+    """Return the argument of one id or several; the subcommand runs once for each."""
+    return argument(
+        "row_ids", nargs="+", metavar="ID", help=f"a {noun}'s id, or enough of its beginning"
+    )
+
+
 def limit(text: str) -> int:
     """Read a number of rows."""
     if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
@@ -99,6 +106,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 LIMIT = argument("--limit", type=limit, default=50, help=f"rows, at most {MAX_LIMIT}")
 CURSOR = argument("--cursor", help="where to go on: the cursor a list ended with")
+CSV = argument("--csv", action="store_true", help="print the page as CSV, for a spreadsheet")
 CATEGORY = argument("--category", choices=[category.value for category in Category])
 TYPE = argument("--type", dest="job_type", metavar="TYPE")
 REQUIRED_TYPE = argument("--type", dest="job_type", metavar="TYPE", required=True)

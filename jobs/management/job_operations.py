@@ -8,7 +8,7 @@ from typing import Any, Literal
 from django.core.management.base import CommandParser
 
 from jobs.management import arguments
-from jobs.management.arguments import argument, row_id
+from jobs.management.arguments import argument, row_ids
 from jobs.management.bulk import bulk_subcommand
 from jobs.management.subcommand import Options, Resource, Result, subcommand
 from jobs.models import JobQueue
@@ -21,7 +21,7 @@ from jobs.states import BulkOperation, Priority, Status
 from tenants.cli import operator
 
 JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
-_ID = row_id("job")
+_IDS = row_ids("job")
 
 
 def _start(parser: CommandParser) -> None:
@@ -77,7 +77,7 @@ def _edit_job(
 _edit = JOBS.operation(
     "edit",
     "Change a waiting job before a worker claims it.",
-    _ID,
+    _IDS,
     arguments.PRIORITY,
     argument(
         "--at",
@@ -104,7 +104,7 @@ _edit = JOBS.operation(
 _retry = JOBS.operation(
     "retry",
     "Send a dead, failed or canceled job round again; its attempts start over.",
-    _ID,
+    _IDS,
     arguments.REASON,
     operate=jobs.retry,
     text=lambda job: f"{job.job_type} {job.job_id} is {job.status} again (series {job.series}).",
@@ -119,7 +119,7 @@ def _canceled(job: JobQueue) -> str:
 _cancel = JOBS.operation(
     "cancel",
     "Cancel a pending job at once; ask a running one to stop.",
-    _ID,
+    _IDS,
     arguments.REASON,
     operate=jobs.cancel,
     text=_canceled,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interfaces.commands import JsonCommand, printable
+from interfaces.commands import JsonCommand
+from interfaces.tables import printable
 
 
 def show_rehearsal(command: JsonCommand, report: Mapping[str, Any]) -> None:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
-from rest_framework.serializers import BaseSerializer
+from rest_framework.serializers import Serializer
 from rich.table import Column
 
-from interfaces.commands import JsonCommand, NotFound, Refused, printable
+from interfaces.commands import CommandRefused, JsonCommand, NotFound, Refused
+from interfaces.tables import printable, write_csv
 from jobs.engine.clock import database_now
 from jobs.errors import ArgumentsInvalid, JobError, PayloadInvalid, UnknownJob
-from jobs.management.arguments import CURSOR, EXIT_USAGE, LIMIT, Argument
+from jobs.management.arguments import CSV, CURSOR, EXIT_USAGE, LIMIT, Argument
 from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.search import FoundJobs
@@ -43,6 +44,13 @@ class Result:
 Run = Callable[[Options], Result]
 
 
+def _print(command: JsonCommand, result: Result) -> None:
+    if isinstance(result.text, str):
+        command.stdout.write(result.text)
+    else:
+        result.text(command)
+
+
 @dataclass(frozen=True)
 class Subcommand:
     """One operation or query of a command; it runs in the scope of `--firm`, or of every firm."""
@@ -64,25 +72,52 @@ class Subcommand:
             add(parser)
 
     def execute(self, command: JsonCommand, options: Options) -> None:
-        """Run the subcommand and print its result.
+        """Run the subcommand and print its result; with several ids, once for each.
 
         Raises:
             Refused: it cannot be done now.
             NotFound: the row does not exist.
-            CommandError: the arguments do not go together.
+            CommandError: the arguments do not go together, or some of several ids were refused.
         """
         if self.everywhere and options["everywhere"] == (options["firm"] is not None):
             raise CommandError("give either --firm SLUG or --everywhere", returncode=EXIT_USAGE)
+        ids = list(dict.fromkeys(options.get("row_ids", ())))
+        if len(ids) > 1:
+            self._execute_each(command, options, ids)
+            return
         with command_scope(options["firm"]) as firm, refusals():
-            result = self.run({**options, "firm": firm})
+            own = {"id": ids[0]} if ids else {}
+            result = self.run({**options, "firm": firm, **own})
             if result.warning:
                 command.stderr.write(result.warning)
             if options["json"]:
                 command.emit(result.data)
-            elif isinstance(result.text, str):
-                command.stdout.write(result.text)
             else:
-                result.text(command)
+                _print(command, result)
+
+    def _execute_each(self, command: JsonCommand, options: Options, ids: Sequence[str]) -> None:
+        """Run the subcommand for each id in a transaction of its own; a refusal stops no other."""
+        done: list[object] = []
+        refused: list[tuple[str, CommandRefused]] = []
+        for one in ids:
+            try:
+                with command_scope(options["firm"]) as firm, refusals():
+                    result = self.run({**options, "firm": firm, "id": one})
+            except CommandRefused as error:
+                refused.append((one, error))
+                command.stderr.write(f"{one}: {error}")
+                continue
+            done.append(result.data)
+            if result.warning:
+                command.stderr.write(f"{one}: {result.warning}")
+            if not options["json"]:
+                _print(command, result)
+        if options["json"]:
+            errors = [{"id": one, **error.as_json()} for one, error in refused]
+            command.emit({"results": done, "errors": errors})
+        if refused:
+            text = f"{len(refused)} of {len(ids)} were refused"
+            raise CommandError(text, returncode=max(error.exit_code for _, error in refused))
 
 
 def subcommand(
@@ -98,7 +133,7 @@ class Resource:
 
     noun: str
     rows: Callable[[], QuerySet[Any]]
-    serializer: type[BaseSerializer[Any]]
+    serializer: type[Serializer[Any]]
 
     def find(self, options: Options) -> Any:
         """Return the one row whose id begins with the argument `id`.
@@ -160,19 +195,23 @@ class Resource:
                 window=found.window,
             )
 
+            results = self.serializer(page.rows, many=True).data
+
             def show(command: JsonCommand) -> None:
-                if page.rows:
+                if options["csv"]:
+                    write_csv(command.stdout, self.serializer().fields, results)
+                elif page.rows:
                     now = database_now()
                     command.table("", columns(), [cells(row, now) for row in page.rows])
                 else:
                     command.stdout.write(empty)
                 if page.next_cursor is not None:
-                    command.stdout.write(f"More: --cursor {page.next_cursor}")
+                    out = command.stderr if options["csv"] else command.stdout
+                    out.write(f"More: --cursor {page.next_cursor}")
 
-            results = self.serializer(page.rows, many=True).data
             return Result({"results": results, "next": page.next_cursor}, show)
 
-        return subcommand("list", help_text, *arguments, LIMIT, CURSOR)(run)
+        return subcommand("list", help_text, *arguments, LIMIT, CURSOR, CSV)(run)
 
     def operation(
         self,

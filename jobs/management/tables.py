@@ -7,7 +7,7 @@ from datetime import datetime
 from rich.table import Column
 from rich.text import Text
 
-from interfaces.commands import printable
+from interfaces.tables import printable
 from jobs.models import JobQueue, Pause, RateLimit
 from jobs.queries.durations import since_in_words
 from jobs.states import Status

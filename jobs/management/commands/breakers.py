@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core.management.base import CommandError
 
 from jobs.management import arguments
-from jobs.management.arguments import EXIT_USAGE, row_id
+from jobs.management.arguments import EXIT_USAGE, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import CircuitBreaker
@@ -61,7 +61,7 @@ def _open(options: Options) -> Result:
 _close = BREAKERS.operation(
     "close",
     "Let the jobs run that a breaker holds back; should they fail again, it opens again.",
-    row_id("breaker"),
+    row_ids("breaker"),
     arguments.REQUIRED_REASON,
     operate=breakers.close_breaker,
     text=lambda row: f"Closed: {_describe(row)}",

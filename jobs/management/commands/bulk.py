@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interfaces.commands import JsonCommand
 from jobs.management import arguments
-from jobs.management.arguments import row_id
+from jobs.management.arguments import row_id, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import BulkRun
@@ -58,7 +58,7 @@ def _stopped(run: BulkRun) -> str:
 _stop = RUNS.operation(
     "stop",
     "Handle no further member; what was done stays done.",
-    _ID,
+    row_ids("bulk run"),
     arguments.REASON,
     operate=operations.stop,
     text=_stopped,

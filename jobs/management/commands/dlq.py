@@ -9,7 +9,7 @@ from rich.table import Column
 from interfaces.commands import JsonCommand, NotFound
 from jobs.engine.clock import database_now
 from jobs.management import arguments
-from jobs.management.arguments import argument, row_id
+from jobs.management.arguments import argument, row_id, row_ids
 from jobs.management.bulk import bulk_subcommand
 from jobs.management.rehearsal import show_rehearsal
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
@@ -28,7 +28,7 @@ from jobs.queries.serializers.rehearsal import RehearsalSerializer
 from jobs.states import BulkOperation, DeadReason, Resolution
 from tenants.cli import operator
 
-_ID = row_id("dead letter")
+_ID, _IDS = row_id("dead letter"), row_ids("dead letter")
 _PAYLOAD = argument(
     "--payload", type=arguments.json_object, metavar="JSON", help="instead of its own"
 )
@@ -37,7 +37,7 @@ DEAD_LETTERS = Resource("dead letter", dead_letters, DeadLetterSerializer)
 
 
 def _rows(options: Options) -> QuerySet[DeadLetterQueue]:
-    names = ("reason", "category", "job_type")
+    names = ("reason", "category", "job_type", "fingerprint", "search")
     return filter_dead_letters(
         dead_letters(),
         resolution=options["status"],
@@ -54,8 +54,10 @@ _list = DEAD_LETTERS.list(
         help="open: no decision yet, escalated ones among them",
     ),
     argument("--reason", choices=[reason.value for reason in DeadReason]),
+    argument("--fingerprint", help="of a group: see dlq groups"),
     arguments.CATEGORY,
     arguments.TYPE,
+    argument("--search", metavar="TEXT", help="an id, a fingerprint or an error class"),
     argument(
         "--since", type=arguments.since, metavar="WHEN", help="moved since: a time, or 30m, 6h, 2d"
     ),
@@ -108,7 +110,7 @@ def _decided(letter: DeadLetterQueue) -> str:
 _reprocess = DEAD_LETTERS.operation(
     "reprocess",
     "Send the job round again, with an edited payload when one is given.",
-    _ID,
+    _IDS,
     _PAYLOAD,
     arguments.PRIORITY,
     argument("--note", default="", help="kept with the decision"),
@@ -119,7 +121,7 @@ _reprocess = DEAD_LETTERS.operation(
 _discard = DEAD_LETTERS.operation(
     "discard",
     "Give the job up for good; it becomes failed.",
-    _ID,
+    _IDS,
     _REASON,
     operate=operations.discard,
     text=_decided,
@@ -129,7 +131,7 @@ _discard = DEAD_LETTERS.operation(
 @subcommand(
     "escalate",
     "Ask somebody by e-mail to look at it; it stays open.",
-    _ID,
+    _IDS,
     _REASON,
     argument("--to", metavar="USERNAME", help="a member of the firm; else its admins"),
 )

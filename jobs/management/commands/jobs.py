@@ -7,7 +7,8 @@ from datetime import datetime
 
 from rich.table import Column
 
-from interfaces.commands import JsonCommand, printable
+from interfaces.commands import JsonCommand
+from interfaces.tables import printable
 from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
 from jobs.management import arguments

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.table import Column
 
-from interfaces.commands import printable
+from interfaces.tables import printable
 from jobs.management import arguments
-from jobs.management.arguments import argument, row_id
+from jobs.management.arguments import argument, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of, firm_of_limit
 from jobs.models import Pause
@@ -56,7 +56,7 @@ def _add(options: Options) -> Result:
 _resume = PAUSES.operation(
     "resume",
     "End a pause; what it held back runs in its turn.",
-    row_id("pause"),
+    row_ids("pause"),
     arguments.REASON,
     operate=limits.resume,
     text=lambda row: f"Resumed: {row.pk}.",

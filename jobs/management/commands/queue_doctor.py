@@ -9,7 +9,8 @@ from django.core.management.base import CommandError
 from rich.table import Column, Table
 from rich.text import Text
 
-from interfaces.commands import EXIT_REFUSED, JsonCommand, printable
+from interfaces.commands import EXIT_REFUSED, JsonCommand
+from interfaces.tables import printable
 from jobs.doctor import Examination, Finding, Severity, examine
 from jobs.queries.serializers.fields import iso
 from tenants.scope import all_firms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.management import arguments
-from jobs.management.arguments import argument, row_id
+from jobs.management.arguments import argument, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of, firm_of_limit
 from jobs.models import RateLimit
@@ -73,7 +73,7 @@ def _set(options: Options) -> Result:
 _clear = RATE_LIMITS.operation(
     "clear",
     "Take a rate limit away; what waits for it starts as fast as workers take it.",
-    row_id("limit"),
+    row_ids("limit"),
     arguments.REASON,
     operate=limits.remove_rate_limit,
     text=lambda row: f"Cleared: {row.pk}, {row}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Column
 
 from jobs.management import arguments
-from jobs.management.arguments import row_id
+from jobs.management.arguments import row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import id_column
 from jobs.models import Schedule
@@ -14,7 +14,7 @@ from jobs.queries.durations import since_in_words
 from jobs.queries.serializers.schedules import ScheduleRowSerializer, timetable_in_words
 from tenants.cli import operator
 
-_ARGUMENTS = (row_id("schedule"), arguments.REASON)
+_ARGUMENTS = (row_ids("schedule"), arguments.REASON)
 SCHEDULES = Resource(
     "schedule", lambda: Schedule.objects.select_related("firm"), ScheduleRowSerializer
 )

@@ -63,6 +63,8 @@ def test_cursors_walk_rows_moved_in_the_same_instant(run: Runner, firm: Firm) ->
         (("--type", "nope"), 0),
         (("--since", "1h"), 2),
         (("--firm", "globex"), 1),
+        (("--fingerprint", "feed"), 1),
+        (("--search", "feed"), 1),
     ],
 )
 def test_each_filter_narrows_the_list(
@@ -70,7 +72,7 @@ def test_each_filter_narrows_the_list(
 ) -> None:
     bury(firm, resolution="escalated", reason="poison")
     bury(firm, resolution="discarded", moved_at=timezone.now() - timedelta(days=1))
-    bury(other_firm, category="sync")
+    bury(other_firm, category="sync", fingerprint="feed")
     assert len(run("dlq", "list", "--json", *arguments).json["results"]) == count
 
 

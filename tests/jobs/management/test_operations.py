@@ -157,3 +157,30 @@ def test_edit_refuses_what_a_worker_has(run: Runner, firm: Firm) -> None:
     refused = run("jobs", "edit", str(job.pk), "--priority", "0", "--json")
     assert (refused.code, refused.json["code"]) == (1, "wrong_state")
     assert run("jobs", "edit", str(uuid4()), "--priority", "0").code == 3
+
+
+@pytest.mark.req("T-05")
+def test_several_ids_are_operated_on_each_alone(run: Runner, firm: Firm) -> None:
+    failed = [JobQueueFactory(firm=firm, status="failed") for _ in range(2)]
+    over = JobQueueFactory(firm=firm, status="completed")
+    ids = [str(failed[0].pk), str(over.pk), str(uuid4()), str(failed[1].pk), str(failed[0].pk)]
+    done = run("jobs", "retry", *ids, "--reason", "again", "--json")
+    assert done.code == 3
+    assert [row["job_id"] for row in done.json["results"]] == [str(job.pk) for job in failed]
+    assert [(one["id"], one["code"]) for one in done.json["errors"]] == [
+        (ids[1], "wrong_state"), (ids[2], "not_found"),
+    ]  # fmt: skip
+    assert [job_now(job.pk).status for job in failed] == ["pending", "pending"]
+    assert [reason for _, _, reason in audited()] == ["again", "again"]
+
+
+def test_several_ids_are_answered_line_by_line(run: Runner, firm: Firm) -> None:
+    letters = [
+        DeadLetterQueueFactory(original_job=JobQueueFactory(firm=firm, status="dlq"))
+        for _ in range(2)
+    ]
+    ids = [str(letter.pk) for letter in letters]
+    done = run("dlq", "discard", *ids, "--reason", "old")
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    again = run("dlq", "reprocess", *ids)
+    assert (again.code, again.out, "2 of 2 were refused" in again.err) == (1, "", True)
