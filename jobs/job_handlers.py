@@ -130,6 +130,8 @@ class DeleteFirmPayload(JobPayload):
     """The firm to delete."""
 
     firm_id: int
+    # The export that comes first.
+    export_job_id: UUID | None = None
 
 
 class DeleteUserPayload(JobPayload):
@@ -146,6 +148,8 @@ class DeleteUserPayload(JobPayload):
 )
 def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
     """Delete a firm's rows, for a while at a time; wait for its jobs in flight to end."""
+    if payload.export_job_id is not None and not deletion.is_exported(payload.export_job_id):
+        raise Snooze("Waits for the export", seconds=IN_FLIGHT_SECONDS)
     deleter = deletion.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
     until = time.monotonic() + BULK_SECONDS
     while not (step := deletion.firm_step(payload.firm_id, deleter)).is_over:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import (
     Direction,
     OpenApiExample,
@@ -138,12 +139,17 @@ def operation(
     query: type[QuerySerializer] = NoQuery,
     body: type[StrictSerializer] | None = None,
     example: OpenApiExample | None = None,
+    file_type: str = "",
 ) -> Callable[[F], F]:
     """Describe a method of a view; the refusals every operation shares are added.
+
+    `file_type` is the media type of an answer that is a file.
 
     The view reads the parameters of `query`.
     """
     responses: dict[Any, Any] = {status.value: answer for status, answer in answers.items()}
+    if file_type:
+        responses[HTTPStatus.OK.value, file_type] = OpenApiTypes.BINARY
     for status, meaning in (_ALWAYS if body is None else _ALWAYS | _CHANGES).items():
         responses[status.value, PROBLEM_TYPE] = _refusal(status, *meaning)
     describe = extend_schema(

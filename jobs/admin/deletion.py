@@ -19,7 +19,7 @@ class ConfirmForm(ReasonForm):
     """A reason, and the name of what is deleted, typed once more."""
 
     confirmation = forms.CharField(max_length=254)
-    field_order = ("confirmation", "reason")
+    field_order: tuple[str, ...] = ("confirmation", "reason")
 
     def prepare(self, request: HttpRequest, row: Any) -> None:
         """Name what has to be typed."""
@@ -35,6 +35,24 @@ class ConfirmForm(ReasonForm):
         return answers
 
 
+class DeleteFirmForm(ConfirmForm):
+    """The same, and whether the firm is exported before."""
+
+    export_first = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Export it first",
+        help_text="The zip is with the system firm's data requests, for a week.",
+    )
+    field_order = ("export_first", "confirmation", "reason")
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer the export where an app exports firms."""
+        super().prepare(request, row)
+        if not deletion.exports_firms():
+            del self.fields["export_first"]
+
+
 def _name(row: Any) -> str:
     return row.slug if isinstance(row, Firm) else row.get_username()
 
@@ -45,7 +63,7 @@ DELETE_FIRM = QueueOperation(
     icon="delete_forever",
     variant="danger",
     role="admin",
-    form=ConfirmForm,
+    form=DeleteFirmForm,
     effect="Everything it owns goes for good: jobs, mailboxes, mail, schedules, memberships, keys. "
     "It is inactive from now on; its jobs in flight are asked to end. The audit log stays.",
     obstacle=lambda firm: "The system firm cannot be deleted." if firm.is_system else "",

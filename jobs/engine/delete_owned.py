@@ -90,11 +90,19 @@ def _stop(where: str, params: list[Any]) -> int:
 
 def _delete(jobs: Sequence[tuple[Any, int]]) -> int:
     """Delete these jobs, given by stored id and firm, with what is kept for each."""
+    read_uuid = dialects.current().read_uuid
+    return delete_jobs([(read_uuid(job_id), firm_id) for job_id, firm_id in jobs])
+
+
+def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
+    """Delete those of these jobs that are not in flight, given by id and firm, with their history.
+
+    Returns how many it were. Must run in a transaction with every firm in scope.
+    """
     if not jobs:
         return 0
     dialect = dialects.current()
-    table = [(dialect.read_uuid(job_id), firm_id) for job_id, firm_id in jobs]
-    rows, params = dialect.rows_sql("r", {"id": Column.UUID, "firm_id": Column.BIGINT}, table)
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID, "firm_id": Column.BIGINT}, jobs)
     gone = fetch(
         f"""
         DELETE FROM jobs_jobqueue WHERE job_id IN (SELECT r.id FROM {rows})

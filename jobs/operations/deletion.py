@@ -24,10 +24,11 @@ from jobs.engine.delete_owned import (
 )
 from jobs.engine.enqueue import enqueue
 from jobs.engine.transactions import in_transaction
-from jobs.errors import LeaseLost, UnknownJob, WrongState
+from jobs.errors import Fatal, LeaseLost, UnknownJob, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, operation, require_reason
-from jobs.states import Priority
+from jobs.registry import find
+from jobs.states import Priority, Status
 from tenants.audit import SERVICE, as_actor, record_operation
 from tenants.models import Firm
 from tenants.ownership import clear_loose, delete_rows, owned_tables
@@ -37,6 +38,8 @@ from tenants.scope import all_firms
 PAUSE_SECONDS = 0.01
 FIRM_JOB_TYPE = "delete_firm"
 USER_JOB_TYPE = "delete_user"
+# Of the app that knows what a firm's data are; the queue alone exports nothing.
+EXPORT_JOB_TYPE = "firm_export"
 # What the audit log keeps of a user.
 FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
 
@@ -61,22 +64,45 @@ class Step:
 
 
 @operation
-def delete_firm(firm: Firm, reason: str, *, by: By = None) -> JobQueue:
+def delete_firm(firm: Firm, reason: str, *, export_first: bool = False, by: By = None) -> JobQueue:
     """Begin to delete a firm; return the job that does it.
+
+    `export_first` has all of it exported before, for platform staff; without the export nothing
+    is deleted.
 
     The firm is deactivated at once: none of its jobs starts, its members are kept out. Jobs in
     flight are asked to end.
 
     Raises:
         ReasonMissing: no reason given.
-        WrongState: it is the system firm.
+        WrongState: it is the system firm, or no app of this installation exports firms.
     """
     require_reason(reason)
     if firm.is_system:
         raise WrongState("the system firm cannot be deleted: its jobs keep the queue in order")
     Firm.objects.filter(pk=firm.pk).update(active=False)
     facts = {"name": firm.name, "slug": firm.slug}
-    return _begin(FIRM_JOB_TYPE, {"firm_id": firm.pk}, facts, reason, by)
+    export_id = _export(firm) if export_first else None
+    return _begin(FIRM_JOB_TYPE, {"firm_id": firm.pk}, facts, reason, by, export_job_id=export_id)
+
+
+def exports_firms() -> bool:
+    """Say whether an installed app exports firms."""
+    return find(EXPORT_JOB_TYPE) is not None
+
+
+def _export(firm: Firm) -> UUID:
+    if not exports_firms():
+        raise WrongState("no app of this installation exports firms")
+    with all_firms("the export of a firm to be deleted is the system firm's"):
+        result = enqueue(
+            EXPORT_JOB_TYPE,
+            {"firm_id": firm.pk},
+            firm=Firm.objects.system(),
+            priority=Priority.HIGH,
+            idempotency_key=f"{EXPORT_JOB_TYPE}:{firm.pk}",
+        )
+        return result.job_id
 
 
 @operation
@@ -99,7 +125,12 @@ def delete_user(user: AbstractBaseUser, reason: str, *, by: By = None) -> JobQue
 
 
 def _begin(
-    job_type: str, payload: dict[str, Any], facts: dict[str, Any], reason: str, by: By
+    job_type: str,
+    payload: dict[str, Any],
+    facts: dict[str, Any],
+    reason: str,
+    by: By,
+    **options: Any,
 ) -> JobQueue:
     system = Firm.objects.system()
     ((name, key),) = payload.items()
@@ -107,7 +138,7 @@ def _begin(
     with all_firms("a deletion is the system firm's"):
         result = enqueue(
             job_type,
-            payload,
+            {**payload, **options},
             firm=system,
             priority=Priority.HIGH,
             idempotency_key=f"{job_type}:{key}",
@@ -124,6 +155,19 @@ def _begin(
                 after={"job_id": str(result.job_id)},
             )
         return result.job
+
+
+def is_exported(export_job_id: UUID) -> bool:
+    """Say whether the export that a deletion waits for is complete.
+
+    Raises:
+        Fatal: it failed, was canceled, or is gone.
+    """
+    with all_firms("a deletion waits for an export"):
+        job = JobQueue.objects.filter(pk=export_job_id).first()
+    if job is None or job.status in (Status.DLQ, Status.FAILED, Status.CANCELED):
+        raise Fatal("the export failed: nothing was deleted; retry the export, then the deletion")
+    return bool(job.status == Status.COMPLETED)
 
 
 def firm_step(firm_id: int, deleter: Deleter) -> Step:

@@ -7,6 +7,7 @@ from django.urls import path
 from mail.api.accounts import Accounts
 from mail.api.actions import Actions
 from mail.api.approvals import Approvals
+from mail.api.data_requests import DataRequests
 from mail.api.directions import Directions
 from mail.api.labels import Labels
 from mail.api.routing_rules import RoutingRules
@@ -41,6 +42,9 @@ urlpatterns = [
     path("directions/", Directions.as_view({"get": "list", "post": "create"})),
     path("directions/<uuid:pk>/", Directions.as_view({"get": "show", "patch": "change"})),
     path("directions/<uuid:pk>/delete/", Directions.as_view({"post": "delete_direction"})),
+    path("data-requests/", DataRequests.as_view({"get": "list", "post": "create"})),
+    path("data-requests/<uuid:pk>/", DataRequests.as_view({"get": "show"})),
+    path("data-requests/<uuid:pk>/download/", DataRequests.as_view({"get": "download"})),
     path("approvals/", Approvals.as_view({"get": "list"})),
     path("approvals/<uuid:pk>/", Approvals.as_view({"get": "show"})),
     path("approvals/<uuid:pk>/approve/", Approvals.as_view({"post": "approve"})),

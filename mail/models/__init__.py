@@ -21,6 +21,13 @@ from mail.models.action import (
 from mail.models.approval import Approval, ApprovalStatus
 from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
+from mail.models.data_request import (
+    DataRequest,
+    ExportPart,
+    RequestKind,
+    RequestStatus,
+    SuppressionList,
+)
 from mail.models.decision import Decision, DecisionSource
 from mail.models.direction import MAX_DIRECTION_LENGTH, Direction, DirectionKind
 from mail.models.event import EventType, MailEvent
@@ -66,11 +73,13 @@ __all__ = [
     "CallType",
     "Connection",
     "ContentGrant",
+    "DataRequest",
     "Decision",
     "DecisionSource",
     "Direction",
     "DirectionKind",
     "EventType",
+    "ExportPart",
     "GrantKind",
     "LLMCall",
     "MailAccount",
@@ -87,11 +96,14 @@ __all__ = [
     "Provider",
     "PushReceipt",
     "Relation",
+    "RequestKind",
+    "RequestStatus",
     "Route",
     "RoutingRule",
     "Rule",
     "SafeMode",
     "Scope",
+    "SuppressionList",
     "SyncStatus",
     "ThreadStatus",
 ]

@@ -20,6 +20,7 @@ from mail.gmail.errors import (
     GmailRateLimited,
 )
 from mail.models import MailAccount, Message
+from mail.services.exports.suppression import Suppression
 from mail.services.mirror import cursor_of
 from mail.services.own_notices import is_own_notice
 from mail.services.queueing import enqueue_each_ingest
@@ -33,6 +34,7 @@ from tenants.scope import firm_scope
 MOST_READINGS = 5
 BUSY_SECONDS = 1.0
 _BUSY = "The mailbox is being read: the message has to wait"
+ERASED = "The message mentions a person who was erased"
 _ABOUT_THE_MAILBOX = (GmailAuthExpired, GmailMisconfigured, GmailRateLimited)
 
 logger = structlog.get_logger(__name__)
@@ -69,6 +71,8 @@ def ingest_message(
             with firm_scope(account.firm_id):
                 now = cursor_of(account, lock=True)
                 if now == cursor:
+                    if Suppression(account.firm_id).mentions_erased(fetched.mail):
+                        return {"skipped": True, "reason": ERASED}
                     (stored,) = store_messages(account, [fetched])
                     if stored.to_be_judged:
                         hand_over(account, [stored.message])
@@ -147,6 +151,7 @@ def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: in
         with firm_scope(account.firm_id):
             now = cursor_of(account, lock=True)
             if now == cursor:
+                _leave_out_erased(account, page)
                 stored = _store_or_set_apart(account, page)
                 enqueue_each_ingest(account, page.apart)
                 hand_over(account, [one.message for one in stored if one.to_be_judged])
@@ -154,6 +159,13 @@ def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: in
         cursor = now
         _read_labels_again(gmail, page)
     raise MailboxWaits(_BUSY, seconds=BUSY_SECONDS)
+
+
+def _leave_out_erased(account: MailAccount, page: Page) -> None:
+    suppression = Suppression(account.firm_id)
+    wanted = [one for one in page.fetched if not suppression.mentions_erased(one.mail)]
+    page.skipped += len(page.fetched) - len(wanted)
+    page.fetched = wanted
 
 
 def _store_or_set_apart(account: MailAccount, page: Page) -> list[StoredMessage]:

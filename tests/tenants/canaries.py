@@ -162,4 +162,6 @@ def _made_up(column: Any) -> object:
         return column.choices[0][0]
     if isinstance(column, models.DateTimeField):
         return timezone.now()
+    if isinstance(column, models.BinaryField):
+        return b"bytes"
     return uuid7() if isinstance(column, models.UUIDField) else 1

@@ -28,7 +28,16 @@ from jobs.models import (
     RateLimit,
     Schedule,
 )
-from mail.models import Action, Approval, Direction, MailAccount, MailLabel, RoutingRule, Rule
+from mail.models import (
+    Action,
+    Approval,
+    DataRequest,
+    Direction,
+    MailAccount,
+    MailLabel,
+    RoutingRule,
+    Rule,
+)
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
 ID_IN_PATH = re.compile(r"{\w+}")
@@ -52,6 +61,7 @@ RESOURCES: dict[str, type[Any]] = {
     "labels": MailLabel,
     "routing-rules": RoutingRule,
     "approvals": Approval,
+    "data-requests": DataRequest,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -213,8 +213,8 @@ def test_ones_own_rows_are_found_and_told_of(mine: Canaries, foreign: Canaries) 
             assert mine.firm.slug in mine.traces_in(page), name
     by_hand = by_key(mine.firm, Role.DEVELOPER)
     for ask in api_rows(mine):
-        # Signing keys are for admins.
-        if ask.method != "get" or ask.address.endswith("/signing-key/"):
+        # Signing keys and exports are for admins.
+        if ask.method != "get" or ask.address.endswith(("/signing-key/", "/download/")):
             continue
         answer = by_hand.ask(ask)
         assert answer.status_code == HTTPStatus.OK, ask

@@ -21,9 +21,14 @@ class Command(JsonCommand):
         """Take the firm, the reason and the confirmation."""
         parser.add_argument("slug", help="the firm's slug")
         parser.add_argument("--reason", default="deleted on the command line")
+        parser.add_argument(
+            "--export", action="store_true", help="export all of it first, for platform staff"
+        )
         parser.add_argument("--yes", action="store_true", help="it cannot be undone: say so")
 
-    def handle(self, *_: Any, slug: str, reason: str, yes: bool, json: bool, **__: Any) -> None:
+    def handle(
+        self, *_: Any, slug: str, reason: str, yes: bool, json: bool, export: bool, **__: Any
+    ) -> None:
         """Begin the deletion.
 
         Raises:
@@ -34,7 +39,7 @@ class Command(JsonCommand):
             firm = firm_by_slug(slug)
             if not yes:
                 raise Refused(f"this deletes {firm} for good: confirm with --yes")
-            job = deletion.delete_firm(firm, reason, by=operator())
+            job = deletion.delete_firm(firm, reason, export_first=export, by=operator())
         if json:
             self.emit({"slug": slug, "job_id": str(job.pk)})
         else:

@@ -1,0 +1,116 @@
+"""Exports and erasures in the admin: asked for, followed, downloaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import FileResponse, HttpRequest, HttpResponse
+
+from interfaces.admin.base import column
+from interfaces.admin.filters import field_filter
+from interfaces.admin.operations import Operation, OperationForm
+from jobs.admin.base import age_column
+from mail.admin.base import MailAdmin, job_link, json_block
+from mail.admin.scoped import RuleOperation
+from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
+from mail.services.exports.requests import open_zip, request_data, zip_name
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+from tenants.admin.firm_choice import SingleFirmForm
+from tenants.models import Firm, Role
+
+STATUS_LABELS: dict[str, str] = {
+    RequestStatus.RUNNING: "primary",
+    RequestStatus.READY: "success",
+    RequestStatus.DONE: "success",
+    RequestStatus.EXPIRED: "default",
+    RequestStatus.FAILED: "danger",
+}
+
+
+class NewRequestForm(SingleFirmForm):
+    """Whose data, and why."""
+
+    role = Role.ADMIN
+    field_order = ("firm", "kind", "subject", "reason")
+    kind = forms.ChoiceField(choices=RequestKind.choices, label="What")
+    subject = forms.CharField(
+        required=False,
+        max_length=MAX_ADDRESS_LENGTH,
+        label="The person's e-mail address",
+        help_text="Empty for an export of the firm.",
+    )
+    reason = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), max_length=2000)
+
+
+def _create(*, firm: Firm, kind: str, by: Any, **answers: Any) -> DataRequest:
+    return request_data(firm, RequestKind(kind), by=by, **answers)
+
+
+def _why_no_zip(request: DataRequest) -> str:
+    return "" if request.status == RequestStatus.READY else "There is no zip to download."
+
+
+NEW = RuleOperation(
+    name="new",
+    label="New request",
+    icon="add",
+    variant="primary",
+    form=NewRequestForm,
+    effect="An export is a zip with everything, the mail of every mailbox included; it can be "
+    "downloaded for a week. An erasure deletes all mail that mentions the person, and keeps their "
+    "mail out from then on; it cannot be undone.",
+    perform=_create,
+    report=lambda request: f"{request.get_kind_display()}: a job does it.",
+)
+DOWNLOAD = RuleOperation(
+    name="download",
+    label="Download",
+    icon="download",
+    variant="primary",
+    form=OperationForm,
+    effect="The zip contains mail. The audit log keeps that you took it.",
+    obstacle=_why_no_zip,
+    perform=open_zip,
+    report=str,
+)
+
+
+@admin.register(DataRequest)
+class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
+    """Requests for data, the latest first; whom one is about is not shown."""
+
+    list_operations = (NEW,)
+    operations = (DOWNLOAD,)
+    list_display = ("kind", "state", "about_firm", "requested_by_name", "firm", "created")
+    list_filter = (field_filter("kind", RequestKind.choices), FirmFilter)
+    ordering = ("-id",)
+    fields = (
+        "kind",
+        "state",
+        "about_firm",
+        "reason",
+        "requested_by_name",
+        "rows",
+        "job",
+        "created_at",
+        "finished_at",
+        "expires_at",
+    )
+    readonly_fields = ("state", "rows", "job")
+    state = column(
+        "Status", lambda row: (row.status, row.get_status_display()), label=STATUS_LABELS
+    )
+    rows = column("Rows by table", lambda row: json_block(row.counts))
+    job = column("Job", lambda row: job_link(row.job_id))
+    created = age_column("Requested", "created_at")
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Answer a download with the zip."""
+        if operation.name != "download":
+            return super().respond(request, operation, row, made)
+        return FileResponse(made, as_attachment=True, filename=zip_name(row))  # type: ignore[return-value]  # a response like any

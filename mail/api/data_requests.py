@@ -1,0 +1,120 @@
+"""`data-requests/`: exports of a firm or a person, and the erasure of a person."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.http import FileResponse
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import StrictSerializer, TextField
+from jobs.api.views import example, list_operation, show_operation
+from jobs.queries.serializers.fields import TimestampField
+from mail.api.base import MailView
+from mail.api.serializers import MAX_REASON_LENGTH
+from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
+from mail.services.exports.requests import open_zip, request_data, zip_name
+from tenants.models import Role
+
+ZIP_TYPE = "application/zip"
+
+
+class ZipRenderer(JSONRenderer):
+    """Lets a caller ask for a zip; what this renders are problems, which are JSON all the same."""
+
+    media_type = ZIP_TYPE
+    format = "zip"
+
+
+class DataRequestSerializer(serializers.Serializer[Any]):
+    """A request; whom it is about is not shown."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    kind = serializers.ChoiceField(RequestKind.choices)
+    status = serializers.ChoiceField(RequestStatus.choices)
+    about_firm = serializers.CharField(help_text="The slug of the firm whose data it is about.")
+    reason = serializers.CharField()
+    requested_by = serializers.CharField(source="requested_by_name")
+    rows = serializers.SerializerMethodField(help_text="Exported or erased so far.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that does it.")
+    created_at = TimestampField()
+    finished_at = TimestampField()
+    expires_at = TimestampField("When the zip is deleted.")
+
+    def get_rows(self, request: DataRequest) -> int:
+        """Return the rows of all tables."""
+        counts = request.counts if isinstance(request.counts, dict) else {}
+        return sum(count for count in counts.values() if isinstance(count, int))
+
+
+class CreateDataRequestBody(StrictSerializer):
+    """What is asked for."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    kind = serializers.ChoiceField(RequestKind.choices)
+    subject = TextField(
+        default="",
+        allow_blank=True,
+        max_length=MAX_ADDRESS_LENGTH,
+        help_text="The person's e-mail address; empty for an export of the firm.",
+    )
+    reason = TextField(max_length=MAX_REASON_LENGTH, help_text="Kept in the audit log.")
+
+
+_REQUEST = OpenApiResponse(DataRequestSerializer, "The request.")
+
+
+class DataRequests(MailView):
+    """The requests of the caller's firms."""
+
+    resource, tag = "data_requests", "data requests"
+    model, serializer = DataRequest, DataRequestSerializer
+
+    list = list_operation(
+        "List data requests",
+        "The latest first.",
+        serializer=DataRequestSerializer,
+        rows="data requests",
+    )
+    show = show_operation("Show a data request", "How far it is.", answer=_REQUEST)
+
+    @operation(
+        "Ask for an export or an erasure",
+        "A firm_export is a zip with everything the firm owns, without tokens and keys; a "
+        "gdpr_export one with everything that mentions a person. erase_subject deletes all mail "
+        "that mentions the person and keeps it out from then on. Needs the role admin.",
+        body=CreateDataRequestBody,
+        answers={HTTPStatus.CREATED: OpenApiResponse(DataRequestSerializer, "The request.")},
+        example=example("Everything", kind="firm_export", reason="We change the provider"),
+    )
+    def create(self, _: Request, **__: UUID) -> Response:
+        """Create a request."""
+        body = self.get_body(CreateDataRequestBody)
+        firm = self.firm_named(body.pop("firm", None), Role.ADMIN)
+        made = request_data(firm, RequestKind(body.pop("kind")), by=self.actor, **body)
+        return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
+
+    def get_renderers(self) -> list[BaseRenderer]:
+        """Offer the zip's media type where the answer is one."""
+        renderers: list[BaseRenderer] = super().get_renderers()
+        return [*renderers, ZipRenderer()] if self.action == "download" else renderers
+
+    @operation(
+        "Download an export",
+        "The zip, for a week after it is ready. The audit log keeps who took it. Needs the role "
+        "admin. 409 where there is no zip.",
+        answers={},
+    )
+    def download(self, _: Request, **__: UUID) -> Any:
+        """Return the zip."""
+        row = self.get_object(Role.ADMIN)
+        file = open_zip(row, by=self.actor)
+        return FileResponse(file, as_attachment=True, filename=zip_name(row), content_type=ZIP_TYPE)

@@ -1,0 +1,115 @@
+"""`firm_export`, `gdpr_export`, `erase_subject`: what people may ask for about data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from jobs.errors import Cancel, Fatal, LeaseLost, Snooze
+from jobs.execution.context import JobContext
+from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
+from jobs.schedules.defaults import default_schedule
+from jobs.states import Category
+from mail.models import DataRequest, RequestKind, RequestStatus
+from mail.services.exports.erase import erase_step
+from mail.services.exports.requests import end_request, expire_exports, request_of_job
+from mail.services.exports.write import JobLease, export_step
+
+# What was done is not done again.
+RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=1, max_delay_seconds=300)
+EXPIRE_SECONDS = 3600
+IN_FLIGHT_SECONDS = 10.0
+
+
+class FirmExportPayload(JobPayload):
+    """A request by its id; without one a job exports its own firm, the system firm's any other."""
+
+    request_id: UUID | None = None
+    firm_id: int | None = None
+
+
+class RequestPayload(JobPayload):
+    """A request by its id."""
+
+    request_id: UUID
+
+
+@contextmanager
+def _request(
+    ctx: JobContext, request_id: UUID | None, about_firm_id: int | None = None
+) -> Iterator[DataRequest]:
+    """Give the job's request; note it as failed once no further attempt will be made."""
+    request = request_of_job(ctx.firm_id, ctx.job_id, request_id, about_firm_id)
+    if request is None:
+        raise Cancel("The request, or the firm it is about, is gone")
+    try:
+        yield request
+    except (Snooze, Cancel, LeaseLost):
+        raise
+    except Exception as error:
+        if isinstance(error, Fatal) or ctx.is_last_attempt:
+            end_request(ctx.firm_id, request.pk, RequestStatus.FAILED)
+        raise
+
+
+def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
+    lease = JobLease(ctx.job_id, ctx.firm_id, ctx.fence)
+    if request.status == RequestStatus.READY:
+        return {"request_id": str(request.pk), "rows": sum(request.counts.values())}
+    while (done := export_step(request.pk, lease)) is None:
+        ctx.heartbeat()
+    end_request(ctx.firm_id, done.pk, RequestStatus.READY)
+    return {"request_id": str(done.pk), "rows": sum(done.counts.values())}
+
+
+@job(
+    RequestKind.FIRM_EXPORT.value,
+    category=Category.EXPORT,
+    payload=FirmExportPayload,
+    retry=RETRY,
+)
+def firm_export(payload: FirmExportPayload, ctx: JobContext) -> dict[str, Any]:
+    """Export all that a firm owns."""
+    with _request(ctx, payload.request_id, payload.firm_id) as request:
+        return _export(request, ctx)
+
+
+@job(
+    RequestKind.GDPR_EXPORT.value,
+    category=Category.EXPORT,
+    payload=RequestPayload,
+    retry=RETRY,
+)
+def gdpr_export(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
+    """Export all that mentions a person."""
+    with _request(ctx, payload.request_id) as request:
+        return _export(request, ctx)
+
+
+@job(
+    RequestKind.ERASE_SUBJECT.value,
+    category=Category.EXPORT,
+    payload=RequestPayload,
+    retry=RETRY,
+)
+def erase_subject(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
+    """Erase a person: delete the mail that mentions them, and their address everywhere else."""
+    lease = JobLease(ctx.job_id, ctx.firm_id, ctx.fence)
+    with _request(ctx, payload.request_id) as request:
+        while not (step := erase_step(request.pk, lease)).is_over:
+            ctx.heartbeat()
+            if step.waits:
+                raise Snooze("Jobs about the person are in flight", seconds=IN_FLIGHT_SECONDS)
+        return {"request_id": str(request.pk), "rows": sum(step.counts.values())}
+
+
+@job("exports.expire", category=Category.MAINTENANCE, payload=JobPayload)
+def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
+    """Delete the exports of every firm whose time is over."""
+    return {"expired": expire_exports()}
+
+
+default_schedule("Expire exports", "exports.expire", every_seconds=lambda: EXPIRE_SECONDS)

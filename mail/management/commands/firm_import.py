@@ -1,0 +1,46 @@
+"""`manage.py firm_import PATH`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from interfaces.commands import JsonCommand, NotFound, Refused
+from mail.errors import FaultyInput, WrongState
+from mail.services.exports.read import import_firm
+from tenants.cli import operator
+
+
+class Command(JsonCommand):
+    """Makes a firm of the zip of a `firm_export`."""
+
+    help = "Import a firm from an export's zip; it stays inactive until it is activated."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the zip, and another slug for the firm."""
+        parser.add_argument("path", type=Path, help="the zip")
+        parser.add_argument("--slug", default="", help="the firm's slug, where it should differ")
+
+    def handle(self, *_: Any, path: Path, slug: str, json: bool, **__: Any) -> None:
+        """Import, and say how many rows there were.
+
+        Raises:
+            NotFound: there is no such file.
+            Refused: it is no export, or the firm is here already.
+        """
+        if not path.is_file():
+            raise NotFound(f"{path} is no file")
+        try:
+            firm, rows = import_firm(path, by=operator(), slug=slug)
+        except FaultyInput as error:
+            raise Refused(str(error), code=error.code, errors=error.errors) from error
+        except WrongState as error:
+            raise Refused(str(error), code=error.code) from error
+        if json:
+            self.emit({"firm": firm.slug, "rows": rows})
+        else:
+            self.stdout.write(
+                f"{firm} ({firm.slug}): {rows:,} rows. Connect its mailboxes, then activate it."
+            )

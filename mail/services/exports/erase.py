@@ -1,0 +1,243 @@
+"""Erases a person from a firm's tables; the request's row says how far it is.
+
+Mail that mentions the person's address is deleted with all that belongs to it. Everywhere else the
+address is replaced. Of the audit log's entries only who, when and which operation remain.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db.models import SET_NULL, Q, QuerySet
+from django.utils import timezone
+
+from jobs.engine.delete_owned import delete_jobs
+from jobs.engine.transactions import in_transaction
+from jobs.errors import Fatal
+from jobs.errors import WrongState as JobIsOver
+from jobs.models import JobQueue
+from jobs.queue import cancel
+from jobs.states import LIVE
+from mail.models import (
+    DataRequest,
+    ExportPart,
+    MailAccount,
+    MailThread,
+    Message,
+    OutboundMessage,
+    RequestKind,
+    RequestStatus,
+)
+from mail.services.exports.subjects import mentioning, pattern_of, text_columns
+from mail.services.exports.write import JobLease
+from mail.services.threads import refresh_threads
+from tenants.audit import SERVICE, record_operation
+from tenants.encryption import decrypt_field
+from tenants.models import AuditEntry, FirmOwned, Membership
+from tenants.scope import all_firms
+
+ROWS_AT_ONCE = 50
+# Others may write the address while it is erased; a table that is never clean is a fault.
+MOST_PASSES = 20
+# What the audit log's trigger lets an entry become.
+ERASED_ENTRY: dict[str, Any] = {"reason": "", "before": {}, "after": {"erased": True}}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step leaves: whether all is done, else whether it waits for jobs in flight."""
+
+    is_over: bool = False
+    waits: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def erase_step(request_id: UUID, lease: JobLease) -> Step:
+    """Erase the next few rows; one pass over all tables follows another until one finds nothing.
+
+    Raises:
+        LeaseLost: another attempt does it now; nothing was done.
+        Fatal: the address appears again and again.
+    """
+    with all_firms("exports of a firm may belong to the system firm"):
+        lease.require()
+        request: DataRequest = DataRequest.objects.select_for_update().get(pk=request_id)
+        if request.status == RequestStatus.DONE:
+            return Step(is_over=True, counts=request.counts)
+        address = decrypt_field(request, "subject")
+        position: dict[str, Any] = {"table": "", "pass": 1, "found": False, "waits": False}
+        position.update(request.position)
+        following = _next_rows(request, address, position)
+        if following is not None:
+            model, rows = following
+            name = model._meta.db_table
+            erased = _erase(model, rows, address)
+            request.counts[name] = request.counts.get(name, 0) + erased
+            position.update(table=name, after=str(rows[-1].pk), found=True)
+            position["waits"] = position["waits"] or erased < len(rows)
+            return _saved(request, position, Step())
+        if not position["found"]:
+            _finish(request)
+            return Step(is_over=True, counts=request.counts)
+        if position["pass"] > MOST_PASSES:
+            raise Fatal("The address appears again and again: something goes on writing it")
+        waits = position["waits"]
+        again = {"pass": position["pass"] + (0 if waits else 1)}
+        return _saved(request, again, Step(waits=waits))
+
+
+def _saved(request: DataRequest, position: dict[str, Any], step: Step) -> Step:
+    request.position, request.status = position, RequestStatus.RUNNING
+    request.save(update_fields=["counts", "position", "status"])
+    return step
+
+
+def _next_rows(
+    request: DataRequest, address: str, position: dict[str, Any]
+) -> tuple[type[Any], list[Any]] | None:
+    """Return the next rows that mention the person, None at the end of the pass."""
+    tables = _tables()
+    names = list(tables)
+    first = names.index(position["table"]) if position["table"] in tables else 0
+    if not position["table"]:
+        _drop_exports(request.about_firm_id, address)
+    for name in names[first:]:
+        rows = _of_subject(tables[name], request.about_firm_id, address)
+        if name == position["table"]:
+            rows = rows.filter(pk__gt=position["after"])
+        found = list(rows.order_by("pk")[:ROWS_AT_ONCE])
+        if found:
+            return tables[name], found
+    return None
+
+
+@cache
+def _tables() -> dict[str, type[Any]]:
+    """Return the tables in which a person may be mentioned, mail first, by name."""
+    owned = [
+        model
+        for model in apps.get_models()
+        if issubclass(model, FirmOwned) and model._meta.managed and text_columns(model)
+    ]
+    first: list[type[Any]] = [Message, OutboundMessage, JobQueue]
+    # A request's reason does not mention its subject, and members are not erased.
+    rest = [model for model in owned if model not in (*first, Membership)]
+    return {model._meta.db_table: model for model in (*first, *rest)}
+
+
+def _of_subject(model: type[Any], firm_id: int, address: str) -> QuerySet[Any]:
+    rows: QuerySet[Any] = mentioning(model.objects.filter(firm_id=firm_id), address)
+    if model is AuditEntry:
+        return rows.exclude(after=ERASED_ENTRY["after"])
+    if model is Message:
+        # What an ingest stores from now on asks the suppression list first.
+        list(MailAccount.objects.select_for_update().filter(firm_id=firm_id).order_by("pk"))
+        return rows.defer("html", "text", "hidden_text", "headers")
+    return rows
+
+
+def _erase(model: type[Any], rows: list[Any], address: str) -> int:
+    """Erase the person from these rows; return how many of them are done."""
+    if model is Message:
+        _delete_messages(rows)
+    elif model is OutboundMessage:
+        model.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    elif model is JobQueue:
+        return _delete_jobs(rows)
+    elif model is AuditEntry:
+        for row in rows:
+            found = pattern_of(address).search(row.target_id)
+            target = {"target_id": ""} if found else {}
+            AuditEntry.objects.filter(pk=row.pk).update(**ERASED_ENTRY, **target)
+    else:
+        for row in rows:
+            _replace(row, address)
+    return len(rows)
+
+
+def _delete_messages(messages: list[Message]) -> None:
+    """Delete messages with all that refers to them, also where it could do without."""
+    ids = [message.pk for message in messages]
+    threads = MailThread.objects.filter(pk__in={message.thread_id for message in messages})
+    locked = list(threads.select_for_update().order_by("pk"))
+    for relation in Message._meta.related_objects:
+        model: Any = relation.related_model
+        if relation.on_delete is SET_NULL and model is not MailThread:
+            model.objects.filter(**{f"{relation.field.name}__in": ids}).delete()
+    Message.objects.filter(pk__in=ids).delete()
+    refresh_threads(locked)
+
+
+def _delete_jobs(jobs: list[JobQueue]) -> int:
+    """Delete the jobs that are over, and ask the others to end."""
+    over = []
+    for job in jobs:
+        status = job.status
+        if status in LIVE:
+            with suppress(JobIsOver):
+                status = cancel(job.pk).status
+        if status not in LIVE:
+            over.append((job.pk, job.firm_id))
+    return in_transaction(lambda: delete_jobs(over))
+
+
+def _replace(row: Any, address: str) -> None:
+    """Replace the address in every column of the row by a word that is unique to the row."""
+    pattern, word = pattern_of(address), f"erased-{row.pk.hex[-8:]}"
+    changes: dict[str, Any] = {}
+    for column in text_columns(type(row)):
+        old = getattr(row, column.attname)
+        new = _without(old, pattern, word)
+        if new != old:
+            most = getattr(column, "max_length", None)
+            changes[column.attname] = new[:most] if isinstance(new, str) else new
+    type(row).objects.filter(pk=row.pk).update(**changes)
+
+
+def _without(value: Any, pattern: Any, word: str) -> Any:
+    match value:
+        case str():
+            return pattern.sub(word, value)
+        case list():
+            return [_without(item, pattern, word) for item in value]
+        case dict():
+            return {
+                _without(key, pattern, word): _without(item, pattern, word)
+                for key, item in value.items()
+            }
+    return value
+
+
+def _drop_exports(firm_id: int, address: str) -> None:
+    """Delete the zips that may contain the person; an export under way begins anew."""
+    exports = DataRequest.objects.exclude(kind=RequestKind.ERASE_SUBJECT).filter(
+        about_firm_id=firm_id
+    )
+    stored = Q(parts__gt=0)
+    ids = list(exports.filter(stored).select_for_update().values_list("pk", flat=True))
+    if ids:
+        ExportPart.objects.filter(request_id__in=ids).delete()
+        changed = DataRequest.objects.filter(pk__in=ids)
+        changed.update(parts=0, position={}, counts={}, expires_at=None)
+        changed.filter(status=RequestStatus.READY).update(status=RequestStatus.EXPIRED)
+    for export in exports.exclude(subject=""):
+        if decrypt_field(export, "subject") == address:
+            DataRequest.objects.filter(pk=export.pk).update(subject="")
+
+
+def _finish(request: DataRequest) -> None:
+    request.subject, request.status = "", RequestStatus.DONE
+    request.finished_at = timezone.now()
+    request.save(update_fields=["subject", "status", "finished_at"])
+    record_operation(
+        SERVICE,
+        "subject.erased",
+        firm_id=request.firm_id,
+        target=("data_request", request.pk),
+        after={"rows": sum(request.counts.values())},
+    )

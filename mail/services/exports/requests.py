@@ -1,0 +1,179 @@
+"""Asks for exports and erasures, hands out what is ready, and deletes what has expired."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import timedelta
+from typing import IO, Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q
+from django.utils import timezone
+
+from jobs.queue import enqueue
+from jobs.states import Priority
+from mail.errors import ReasonMissing, WrongState
+from mail.models import DataRequest, ExportPart, MailAccount, RequestKind, RequestStatus
+from mail.services.exports.subjects import checked_address, pattern_of
+from mail.services.exports.suppression import suppress
+from mail.services.exports.write import write_zip
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.encryption import encrypt_field
+from tenants.models import Firm, Membership
+from tenants.scope import all_firms, firm_scope
+
+LIFETIME = timedelta(days=7)
+_OPERATIONS = {
+    RequestKind.FIRM_EXPORT: "firm.export",
+    RequestKind.GDPR_EXPORT: "subject.export",
+    RequestKind.ERASE_SUBJECT: "subject.erase",
+}
+
+
+def request_data(
+    firm: Firm, kind: RequestKind, *, reason: str, by: Actor, subject: str = ""
+) -> DataRequest:
+    """Have a firm's or a person's data exported, or a person erased.
+
+    Raises:
+        ReasonMissing: no reason given.
+        FaultyInput: the subject is missing, or no e-mail address.
+        WrongState: the person cannot be erased: it is a mailbox or a member of the firm.
+    """
+    if not reason.strip():
+        raise ReasonMissing("Say why: the audit log keeps it.")
+    address = "" if kind == RequestKind.FIRM_EXPORT else checked_address(subject)
+    with firm_scope(firm):
+        request = DataRequest(
+            firm=firm,
+            kind=kind,
+            about_firm_id=firm.pk,
+            about_firm=firm.slug,
+            # The audit log must not say whom it is about.
+            reason=pattern_of(address).sub("the subject", reason) if address else reason,
+            requested_by_id=by.user_id,
+            requested_by_name=by.name,
+        )
+        encrypt_field(request, "subject", address)
+        if kind == RequestKind.ERASE_SUBJECT:
+            _require_erasable(address)
+            suppress(firm.pk, address)
+        request.save(force_insert=True)
+        result = enqueue(
+            kind.value,
+            {"request_id": request.pk},
+            priority=Priority.NORMAL,
+            idempotency_key=f"{kind.value}:{request.pk}",
+        )
+        request.job_id = result.job_id
+        request.save(update_fields=["job_id"])
+        record_operation(
+            by,
+            _OPERATIONS[kind],
+            firm_id=firm.pk,
+            target=("data_request", request.pk),
+            reason=request.reason,
+            after={"job_id": str(result.job_id)},
+        )
+    return request
+
+
+def _require_erasable(address: str) -> None:
+    mailbox = Q(address=address) | Q(aliases__icontains=f'"{address}"')
+    if MailAccount.objects.filter(mailbox).exists():
+        raise WrongState("This is a mailbox of the firm: disconnect it, and have its mail deleted.")
+    user: Any = get_user_model()
+    names = {user.USERNAME_FIELD, "email"}
+    people = Q()
+    for name in names:
+        people |= Q(**{f"user__{name}__iexact": address})
+    if Membership.objects.filter(people).exists():
+        raise WrongState("This is a member of the firm: delete the user instead.")
+
+
+def request_of_job(
+    firm_id: int, job_id: UUID, request_id: UUID | None, about_firm_id: int | None
+) -> DataRequest | None:
+    """Return the request that a job works on; a `firm_export` without one makes it.
+
+    None: it is gone. Only the system firm's jobs are about another firm.
+    """
+    with firm_scope(firm_id):
+        if request_id is not None:
+            found: DataRequest | None = DataRequest.objects.filter(pk=request_id).first()
+            return found
+        own = Firm.objects.get(pk=firm_id)
+        about: Firm | None = own
+        if own.is_system:
+            about = None if about_firm_id is None else Firm.objects.filter(pk=about_firm_id).first()
+        if about is None:
+            return None
+        # The job's id: another attempt finds the same row.
+        request: DataRequest = DataRequest.objects.get_or_create(
+            pk=job_id,
+            defaults={
+                "firm_id": firm_id,
+                "kind": RequestKind.FIRM_EXPORT,
+                "about_firm_id": about.pk,
+                "about_firm": about.slug,
+                "requested_by_name": SERVICE.name,
+                "job_id": job_id,
+            },
+        )[0]
+        return request
+
+
+def end_request(firm_id: int, request_id: UUID, status: RequestStatus) -> None:
+    """Note how the request ended; a zip is kept for a week from then on."""
+    now = timezone.now()
+    with firm_scope(firm_id):
+        expires_at = now + LIFETIME if status == RequestStatus.READY else None
+        DataRequest.objects.filter(pk=request_id).update(
+            status=status, finished_at=now, expires_at=expires_at
+        )
+
+
+def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
+    """Return the export's zip as an open temporary file; the audit log keeps who took it.
+
+    Raises:
+        WrongState: it is not ready, or has expired.
+    """
+    if request.status != RequestStatus.READY or request.kind == RequestKind.ERASE_SUBJECT:
+        raise WrongState("There is no zip: the export is not ready, or it has expired.")
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
+    with firm_scope(request.firm_id):
+        write_zip(request, file)
+        record_operation(
+            by,
+            "export.download",
+            firm_id=request.firm_id,
+            target=("data_request", request.pk),
+        )
+    file.seek(0)
+    return file
+
+
+def zip_name(request: DataRequest) -> str:
+    """Return the name of the export's file."""
+    return f"{request.about_firm}-{request.kind}-{request.created_at:%Y-%m-%d}.zip"
+
+
+def expire_exports() -> int:
+    """Delete the zips of every firm whose time is over; return how many."""
+    with all_firms("exports of every firm expire"):
+        due = DataRequest.objects.filter(
+            status=RequestStatus.READY, expires_at__lte=timezone.now()
+        ).select_for_update(skip_locked=True)
+        requests = list(due.values_list("pk", flat=True)[:100])
+        delete_zips(requests)
+        return len(requests)
+
+
+def delete_zips(request_ids: list[UUID]) -> None:
+    """Delete the zips of these exports. Must run in a scope that has them."""
+    ExportPart.objects.filter(request_id__in=request_ids).delete()
+    DataRequest.objects.filter(pk__in=request_ids).update(
+        status=RequestStatus.EXPIRED, expires_at=None, parts=0
+    )

@@ -1,0 +1,72 @@
+"""Finds a person in the database: rows that mention an e-mail address in any text or JSON column."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db.models import CharField, JSONField, Q, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from mail.errors import FaultyInput
+from mail.models import MAX_ADDRESS_LENGTH
+from tenants.encryption import EncryptedTextField
+
+# An address ends where no further character of an address follows.
+_BEFORE, _AFTER = r"(?<![\w.+%-])", r"(?![\w-]|\.\w)"
+
+
+def checked_address(text: str) -> str:
+    """Return an e-mail address in lower case.
+
+    Raises:
+        FaultyInput: it is none.
+    """
+    address = text.strip().lower()
+    try:
+        validate_email(address)
+    except ValidationError:
+        address = ""
+    if not address or len(address) > MAX_ADDRESS_LENGTH:
+        fault = {"field": "subject", "code": "invalid", "message": "is not an e-mail address"}
+        raise FaultyInput([fault])
+    return address
+
+
+def text_columns(model: type[Any]) -> list[Any]:
+    """Return the model's columns of text and JSON; ciphertext is neither."""
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if isinstance(field, CharField | TextField | JSONField)
+        and not isinstance(field, EncryptedTextField)
+        and not field.choices
+    ]
+
+
+def pattern_of(address: str) -> re.Pattern[str]:
+    """Return the pattern that finds the address and no longer one."""
+    return re.compile(_expression(address), re.IGNORECASE)
+
+
+def mentioning(rows: QuerySet[Any], address: str) -> QuerySet[Any]:
+    """Return the rows that mention the address in any of their columns."""
+    # SQLite's JSON has other characters than ASCII escaped.
+    forms = {address, json.dumps(address)[1:-1]}
+    names, condition = {}, Q()
+    for field in text_columns(rows.model):
+        name = f"text_of_{field.attname}"
+        names[name] = Cast(field.attname, TextField())
+        for form in forms:
+            # The first is fast, and true for few rows.
+            condition |= Q(**{f"{name}__icontains": form}) & Q(
+                **{f"{name}__iregex": _expression(form)}
+            )
+    return rows.alias(**names).filter(condition) if names else rows.none()
+
+
+def _expression(address: str) -> str:
+    return f"{_BEFORE}{re.escape(address)}{_AFTER}"

@@ -1,0 +1,62 @@
+"""Keeps erased persons out: their addresses are stored as keyed hashes, which a sync asks."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from itertools import chain
+
+from django.db.models.functions import Now
+
+from mail.models import SuppressionList
+from mail.text.parsed import ParsedMail
+from tenants.encryption import decrypt_field, encrypt_field
+
+KEY_BYTES = 32
+_ADDRESS = re.compile(r"[^\s<>()\[\]\\,;:\"'@=|]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+
+
+class Suppression:
+    """A firm's list as it is now. Must be made in the firm's scope."""
+
+    def __init__(self, firm_id: int) -> None:
+        row: SuppressionList | None = SuppressionList.objects.filter(firm_id=firm_id).first()
+        self._digests = frozenset(row.digests if row is not None else ())
+        self._key = decrypt_field(row, "key") if row is not None and row.digests else ""
+
+    def mentions_erased(self, mail: ParsedMail) -> bool:
+        """Say whether the message names an erased person, as sender, recipient or in its text."""
+        if not self._digests:
+            return False
+        headers = (value for _, value in mail.headers)
+        texts = chain(headers, (mail.text, mail.html or "", mail.hidden_text, mail.subject))
+        return any(_digest(self._key, one) in self._digests for one in addresses_in(texts))
+
+
+def addresses_in(texts: Iterable[str]) -> set[str]:
+    """Return all that looks like an e-mail address, in lower case."""
+    return {found.lower() for text in texts for found in _ADDRESS.findall(text)}
+
+
+def suppress(firm_id: int, address: str) -> None:
+    """Put the address, in lower case, on the firm's list. Must run in the firm's scope."""
+    row: SuppressionList | None = (
+        SuppressionList.objects.select_for_update().filter(firm_id=firm_id).first()
+    )
+    if row is None:
+        new = SuppressionList(firm_id=firm_id)
+        encrypt_field(new, "key", secrets.token_hex(KEY_BYTES))
+        SuppressionList.objects.bulk_create([new], ignore_conflicts=True)
+        row = SuppressionList.objects.select_for_update().get(firm_id=firm_id)
+    digest = _digest(decrypt_field(row, "key"), address)
+    if digest not in row.digests:
+        row.digests.append(digest)
+        row.changed_at = Now()
+        row.save(update_fields=["digests", "changed_at"])
+
+
+def _digest(key: str, address: str) -> str:
+    return hmac.new(key.encode(), address.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,177 @@
+"""What an export consists of: the tables, and how a row is written and read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.db import models
+from django.utils import timezone
+
+from jobs.engine.redaction import redact_secrets
+from jobs.states import LIVE, Channel, Status
+from mail.models import ActionStatus, ApprovalStatus, Connection, OutboundStatus
+from tenants.encryption import EncryptedTextField
+from tenants.models import Firm, FirmOwned
+
+FORMAT, VERSION = "mailroom-export", 1
+IMPORTED = "Imported from another installation"
+# What no export has, and why.
+LEFT_OUT = {
+    "tenants.ApiKey": "keys",
+    "mail.MailCredential": "tokens",
+    "mail.PushReceipt": "needed for an hour only",
+    "mail.DataRequest": "about exports themselves",
+    "mail.ExportPart": "about exports themselves",
+    "mail.SuppressionList": "its key is a secret of this installation",
+    "jobs.ConcurrencyLock": "belongs to jobs in flight",
+    "jobs.FanIn": "belongs to jobs in flight",
+    "jobs.FanInMember": "belongs to jobs in flight",
+    "jobs.IdempotentRequest": "answers of the API, needed for a day only",
+    "jobs.RateBucket": "state of this installation's workers",
+    "jobs.CircuitBreaker": "state of this installation's workers",
+    "jobs.FailureAlert": "state of this installation's alerts",
+    "jobs.JobMinute": "figures of this installation",
+    "jobs.JobMinuteDelta": "figures of this installation",
+    "jobs.JobHour": "figures of this installation",
+    "jobs.LatencyBucket": "figures of this installation",
+    "jobs.FailingType": "figures of this installation",
+}
+# A row as JSON, by column.
+Row = dict[str, Any]
+
+
+@cache
+def exported_models() -> dict[str, type[Any]]:
+    """Return the models that an export contains, by their tables' names."""
+    return {
+        model._meta.db_table: model
+        for model in apps.get_models()
+        if issubclass(model, FirmOwned)
+        and model._meta.managed
+        and model._meta.label not in LEFT_OUT
+    }
+
+
+def columns_of(model: type[models.Model]) -> list[Any]:
+    """Return the fields that are exported: no secrets, nothing that is computed."""
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if not isinstance(field, EncryptedTextField | models.BinaryField) and not field.generated
+    ]
+
+
+def user_columns_of(model: type[models.Model]) -> list[str]:
+    """Return the columns that name a user."""
+    user = get_user_model()
+    return [str(field.attname) for field in columns_of(model) if field.related_model is user]
+
+
+def row_as_json(row: models.Model) -> str:
+    """Return a row as a line of JSON."""
+    values = {}
+    for field in columns_of(type(row)):
+        value = getattr(row, field.attname)
+        is_json = isinstance(field, models.JSONField)
+        values[field.attname] = redact_secrets(value) if is_json else value
+    hide = _HIDDEN.get(row._meta.label)
+    if hide is not None:
+        hide(values)
+    return json.dumps(values, default=_as_json)
+
+
+def row_from_json(
+    model: type[models.Model], values: Row, *, firm_id: int, users: dict[str, Any]
+) -> Any:
+    """Return an unsaved row of the firm; what was under way has ended, and users are ours."""
+    known = {field.attname: field for field in columns_of(model)}
+    for name in user_columns_of(model):
+        values[name] = users.get(str(values.get(name)))
+    change = _IMPORTED.get(model._meta.label)
+    if change is not None:
+        change(values, firm_id)
+    row = model()
+    for name, value in values.items():
+        if name in known:
+            field = known[name]
+            target = field.target_field if field.is_relation else field
+            setattr(row, name, None if value is None else target.to_python(value))
+    row.firm_id = firm_id  # type: ignore[attr-defined]  # a firm's
+    return row
+
+
+def facts_of(firm: Firm) -> Row:
+    """Return a firm's own settings."""
+    names = ("name", "slug", "weight", "running_cap", "retention_days")
+    return {name: getattr(firm, name) for name in names}
+
+
+def _as_json(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} in a table has no form in an export")
+
+
+def _hide_webhook(row: Row) -> None:
+    """Leave out what may be a secret: a webhook's path."""
+    if row["channel"] != Channel.EMAIL:
+        parts = urlsplit(row["target"])
+        row["target"], row["enabled"] = f"{parts.scheme}://{parts.netloc}", False
+
+
+def _end_job(row: Row, firm_id: int) -> None:
+    if row["status"] in LIVE:
+        row.update(status=Status.CANCELED.value, completed_at=timezone.now(), last_error=IMPORTED)
+    row.update(
+        ready=False, waiting=False, admitted=False, live_key=None, worker_id=None, lease_token=0
+    )
+    if isinstance(row["payload"], dict):
+        row["payload"] = {**row["payload"], "tenant_id": firm_id}
+
+
+def _disconnect(row: Row, _: int) -> None:
+    row.update(connection=Connection.NEEDS_REAUTH.value, history_cursor=None, watch_expires_at=None)
+
+
+def _end_action(row: Row, _: int) -> None:
+    if row["status"] in (
+        ActionStatus.QUEUED,
+        ActionStatus.EXECUTING,
+        ActionStatus.APPROVED_PENDING,
+    ):
+        row.update(status=ActionStatus.CANCELED.value, error=IMPORTED)
+
+
+def _end_approval(row: Row, _: int) -> None:
+    if row["status"] == ApprovalStatus.PENDING:
+        row["status"] = ApprovalStatus.CANCELED.value
+
+
+def _end_outbound(row: Row, _: int) -> None:
+    if row["status"] in (
+        OutboundStatus.APPROVED_PENDING,
+        OutboundStatus.QUEUED,
+        OutboundStatus.SENDING,
+    ):
+        row.update(status=OutboundStatus.CANCELED.value, error=IMPORTED)
+
+
+# By the model's label: what a row loses when it leaves, and how it changes when it comes.
+_HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
+_IMPORTED: dict[str, Callable[[Row, int], None]] = {
+    "jobs.JobQueue": _end_job,
+    "mail.MailAccount": _disconnect,
+    "mail.Action": _end_action,
+    "mail.Approval": _end_approval,
+    "mail.OutboundMessage": _end_outbound,
+}

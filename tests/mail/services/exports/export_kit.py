@@ -1,0 +1,48 @@
+"""Short names for the tests of exports and erasures."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+from jobs import testing
+from mail.models import DataRequest, RequestKind
+from mail.services.exports.requests import open_zip, request_data
+from tenants.audit import SERVICE
+from tenants.models import Firm
+from tenants.scope import all_firms
+
+ANNA_ADDRESS = "anna@customer.example"
+
+
+def requested(firm: Firm, kind: RequestKind, subject: str = "") -> DataRequest:
+    """Return a request that is stored and waits for its job."""
+    return request_data(firm, kind, subject=subject, reason="asked for", by=SERVICE)
+
+
+def done(firm: Firm, kind: RequestKind, subject: str = "") -> DataRequest:
+    """Return a request after its job."""
+    request = requested(firm, kind, subject)
+    testing.drain()
+    return again(request)
+
+
+def again(request: DataRequest) -> DataRequest:
+    """Return the request as it is now."""
+    with all_firms("test"):
+        return DataRequest.objects.get(pk=request.pk)
+
+
+def zip_of(request: DataRequest) -> dict[str, bytes]:
+    """Return the files of an export by name."""
+    with open_zip(again(request), by=SERVICE) as file:
+        archive = zipfile.ZipFile(io.BytesIO(file.read()))
+    assert archive.testzip() is None
+    return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rows_in(files: dict[str, bytes], table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table of an export."""
+    return [json.loads(line) for line in files.get(f"tables/{table}.jsonl", b"").splitlines()]

@@ -1,0 +1,225 @@
+"""An erased person is in no table any more, and a later sync does not take them in again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+
+from jobs.errors import LeaseLost, Snooze
+from jobs.queue import enqueue
+from jobs.testing import drain
+from mail.errors import FaultyInput, ReasonMissing, WrongState
+from mail.job_handlers import exports as handlers
+from mail.models import (
+    Direction,
+    ExportPart,
+    MailThread,
+    Message,
+    RequestKind,
+    RequestStatus,
+    SuppressionList,
+)
+from mail.services.exports.erase import Step, erase_step
+from mail.services.exports.requests import request_data
+from mail.services.exports.write import JobLease
+from mail.services.queueing import request_sync
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.models import AuditEntry, Firm, Role
+from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import UserFactory
+from tests.mail.mail_kit import ANNA, OWNER, Mailbox, jobs, letter, only, stored
+from tests.mail.services.exports.export_kit import ANNA_ADDRESS, again, done, requested
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-05")]
+
+CANARY = "zanzibar-4711"
+
+
+def mentions(*words: str) -> list[str]:
+    """Return every column of every table that has one of the words, whatever its type."""
+    found = set()
+    with all_firms("test"), connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT * FROM "{table}"')
+            names = [column[0] for column in cursor.description]
+            for row in cursor.fetchall():
+                for name, value in zip(names, row, strict=True):
+                    content = bytes(value) if isinstance(value, memoryview) else value
+                    text = str(content).lower()
+                    if any(word.lower() in text for word in words):
+                        found.add(f"{table}.{name}")
+    return sorted(found)
+
+
+def write_everywhere(mailbox: Mailbox) -> None:
+    """Let the person appear in mail, in rules, in jobs, and in what people did."""
+    mailbox.receive(letter(f"Order {CANARY}", f"It is {CANARY}.", message_id="<1@x.example>"))
+    mailbox.receive(
+        letter(
+            "Re: Order", f"> It is {CANARY}.", sender=OWNER, to=ANNA, reply_to_id="<1@x.example>"
+        ),
+        labels=("SENT",),
+    )
+    mailbox.receive(
+        letter("Who is she?", f"Ask Anna@Customer.Example: {CANARY}", sender="b@x.example")
+    )
+    mailbox.receive(letter("Lunch", "Today?", sender="bob@x.example"))
+    mailbox.receive(letter("Namesake", f"From jo{ANNA_ADDRESS}", sender="bob@x.example"))
+    mailbox.store_all()
+    drain()
+    firm = mailbox.firm
+    with firm_scope(firm):
+        Direction.objects.create(
+            scope="sender", scope_ref=ANNA_ADDRESS, text=f"{ANNA_ADDRESS}: now"
+        )
+        target = ("direction", ANNA_ADDRESS)
+        record_operation(
+            SERVICE, "direction.create", firm_id=firm.pk, target=target,
+            reason=f"for {ANNA_ADDRESS}", after={"scope_ref": ANNA_ADDRESS},
+        )  # fmt: skip
+    mail = {"to": [ANNA_ADDRESS], "subject": "Hello", "body": "Hello"}
+    enqueue("email_send", mail, firm=firm)
+    drain()
+    enqueue("email_send", mail, firm=firm, delay=3600, idempotency_key=f"hello:{ANNA_ADDRESS}")
+
+
+def test_no_column_of_any_table_mentions_an_erased_person(mailbox: Mailbox) -> None:
+    write_everywhere(mailbox)
+    assert len(mentions(ANNA_ADDRESS)) > 8
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert again(request).status == RequestStatus.DONE
+    assert again(request).subject == ""
+    # Of another person whose address ends alike.
+    kept = {"mail_message.text", "mail_message.snippet"}
+    assert set(mentions(f"{ANNA_ADDRESS}", CANARY)) <= kept
+    subjects = {message.subject for message in mailbox.messages()}
+    assert subjects == {"Lunch", "Namesake"}
+    assert {thread.subject for thread in stored(MailThread)} == subjects
+    assert f"jo{ANNA_ADDRESS}" in only(mailbox.messages(), subject="Namesake").text
+
+
+def test_the_audit_log_keeps_who_when_and_which_operation(mailbox: Mailbox) -> None:
+    write_everywhere(mailbox)
+    before = {entry.pk: entry for entry in stored(AuditEntry)}
+    user = UserFactory(username="boss", member_of=mailbox.firm, member_of__role=Role.ADMIN)
+    reason = f"{ANNA_ADDRESS} asked for it"
+    request_data(
+        mailbox.firm, RequestKind.ERASE_SUBJECT, subject=ANNA_ADDRESS, reason=reason,
+        by=Actor("api", user),
+    )  # fmt: skip
+    drain()
+    entries = stored(AuditEntry)
+    (asked,) = [entry for entry in entries if entry.act == "subject.erase"]
+    (ended,) = [entry for entry in entries if entry.act == "subject.erased"]
+    assert (asked.actor_name, asked.reason) == ("boss", "the subject asked for it")
+    assert ended.after["rows"] > 0
+    (erased,) = [entry for entry in entries if entry.act == "direction.create"]
+    old = before[erased.pk]
+    assert (erased.created_at, erased.actor_name, erased.door) == (
+        old.created_at,
+        "service",
+        "service",
+    )
+    assert (erased.reason, erased.before, erased.after) == ("", {}, {"erased": True})
+    assert erased.target_id == ""
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reason": "another"},
+        {"reason": "", "before": {}, "after": {"erased": True}, "act": "another"},
+        {"reason": "", "before": {}, "after": {"erased": True}, "actor_name": "another"},
+        {"reason": "", "before": {}, "after": {"erased": True}, "target_id": "another"},
+    ],
+)
+def test_the_audit_log_takes_no_other_change(firm: Firm, change: dict[str, Any]) -> None:
+    record_operation(SERVICE, "test", firm_id=firm.pk, target=("row", "1"), after={"a": 1})
+    with pytest.raises(DatabaseError, match="append-only"), firm_scope(firm):
+        AuditEntry.objects.update(**change)
+
+
+def test_a_later_sync_does_not_take_an_erased_person_in_again(mailbox: Mailbox) -> None:
+    write_everywhere(mailbox)
+    done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    mailbox.receive(letter(f"New from her: {CANARY}"))
+    mailbox.receive(letter("New about her", f"{CANARY}: {ANNA_ADDRESS}", sender="b@x.example"))
+    mailbox.receive(letter("Something else", "Nothing", sender="b@x.example"))
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account, force_full=True)
+    drain()
+    subjects = {message.subject for message in mailbox.messages()}
+    assert subjects == {"Lunch", "Namesake", "Something else"}
+    assert not {name for name in mentions(CANARY) if not name.startswith("mail_message.")}
+    (row,) = stored(SuppressionList)
+    assert ANNA_ADDRESS not in str(row.digests)
+    assert len(row.digests) == 1
+
+
+def test_another_firm_keeps_its_mail(mailbox: Mailbox, other_firm: Firm) -> None:
+    write_everywhere(mailbox)
+    done(other_firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert len(mailbox.messages()) == 5
+    mailbox.receive(letter("Again"))
+    assert len(mailbox.store_all()) == 6
+
+
+def test_zips_that_contain_the_person_are_deleted(mailbox: Mailbox) -> None:
+    write_everywhere(mailbox)
+    export = done(mailbox.firm, RequestKind.FIRM_EXPORT)
+    hers = done(mailbox.firm, RequestKind.GDPR_EXPORT, ANNA_ADDRESS)
+    assert stored(ExportPart)
+    done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert stored(ExportPart) == []
+    assert again(export).status == again(hers).status == RequestStatus.EXPIRED
+    assert again(hers).subject == ""
+
+
+def test_an_erasure_that_is_interrupted_after_each_step_goes_on(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_everywhere(mailbox)
+
+    def interrupted(request_id: Any, lease: JobLease) -> Step:
+        if not (step := erase_step(request_id, lease)).is_over:
+            raise Snooze("interrupted", seconds=0)
+        return step
+
+    monkeypatch.setattr(handlers, "erase_step", interrupted)
+    request = done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert again(request).status == RequestStatus.DONE
+    assert set(mentions(ANNA_ADDRESS)) <= {"mail_message.text", "mail_message.snippet"}
+    job = only(jobs("erase_subject", live=False), job_id=request.job_id)
+    assert job.result["rows"] == sum(again(request).counts.values())
+
+
+@pytest.mark.req("J-09")
+def test_an_attempt_that_lost_its_lease_erases_nothing(mailbox: Mailbox) -> None:
+    write_everywhere(mailbox)
+    request = requested(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    with pytest.raises(LeaseLost):
+        erase_step(request.pk, JobLease(request.job_id, mailbox.firm.pk, 1))  # type: ignore[arg-type]  # set
+    assert len(stored(Message)) == 5
+
+
+def test_what_cannot_be_erased_is_refused(mailbox: Mailbox) -> None:
+    UserFactory(username="member", email="ada@acme.example", member_of=mailbox.firm)
+
+    def ask(subject: str, reason: str = "because") -> None:
+        request_data(
+            mailbox.firm, RequestKind.ERASE_SUBJECT, subject=subject, reason=reason, by=SERVICE
+        )
+
+    with pytest.raises(WrongState, match="mailbox"):
+        ask(OWNER)
+    with pytest.raises(WrongState, match="member"):
+        ask("Ada@acme.example")
+    with pytest.raises(FaultyInput, match="subject"):
+        ask("anna")
+    with pytest.raises(ReasonMissing):
+        ask(ANNA_ADDRESS, " ")
+    assert jobs("erase_subject", live=False) == []
+    assert stored(SuppressionList) == []
