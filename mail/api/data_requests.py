@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import FileResponse
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -102,9 +102,9 @@ class DataRequests(MailView):
         made = request_data(firm, RequestKind(body.pop("kind")), by=self.actor, **body)
         return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
 
-    def get_renderers(self) -> list[BaseRenderer]:
+    def get_renderers(self) -> Any:
         """Offer the zip's media type where the answer is one."""
-        renderers: list[BaseRenderer] = super().get_renderers()
+        renderers = super().get_renderers()
         return [*renderers, ZipRenderer()] if self.action == "download" else renderers
 
     @operation(
