@@ -6,12 +6,16 @@ import io
 import json
 from datetime import timedelta
 from email import message_from_bytes
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.apps import apps
+from django.core.management import call_command
 from django.utils import timezone
 
+from interfaces.commands import NotFound, Refused
 from jobs.errors import LeaseLost, Snooze
 from jobs.models import JobQueue
 from jobs.operations.deletion import delete_firm
@@ -28,7 +32,7 @@ from mail.services.exports.tables import LEFT_OUT, exported_models
 from mail.services.exports.write import JobLease, export_step
 from tenants.audit import SERVICE
 from tenants.encryption import EncryptedTextField
-from tenants.models import ApiKey, Firm, FirmOwned
+from tenants.models import ApiKey, AuditEntry, Firm, FirmOwned
 from tenants.scope import all_firms, firm_scope
 from tests.mail.mail_kit import Mailbox, letter, stored
 from tests.mail.services.exports.export_kit import (
@@ -254,3 +258,26 @@ def test_a_firm_whose_export_fails_is_not_deleted(
     assert request.status == RequestStatus.FAILED
     deletion = [job for job in stored(JobQueue) if job.job_type == "delete_firm"]
     assert [job.status for job in deletion] == [Status.DLQ]
+
+
+def test_the_command_imports_a_firm_and_refuses_what_is_no_export(
+    mailbox: Mailbox, tmp_path: Path
+) -> None:
+    path = tmp_path / "firm.zip"
+    request = done(mailbox.firm, RequestKind.FIRM_EXPORT)
+    with open_zip(request, by=SERVICE) as file:
+        path.write_bytes(file.read())
+    with pytest.raises(Refused):
+        call_command("firm_import", path)
+    with pytest.raises(NotFound):
+        call_command("firm_import", tmp_path / "none.zip")
+    gone(mailbox.firm)
+    out = StringIO()
+    call_command("firm_import", path, "--slug", "again", "--json", stdout=out)
+    answer = json.loads(out.getvalue())
+    assert answer["firm"] == "again"
+    assert answer["rows"] == sum(
+        request.counts[table] for table in exported_models() if table in request.counts
+    )
+    (entry,) = [one for one in stored(AuditEntry) if one.act == "firm.import"]
+    assert entry.door == "cli"
