@@ -38,6 +38,7 @@ _SECTIONS = {
         ("Approvals", "how_to_reg", "mail.Approval"),
         ("Outbound", "outbox", "mail.OutboundMessage"),
         ("Events", "history", "mail.MailEvent"),
+        ("Data requests", "folder_zip", "mail.DataRequest"),
     ],
     "Tenants": [
         ("Firms", "domain", "tenants.Firm"),

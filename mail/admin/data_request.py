@@ -84,25 +84,27 @@ class DataRequestAdmin(TenantOperationsAdmin, MailAdmin):
 
     list_operations = (NEW,)
     operations = (DOWNLOAD,)
-    list_display = ("kind", "state", "about_firm", "requested_by_name", "firm", "created")
+    list_display = ("kind", "state", "about", "requested_by", "firm", "created")
     list_filter = (field_filter("kind", RequestKind.choices), FirmFilter)
     ordering = ("-id",)
     fields = (
         "kind",
-        "state",
-        "about_firm",
+        "status",
+        "about",
         "reason",
-        "requested_by_name",
+        "requested_by",
         "rows",
         "job",
         "created_at",
         "finished_at",
         "expires_at",
     )
-    readonly_fields = ("state", "rows", "job")
+    readonly_fields = ("about", "requested_by", "rows", "job")
     state = column(
         "Status", lambda row: (row.status, row.get_status_display()), label=STATUS_LABELS
     )
+    about = column("About the firm", lambda row: row.about_firm)
+    requested_by = column("Requested by", lambda row: row.requested_by_name)
     rows = column("Rows by table", lambda row: json_block(row.counts))
     job = column("Job", lambda row: job_link(row.job_id))
     created = age_column("Requested", "created_at")
