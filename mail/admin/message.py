@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from unfold.decorators import display
 
 from jobs.admin.base import Fact, age_column, exact
 from mail.admin.base import (
-    ACTION_STATUS_LABELS,
     CATEGORY_LABELS,
     PRIVATE,
     ContentAdmin,
@@ -20,8 +21,11 @@ from mail.admin.base import (
     subject_line,
 )
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
+from mail.admin.message_timeline import shown_timeline
 from mail.models import MailLabel, Message
+from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
+from tenants.models import Role
 
 # The large columns, which lists do not need.
 LARGE_COLUMNS = ("text", "html", "hidden_text", "headers", "snippet")
@@ -37,7 +41,7 @@ def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
 
 
 @admin.register(Message)
-class MessageAdmin(ContentAdmin):
+class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
     """Messages as they were when fetched."""
 
     change_form_template = "admin/mail/message/page.html"
@@ -56,7 +60,7 @@ class MessageAdmin(ContentAdmin):
         return rows.defer(*LARGE_COLUMNS)
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the mail, its decisions and its actions."""
+        """Return the mail, and everything that happened to it."""
         thread = row.thread
         return {
             **super().page_context(request, row),
@@ -66,13 +70,11 @@ class MessageAdmin(ContentAdmin):
             "category": thread.get_classification_display() or "not classified",
             "category_label": CATEGORY_LABELS[thread.classification],
             "recipients": [("To", row.to), ("Cc", row.cc)],
-            "labels": _label_names(row),
+            "labels": _label_names(row) if row.is_readable else [],
             "attachments": row.attachments.order_by("part_id")[:ROWS_SHOWN],
-            "decisions": row.decisions.order_by("-id")[:ROWS_SHOWN],
-            "actions": [
-                (action, ACTION_STATUS_LABELS[action.status])
-                for action in row.actions.order_by("-id")[:ROWS_SHOWN]
-            ],
+            "timeline": shown_timeline(request, row),
+            "new_rule": _new_rule_address(row),
+            "break_glass": _break_glass_address(request, row),
             "facts": _facts(row),
         }
 
@@ -91,6 +93,20 @@ class MessageAdmin(ContentAdmin):
         """Return the category of its thread."""
         thread = message.thread
         return thread.classification, thread.get_classification_display() or "not classified"
+
+
+def _new_rule_address(message: Message) -> str:
+    """Return the form of a new rule about such mail, for who may read it."""
+    if not message.is_readable:  # type: ignore[attr-defined]  # annotated
+        return ""
+    return f"{reverse('admin:mail_rule_new')}?{urlencode({'message': message.pk})}"
+
+
+def _break_glass_address(request: HttpRequest, message: Message) -> str:
+    """Return the page on which the user may get to read it all the same."""
+    if not access_in(request).may(Role.ADMIN, message.firm_id):
+        return ""
+    return reverse("admin:mail_mailaccount_break-glass", args=[message.account_id])
 
 
 def _label_names(message: Message) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +14,10 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from interfaces.admin.operations import OptionalReasonForm
 from mail.admin.scoped import NewScopedForm, ScopeFields
 from mail.errors import FaultyInput
-from mail.models import CATEGORY_CHOICES, MailLabel, Rule, SafeMode
+from mail.models import CATEGORY_CHOICES, MailLabel, Message, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import actions_in_words, in_words, read_actions, read_words
+from mail.services.content_access import readable
 from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
 
 _FIELDS = (
@@ -93,6 +96,16 @@ class NewRuleForm(NewScopedForm, RuleForm):
 
     field_order = ("firm", *_FIELDS)
 
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the message that the address names, if the user may read it."""
+        super().prepare(request, row)
+        with suppress(ValueError):
+            rows = Message.objects.filter(readable(request.user.pk, "account__"))
+            message = rows.filter(pk=UUID(request.GET.get("message", ""))).first()
+            if message is not None:
+                firm = message.firm.slug if self._asks_staff else message.firm_id
+                self.initial = {"firm": firm, **about_such_mail(message)}
+
 
 class ChangeRuleForm(RuleForm, OptionalReasonForm):
     """A rule's settings as they are and as they should be."""
@@ -107,6 +120,23 @@ class DaysForm(OptionalReasonForm):
         min_value=1, max_value=3650, initial=30, label="Mail of the last days"
     )
     field_order = ("days", "reason")
+
+
+def about_such_mail(message: Message) -> dict[str, Any]:
+    """Return the form's values for a rule about mail like this: of its list, else of its sender."""
+    headers = {name.lower(): value for name, value in message.headers}
+    sender = message.sender_address.lower()
+    found = re.search(r"<([\w.-]+)>", headers.get("list-id", ""))
+    if found:
+        name, condition = found[1], f"header List-Id matches: {re.escape(found[1])}"
+    else:
+        name, condition = sender, f"from: {sender}"
+    return {
+        "account_id": message.account_id,
+        "scope": Scope.ACCOUNT,
+        "name": f"Mail from {name}"[:MAX_NAME_LENGTH],
+        "conditions": condition if sender or found else "",
+    }
 
 
 def shown(rule: Rule) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from interfaces.api.serializers import StrictSerializer
+from jobs.api.requests import ObligatoryReason
 from jobs.api.views import example, list_operation, row_operation, show_operation
 from mail.api.base import MailView
 from mail.api.serializers import (
@@ -26,6 +27,7 @@ from mail.api.serializers import (
 from mail.models import MailAccount
 from mail.services import modes
 from mail.services.connect_account import disconnect_account
+from mail.services.content_access import break_glass
 from mail.services.watch import renew_watch_now
 from tenants.models import Role
 
@@ -114,6 +116,17 @@ class Accounts(MailView):
         body=SwitchBody,
         answer=_ACCOUNT,
         example=example("Renew", reason="The topic was missing"),
+    )
+
+    break_glass = row_operation(
+        break_glass,
+        "Break the glass of a mailbox",
+        "The caller reads its mail for an hour. The audit log keeps that, and why, and the owner "
+        "sees it. Needs the role admin.",
+        role=Role.ADMIN,
+        body=ObligatoryReason,
+        answer=_ACCOUNT,
+        example=example("Break glass", reason="The owner is ill, and a client waits"),
     )
 
     @operation(

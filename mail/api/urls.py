@@ -10,8 +10,11 @@ from mail.api.approvals import Approvals
 from mail.api.data_requests import DataRequests
 from mail.api.directions import Directions
 from mail.api.labels import Labels
+from mail.api.messages import Messages
+from mail.api.outbound import Outbound
 from mail.api.routing_rules import RoutingRules
 from mail.api.rules import Rules
+from mail.api.threads import Threads
 
 urlpatterns = [
     path("accounts/", Accounts.as_view({"get": "list"})),
@@ -24,6 +27,17 @@ urlpatterns = [
     path("accounts/<uuid:pk>/pause/", Accounts.as_view({"post": "pause"})),
     path("accounts/<uuid:pk>/resume/", Accounts.as_view({"post": "resume"})),
     path("accounts/<uuid:pk>/disconnect/", Accounts.as_view({"post": "disconnect"})),
+    path("accounts/<uuid:pk>/break-glass/", Accounts.as_view({"post": "break_glass"})),
+    path("messages/", Messages.as_view({"get": "list"})),
+    path("messages/<uuid:pk>/", Messages.as_view({"get": "show"})),
+    path("messages/<uuid:pk>/timeline/", Messages.as_view({"get": "timeline"})),
+    path("threads/", Threads.as_view({"get": "list"})),
+    path("threads/<uuid:pk>/", Threads.as_view({"get": "show"})),
+    path("outbound/", Outbound.as_view({"get": "list"})),
+    path("outbound/<uuid:pk>/", Outbound.as_view({"get": "show"})),
+    path("outbound/<uuid:pk>/cancel/", Outbound.as_view({"post": "cancel"})),
+    path("outbound/<uuid:pk>/mark-sent/", Outbound.as_view({"post": "mark_sent"})),
+    path("outbound/<uuid:pk>/send-again/", Outbound.as_view({"post": "send_again"})),
     path("actions/", Actions.as_view({"get": "list"})),
     path("actions/<uuid:pk>/", Actions.as_view({"get": "show"})),
     path("actions/<uuid:pk>/undo/", Actions.as_view({"post": "undo"})),

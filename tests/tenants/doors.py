@@ -35,6 +35,9 @@ from mail.models import (
     Direction,
     MailAccount,
     MailLabel,
+    MailThread,
+    Message,
+    OutboundMessage,
     RoutingRule,
     Rule,
 )
@@ -62,6 +65,9 @@ RESOURCES: dict[str, type[Any]] = {
     "routing-rules": RoutingRule,
     "approvals": Approval,
     "data-requests": DataRequest,
+    "messages": Message,
+    "threads": MailThread,
+    "outbound": OutboundMessage,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -1,0 +1,171 @@
+"""`messages/`: stored mail, and everything that happened to one message."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import MomentField
+from jobs.api.query import FirmPageQuery, choice, text
+from jobs.api.views import list_operation, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
+from mail.models import CATEGORY_CHOICES, MAX_ADDRESS_LENGTH, Message
+from mail.services.timeline import EntryKind, timeline_of
+from mail.text.sanitize import sanitize_html
+from tenants.scope import firm_scope
+
+LARGE_COLUMNS = ("text", "html", "hidden_text", "headers")
+
+
+class MessageRowSerializer(ContentSerializer):
+    """A message in a list: who wrote to whom and when, and for readers what about."""
+
+    content: ClassVar[tuple[str, ...]] = ("subject", "snippet", "labels")
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField()
+    thread_id = serializers.UUIDField()
+    gmail_message_id = serializers.CharField()
+    outgoing = serializers.BooleanField(help_text="Written by the mailbox's owner.")
+    sender_name = NullableTextField()
+    sender_address = NullableTextField()
+    to = PersonSerializer(many=True)
+    cc = PersonSerializer(many=True)
+    category = NullableTextField(
+        "Of its thread; null: not classified.", source="thread.classification"
+    )
+    subject = serializers.CharField(allow_null=True, help_text=FOR_READERS)
+    snippet = serializers.CharField(allow_null=True, help_text=FOR_READERS)
+    labels = serializers.ListField(
+        child=serializers.CharField(), allow_null=True, help_text=f"Gmail's ids. {FOR_READERS}"
+    )
+    size = serializers.IntegerField(help_text="Bytes, by Gmail's estimate.")
+    received_at = TimestampField("When Gmail received it.", source="internal_date")
+    created_at = TimestampField("When it was stored.")
+
+
+class AttachmentSerializer(serializers.Serializer[Any]):
+    """What a message carries besides its text; the bytes stay in Gmail."""
+
+    part_id = serializers.CharField()
+    filename = serializers.CharField(help_text="Untrusted: never a path.")
+    mime_type = serializers.CharField()
+    size = serializers.IntegerField(help_text="Bytes.")
+    inline = serializers.BooleanField()
+
+
+class MessageSerializer(MessageRowSerializer):
+    """A message with its text."""
+
+    content: ClassVar[tuple[str, ...]] = (
+        *MessageRowSerializer.content, "text", "html", "hidden_text", "attachments",
+    )  # fmt: skip
+
+    message_id = NullableTextField("The Message-ID header.")
+    text = serializers.CharField(allow_null=True, help_text=f"The readable text. {FOR_READERS}")
+    html = serializers.SerializerMethodField(
+        help_text="Without scripts, style sheets, forms and remote images. " + FOR_READERS
+    )
+    hidden_text = NullableTextField(f"What the HTML hides from the reader. {FOR_READERS}")
+    attachments = AttachmentSerializer(many=True, allow_null=True, help_text=FOR_READERS)
+
+    def get_html(self, message: Message) -> str | None:
+        """Return the sanitised HTML."""
+        return sanitize_html(message.html) if message.html else None
+
+
+class TimelineEntrySerializer(serializers.Serializer[Any]):
+    """One thing that happened to a message."""
+
+    kind = serializers.ChoiceField([(kind.value, kind.value) for kind in EntryKind])
+    id = serializers.UUIDField(source="row.pk", help_text="Of the row that its kind names.")
+    at = TimestampField(allow_null=False)
+    title = serializers.CharField()
+    status = NullableTextField("A decision's is its source; null for an event.")
+    detail = NullableTextField()
+    content = NullableTextField(f"What quotes the mail. {FOR_READERS}")
+    correlation_id = NullableTextField("Of events and jobs.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that did it, or will.")
+    undoable = serializers.SerializerMethodField(help_text="Of an action: whether it is, now.")
+
+    def get_undoable(self, entry: Any) -> bool:
+        """Say whether it can be undone now."""
+        return bool(entry.why_not_undoable == "")
+
+
+class TimelineSerializer(serializers.Serializer[Any]):
+    """What happened to a message, oldest first."""
+
+    results = TimelineEntrySerializer(many=True)
+
+
+class MessageQuery(FirmPageQuery):
+    """The page and the filters of messages."""
+
+    account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
+    thread_id = serializers.UUIDField(required=False, help_text="In this thread.")
+    direction = choice(("in", "out"), "`out` was written by the mailbox's owner.")
+    category = choice([value for value, _ in CATEGORY_CHOICES], "Of the message's thread.")
+    sender = text("The sender's exact address, in any case.", MAX_ADDRESS_LENGTH)
+    received_after = MomentField(required=False, help_text="Received then or later.")
+    received_before = MomentField(required=False, help_text="Received before then.")
+
+
+_LOOKUPS = {
+    "category": "thread__classification",
+    "sender": "sender_address__iexact",
+    "received_after": "internal_date__gte",
+    "received_before": "internal_date__lt",
+}
+
+
+class Messages(ContentView):
+    """The messages of the caller's firms."""
+
+    resource = tag = "messages"
+    model, serializer = Message, MessageSerializer
+
+    list = list_operation(
+        "List messages",
+        "The latest stored first. What they say is for the mailbox's owner and who was granted it.",
+        serializer=MessageRowSerializer,
+        rows="messages",
+        query=MessageQuery,
+    )
+    show = show_operation(
+        "Show a message",
+        "Its text and attachments, for who may read the mailbox.",
+        answer=OpenApiResponse(MessageSerializer, "The message."),
+    )
+
+    @operation(
+        "Show what happened to a message",
+        "Events, decisions, actions, jobs, approvals, outbound messages and model calls, oldest "
+        "first; of each kind the newest 200.",
+        answers={HTTPStatus.OK: OpenApiResponse(TimelineSerializer, "What happened.")},
+    )
+    def timeline(self, _: Request, **__: UUID) -> Response:
+        """Return the timeline."""
+        message = self.get_object()
+        with firm_scope(message.firm_id):
+            entries = timeline_of(message, is_readable=message.is_readable)
+        return Response(TimelineSerializer({"results": entries}).data)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the messages; those of a list without their large columns."""
+        direction = filters.pop("direction", None)
+        if direction is not None:
+            filters["outgoing"] = direction == "out"
+        named = {_LOOKUPS.get(name, name): value for name, value in filters.items()}
+        rows = super().get_rows(**named).select_related("account", "thread")
+        return rows.defer(*LARGE_COLUMNS) if self.action == "list" else rows

@@ -1,0 +1,136 @@
+"""`outbound/`: what Mailroom sends, and canceling, sending again and settling one."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from jobs.api.query import FirmPageQuery, choice
+from jobs.api.requests import ObligatoryReason
+from jobs.api.views import example, list_operation, row_operation, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
+from mail.api.serializers import SwitchBody
+from mail.models import OutboundKind, OutboundMessage, OutboundStatus
+from mail.services import outbound_operations
+from tenants.models import Role
+
+
+class OutboundRowSerializer(ContentSerializer):
+    """A message on its way out, in a list."""
+
+    content: ClassVar[tuple[str, ...]] = ("subject", "to", "cc", "bcc")
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField()
+    message_id = serializers.UUIDField(allow_null=True, help_text="What it answers or forwards.")
+    action_id = serializers.UUIDField(allow_null=True, help_text="The action that sends it.")
+    kind = serializers.ChoiceField(OutboundKind.choices)
+    automatic = serializers.BooleanField(help_text="Nobody wrote it: loops are guarded against.")
+    status = serializers.ChoiceField(
+        OutboundStatus.choices, help_text="`unknown`: Gmail could not say whether it was sent."
+    )
+    error = NullableTextField("Why it was not sent.")
+    sender = PersonSerializer()
+    to = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
+    cc = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
+    bcc = PersonSerializer(many=True, allow_null=True, help_text=FOR_READERS)
+    subject = serializers.CharField(allow_null=True, help_text=FOR_READERS)
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that sends it.")
+    gmail_message_id = NullableTextField("In the sent mail.")
+    send_after = TimestampField("It can be canceled until then, without a trace in Gmail.")
+    created_at = TimestampField()
+    sent_at = TimestampField()
+
+
+class OutboundSerializer(OutboundRowSerializer):
+    """A message on its way out with its text."""
+
+    content: ClassVar[tuple[str, ...]] = (*OutboundRowSerializer.content, "text", "files")
+
+    message_id_header = NullableTextField("Its Message-ID.", source="rfc822_id")
+    content_hash = serializers.CharField(help_text="SHA-256 of everything it says.")
+    text = serializers.CharField(allow_null=True, help_text=FOR_READERS)
+    files = serializers.ListField(
+        child=serializers.CharField(),
+        source="filenames",
+        allow_null=True,
+        help_text=f"The names of its attachments. {FOR_READERS}",
+    )
+
+
+class OutboundQuery(FirmPageQuery):
+    """The page and the filters of outbound messages."""
+
+    account_id = serializers.UUIDField(required=False, help_text="From this mailbox.")
+    message_id = serializers.UUIDField(required=False, help_text="About this message.")
+    status = choice(OutboundStatus.values, "Where it is on its way out.")
+
+
+_OUTBOUND = OpenApiResponse(OutboundSerializer, "The message as it is now.")
+
+
+class Outbound(ContentView):
+    """What the caller's firms send."""
+
+    resource = tag = "outbound"
+    model, serializer = OutboundMessage, OutboundSerializer
+
+    list = list_operation(
+        "List outbound messages",
+        "The latest asked for first; `status=unknown` are those that somebody has to look at.",
+        serializer=OutboundRowSerializer,
+        rows="outbound messages",
+        query=OutboundQuery,
+    )
+    show = show_operation(
+        "Show an outbound message",
+        "What became of it, and for who may read the mailbox what it says.",
+        answer=OpenApiResponse(OutboundSerializer, "The message."),
+    )
+    cancel = row_operation(
+        outbound_operations.cancel_outbound,
+        "Cancel an outbound message",
+        "It is not sent. Needs the role operator. 409 where it is being sent, or is over.",
+        body=SwitchBody,
+        answer=_OUTBOUND,
+        example=example("Do not send", reason="The price was wrong"),
+    )
+    mark_sent = row_operation(
+        outbound_operations.mark_sent,
+        "Mark an outbound message as sent",
+        "For one whose status is unknown, and which somebody has seen in the sent mail. Needs the "
+        "role operator. 409 for any other.",
+        body=ObligatoryReason,
+        answer=_OUTBOUND,
+        example=example("Mark as sent", reason="It is in the sent mail"),
+    )
+
+    @operation(
+        "Send an outbound message again",
+        "It is looked for once more, and sent if it is not found. Needs the role operator, and the "
+        "right to read the mailbox. 409 where it was sent, waits or is being sent.",
+        body=ObligatoryReason,
+        answers={HTTPStatus.OK: _OUTBOUND},
+        example=example("Send again", reason="The recipient has not got it"),
+    )
+    def send_again(self, _: Request, **__: UUID) -> Response:
+        """Send it again."""
+        outbound = self.get_object(Role.OPERATOR)
+        if not outbound.is_readable:
+            self.permission_denied(self.request, "Only a reader of the mailbox may send it again.")
+        outbound_operations.send_again(outbound, by=self.actor, **self.get_body(ObligatoryReason))
+        return Response(self.represent(self.get_rows().get(pk=outbound.pk)))
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the messages with their mailboxes."""
+        return super().get_rows(**filters).select_related("account")
