@@ -174,14 +174,14 @@ def start_action(
 def _keep_pre_image(
     action: Action, labels: list[str], possible: LabelChange, history_id: int | None
 ) -> None:
-    now = set(labels)
-    before = now if action.pre_image is None else set(action.pre_image["labels"])
-    in_place = possible.labels - possible.needed(now).labels
-    kept = {label for label in in_place if (label in before) != (label in now)}
-    if not kept:
+    if action.pre_image is None:
         action.pre_image, action.undo_hint = {"labels": sorted(labels)}, {"history_id": history_id}
         return
+    now, before = set(labels), set(action.pre_image["labels"])
+    in_place = possible.labels - possible.needed(now).labels
+    kept = {label for label in in_place if (label in before) != (label in now)}
     action.pre_image = {"labels": sorted((now - kept) | (kept & before))}
+    action.undo_hint = {**(action.undo_hint or {}), "repeated": True}
 
 
 def _startable(action: Action, job_id: UUID | None) -> QuerySet[Action]:
@@ -192,7 +192,12 @@ def _startable(action: Action, job_id: UUID | None) -> QuerySet[Action]:
 
 
 def forget_attempt(action: Action) -> None:
-    """Forget the state before an attempt that Gmail refused: it has changed nothing."""
+    """Forget the state before a first attempt that Gmail refused: nothing was changed.
+
+    An attempt before this one may have changed something all the same.
+    """
+    if (action.undo_hint or {}).get("repeated"):
+        return
     with firm_scope(action.firm_id):
         Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING).update(pre_image=None)
 

@@ -20,7 +20,14 @@ from mail.services.actions import (
     complete_action,
     start_action,
 )
-from mail.services.gmail_state import MessageState, attempt, labels_of, read_state, state_of
+from mail.services.gmail_state import (
+    MessageState,
+    attempt,
+    labels_of,
+    left_to_do,
+    read_state,
+    state_of,
+)
 from mail.services.label_changes import LabelChange, change_of
 from mail.services.labels import ensure_label, find_label, refresh_labels
 from mail.services.mirror import cursor_of
@@ -67,7 +74,7 @@ def perform_label_changes(
     reading = _read(account, gmail, steps)
     if action.message.gmail_message_id not in reading.states:
         raise GmailNotFound(status=404, reason="notFound")
-    started = [step for step in steps if step.gmail_message_id in reading.states]
+    started = _left(gmail, steps, reading)
     for step in list(started):
         refusal = _start(step, reading, job_id if step.action.pk == action.pk else None)
         if refusal is not None:
@@ -152,6 +159,15 @@ def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> Readin
     )
 
 
+def _left(gmail: GmailClient, steps: list[Step], reading: Reading) -> list[Step]:
+    """Return the steps whose messages are there, with what is left of their changes."""
+    return [
+        Step(step.action, left_to_do(gmail, step.action, state, step.change))
+        for step in steps
+        if (state := reading.states.get(step.gmail_message_id)) is not None
+    ]
+
+
 def _start(step: Step, reading: Reading, job_id: UUID | None) -> Refusal | None:
     state = reading.states[step.gmail_message_id]
     return start_action(
@@ -212,6 +228,7 @@ def _perform_alone(
     refresh_labels(account, gmail)
     step = Step(action, _resolved(account, gmail, action))
     reading = Reading({step.gmail_message_id: read_state(account, gmail, step.gmail_message_id)})
+    (step,) = _left(gmail, [step], reading)
     refusal = _start(step, reading, job_id)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}

@@ -32,6 +32,10 @@ class LabelChange:
         """Return the part that changes a message with these labels."""
         return LabelChange(self.add - set(labels), self.remove & set(labels))
 
+    def without(self, labels: Collection[str]) -> LabelChange:
+        """Return the part that is about none of these labels."""
+        return LabelChange(self.add - set(labels), self.remove - set(labels))
+
     def applied_to(self, labels: Collection[str]) -> list[str]:
         """Return the labels after the change."""
         return sorted((set(labels) - self.remove) | self.add)

@@ -25,7 +25,7 @@ from mail.services.actions import (
 )
 from mail.services.change_labels import perform_label_changes
 from mail.services.credentials import may_delete_for_good
-from mail.services.gmail_state import MessageState, attempt, labels_of, read_state
+from mail.services.gmail_state import MessageState, attempt, labels_of, left_to_do, read_state
 from mail.services.label_changes import change_of, irreversible_hint
 from mail.services.modes import suggests_only
 from mail.services.sending_actions import SENDING, request_message
@@ -96,6 +96,9 @@ def _move(
     """Move the message into the trash or out of it."""
     state = read_state(account, gmail, action.message.gmail_message_id)
     possible = change_of(ActionType(action.action_type))
+    left = left_to_do(gmail, action, state, possible)
+    if "TRASH" not in left.labels:
+        possible = left
     refusal = start_action(
         action,
         job_id=job_id,
@@ -107,7 +110,7 @@ def _move(
         return {"skipped": True, "reason": refusal.reason}
     after = state.labels
     wanted = action.action_type != ActionType.RESTORE
-    if ("TRASH" in after) != wanted:
+    if "TRASH" in possible.needed(after).labels:
         call = gmail.trash if wanted else gmail.untrash
         with attempt(action):
             after = labels_of(call(action.message.gmail_message_id))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,7 @@ from mail.services.actions import (
 from mail.services.gmail_state import (
     MessageState,
     attempt,
-    label_changes_since,
+    changed_by_others,
     labels_of,
     read_state,
 )
@@ -37,6 +36,7 @@ from tenants.scope import firm_scope
 
 GONE = "The message is no longer in Gmail"
 TRASH = frozenset({"TRASH"})
+INBOX = frozenset({"INBOX"})
 
 
 def perform_undo(
@@ -129,51 +129,13 @@ def _standing(
     wanted = _inverse(original)
     change = wanted.needed(state.labels)
     if change:
-        touched = _changed_by_others(gmail, original, change.labels)
-        change = LabelChange(change.add - touched, change.remove - touched)
+        # What goes to the trash leaves the inbox, where somebody may have put it since.
+        leaves = INBOX & set(state.labels) if change.add & TRASH else frozenset()
+        touched = changed_by_others(gmail, original, change.labels | leaves)
+        if leaves & touched:
+            touched |= TRASH
+        change = change.without(touched)
     return change, wanted.labels - change.labels
-
-
-def _changed_by_others(
-    gmail: GmailClient, original: Action, labels: Iterable[str]
-) -> frozenset[str]:
-    hint = original.undo_hint or {}
-    later = _later_changes(original)
-    message_id = original.message.gmail_message_id
-    seen = label_changes_since(gmail, message_id, hint.get("history_id"))
-    touched = set()
-    for label in labels:
-        ours = [(action, undone_by) for action, undone_by, changed in later if label in changed]
-        actions = {action for action, _ in ours}
-        # Pairs of an action and its undo leave the label as it was.
-        standing = [one for one, undone_by in ours if undone_by not in actions]
-        undos = {undone_by for _, undone_by in ours if undone_by in actions}
-        by_people = seen is not None and seen[label] > 1 + len(ours)
-        if by_people or any(one not in undos for one in standing):
-            touched.add(label)
-    return frozenset(touched)
-
-
-def _later_changes(original: Action) -> list[tuple[UUID, UUID | None, frozenset[str]]]:
-    """Return the actions on the message since: id, id of the undo that counts, labels changed."""
-    with firm_scope(original.firm_id):
-        rows = Action.objects.filter(
-            message_id=original.message_id,
-            status=ActionStatus.COMPLETED,
-            executed_at__gte=original.executed_at,
-        ).exclude(pk=original.pk)
-        # The database's clock may tick too slowly to tell two of them apart.
-        later = [
-            row for row in rows if (row.executed_at, row.pk) > (original.executed_at, original.pk)
-        ]
-        undos = dict(
-            ActionLink.objects.filter(
-                effect__in=[row.pk for row in later], relation=Relation.UNDO_OF, counts=True
-            ).values_list("effect_id", "cause_id")
-        )
-    return [
-        (row.pk, undos.get(row.pk), changed_labels(row.undo_hint or {}).labels) for row in later
-    ]
 
 
 def _take_back(

@@ -30,7 +30,14 @@ from mail.models import (
 from mail.services.action_types import SnoozeParameters, snooze_until
 from mail.services.actions import Refusal, complete_action, start_action, store_labels
 from mail.services.events import record_event
-from mail.services.gmail_state import MessageState, attempt, labels_of, read_state
+from mail.services.gmail_state import (
+    MessageState,
+    attempt,
+    changed_by_others,
+    labels_of,
+    left_to_do,
+    read_state,
+)
 from mail.services.label_changes import LabelChange, change_of
 from mail.services.labels import ensure_label, find_label, refresh_labels
 from mail.services.modes import require_unpaused
@@ -39,6 +46,7 @@ from tenants.scope import firm_scope
 
 # Whoever moved a message there does not want it back in the inbox.
 ELSEWHERE = frozenset({"TRASH", "SPAM"})
+INBOX = frozenset({"INBOX"})
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,9 @@ def _too_late(
 def _hide(
     account: MailAccount, gmail: GmailClient, action: Action, hidden: Hidden, job_id: UUID
 ) -> dict[str, Any]:
-    labels, possible = hidden.state.labels, change_of(ActionType.SNOOZE, hidden.label_id)
+    labels = hidden.state.labels
+    possible = change_of(ActionType.SNOOZE, hidden.label_id)
+    possible = left_to_do(gmail, action, hidden.state, possible)
     wake_job_id = _start(action, hidden, possible, job_id)
     if isinstance(wake_job_id, Refusal):
         return {"skipped": True, "reason": wake_job_id.reason}
@@ -193,8 +203,8 @@ def wake(
 ) -> dict[str, Any]:
     """Bring a snoozed message back to the inbox; return the job's result.
 
-    Nothing happens where it was undone, snoozed again, or deleted, or where the person has put it
-    into the trash.
+    Nothing happens where it was undone, snoozed again, or deleted. The inbox is left alone where the
+    person has put it into the trash, or has been at it there since.
 
     Raises:
         MailboxWaits: the mailbox is paused.
@@ -211,7 +221,7 @@ def wake(
     label_id = label_id or find_label(account, gmail, snooze_label()) or ""
     try:
         state = read_state(account, gmail, action.message.gmail_message_id)
-        change = _way_back(action, state.labels, label_id)
+        change = _way_back(gmail, action, state.labels, label_id)
         after = _bring_back(gmail, action.message.gmail_message_id, state.labels, change, label_id)
     except GmailNotFound:
         _note_awake(action)
@@ -224,14 +234,19 @@ def wake(
     return {"action_id": str(action.pk), "changed": bool(change)}
 
 
-def _way_back(action: Action, labels: list[str], label_id: str) -> LabelChange:
+def _way_back(gmail: GmailClient, action: Action, labels: list[str], label_id: str) -> LabelChange:
     hidden = label_id in labels
     snoozed = action.status == ActionStatus.COMPLETED and (action.undo_hint or {}).get("snoozed")
     # An attempt that failed may have hidden it all the same.
     if not hidden and not snoozed:
         return LabelChange()
-    inbox = frozenset() if ELSEWHERE & set(labels) else frozenset({"INBOX"})
-    return LabelChange(inbox, frozenset({label_id})).needed(labels)
+    change = LabelChange(INBOX, frozenset({label_id})).needed(labels)
+    # Somebody who has moved it back and out of the inbox since does not want it there.
+    if change.add and (
+        ELSEWHERE & set(labels) or (snoozed and changed_by_others(gmail, action, INBOX))
+    ):
+        return change.without(INBOX)
+    return change
 
 
 def _bring_back(

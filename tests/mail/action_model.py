@@ -1,0 +1,135 @@
+"""What Mailroom's actions and undos must make of a mailbox that its owner uses meanwhile.
+
+The model keeps who changed which label, in order. So it knows what an undo may take back, and that
+nothing takes back what the owner did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+# Who changed a label, which, and when: an action's id, or one of these two.
+OWNER, WAKE = "owner", "wake"
+PROJECTS, SNOOZED = "Projects", "Mailroom/Snoozed"
+ACTIONS: dict[str, dict[str, bool]] = {
+    "archive": {"INBOX": False},
+    "mark_read": {"UNREAD": False},
+    "mark_unread": {"UNREAD": True},
+    "star": {"STARRED": True},
+    "unstar": {"STARRED": False},
+    "apply_label": {PROJECTS: True},
+    "remove_label": {PROJECTS: False},
+    "trash": {"TRASH": True, "INBOX": False},
+    "delete": {"TRASH": True, "INBOX": False},
+    "restore": {"TRASH": False},
+    "snooze": {SNOOZED: True, "INBOX": False},
+}
+# Gmail moves into the trash and out of it as a whole.
+MOVES = ("trash", "delete", "restore")
+
+
+@dataclass
+class Asked:
+    """An action of ours, as the model knows it; `undo_of` is the one that it takes back."""
+
+    pk: UUID
+    message: str
+    kind: str
+    undo_of: Asked | None = None
+    status: str = "queued"
+    # Before the first attempt of which nobody knows whether it took effect: labels, length of the log.
+    before: set[str] | None = None
+    since: int = 0
+    # What it changed, by label; and for each the place in the log after which others count.
+    effects: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass
+class Model:
+    """What each message's labels must be, who changed them, and what was asked of Mailroom."""
+
+    labels: dict[str, set[str]] = field(default_factory=dict)
+    log: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+
+    def add(self, message: str, labels: set[str]) -> None:
+        """Let a message arrive."""
+        self.labels[message], self.log[message] = labels, []
+
+    def note(self, message: str, changed: dict[str, bool], by: Any, before: set[str]) -> None:
+        for label, on in changed.items():
+            if (label in before) is on:
+                continue
+            (self.labels[message].add if on else self.labels[message].discard)(label)
+            self.log[message].append((label, by))
+
+    def judge(
+        self, asked: Asked, before: set[str], after: set[str], log: int, refused: bool
+    ) -> None:
+        """Hold what an attempt did against the model, and keep it."""
+        wanted = self._wanted(asked, before)
+        if asked.status != "completed":
+            # Nobody knows whether it took effect; what it did must be a part of what was wanted.
+            if asked.before is None and not refused:
+                asked.before, asked.since = set(before), log
+            wanted = {one: on for one, on in wanted.items() if (one in after) is on}
+        self.note(asked.message, wanted, asked.pk, before)
+        if asked.status == "completed":
+            self._keep_effects(asked, before, log)
+
+    def _keep_effects(self, asked: Asked, before: set[str], log: int) -> None:
+        first, since = asked.before, asked.since
+        if first is None:
+            first, since = before, log
+        asked.since = since
+        labels = self.labels[asked.message]
+        wants = self._wants(asked, first)
+        asked.effects = {
+            one: on
+            for one, on in wants.items()
+            if (one in first) is not on and (one in labels) is on
+        }
+
+    def _wanted(self, asked: Asked, labels: set[str]) -> dict[str, bool]:
+        """Return the labels that an attempt must change now: none that somebody changed back."""
+        wants = {
+            one: on for one, on in self._wants(asked, labels).items() if (one in labels) is not on
+        }
+        if asked.before is not None and asked.undo_of is None:
+            log = {label for label, _ in self.log[asked.message][asked.since :]}
+            if asked.kind in MOVES:
+                return {} if "TRASH" in log else wants
+            wants = {one: on for one, on in wants.items() if one not in log}
+        return wants
+
+    def _wants(self, asked: Asked, labels: set[str]) -> dict[str, bool]:
+        if asked.undo_of is None:
+            wants = ACTIONS[asked.kind]
+            at_rest = asked.kind in MOVES and ("TRASH" in labels) is wants["TRASH"]
+            return {} if at_rest else wants
+        original = asked.undo_of
+        wants = {
+            one: not on
+            for one, on in original.effects.items()
+            if (one in labels) is on and not self.changed_since(original, one)
+        }
+        into_trash = wants.get("TRASH") and "INBOX" in labels
+        if into_trash and self.changed_since(original, "INBOX"):
+            # It would leave the inbox, where somebody has put it since.
+            del wants["TRASH"]
+        elif into_trash:
+            wants["INBOX"] = False
+        return wants
+
+    def changed_since(self, original: Asked, label: str) -> bool:
+        """Say whether anybody has changed the label since; actions and their undos cancel out."""
+        entries = [by for one, by in self.log[original.message][original.since :] if one == label]
+        if label in original.effects:
+            entries = entries[1:]
+        for undo in self.asked:
+            pair = undo.undo_of and (undo.undo_of.pk, undo.pk)
+            if pair and all(entries.count(one) == 1 for one in pair):
+                entries = [by for by in entries if by not in pair]
+        return bool(entries)
