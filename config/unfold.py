@@ -31,6 +31,8 @@ _SECTIONS = {
         ("Rules", "rule_settings", "mail.Rule"),
         ("Labels", "label", "mail.MailLabel"),
         ("Routing rules", "alt_route", "mail.RoutingRule"),
+        ("Agents", "smart_toy", "mail.AgentProfile"),
+        ("Agent runs", "robot_2", "mail.AgentRun"),
         ("Directions", "assistant_direction", "mail.Direction"),
         ("Decisions", "rule", "mail.Decision"),
         ("Model calls", "neurology", "mail.LLMCall"),

@@ -11,6 +11,7 @@ MailError
     WrongMailbox     the consent is for another mailbox
   WrongState         the state of a mailbox or an action does not allow the operation
     NotUndoable      the action cannot be undone
+  AgentUnusable      there is no such profile, or no language model to run it
   RowGone            a message, thread or action a job names is no longer there
   ReasonMissing      the operation needs a reason
   FaultyInput        what was given cannot be used
@@ -19,6 +20,7 @@ MailError
     RoutingInvalid     a routing rule
     ActionInvalid    an action's parameters
     OutboundInvalid    a message to be sent
+    ProfileInvalid     an agent's profile
   AutomaticRefused   nobody wrote the message, and it could begin a loop
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
@@ -104,6 +106,12 @@ class NotUndoable(WrongState):
     code = "not_undoable"
 
 
+class AgentUnusable(MailError):
+    """There is no such profile, or no language model to run it."""
+
+    code = "agent_unusable"
+
+
 class RowGone(MailError):
     """What the job is about is no longer there."""
 
@@ -153,6 +161,12 @@ class ActionInvalid(FaultyInput):
         super().__init__([asdict(fault) for fault in faults])
         self.faults = faults
         self.action_type = action_type
+
+
+class ProfileInvalid(FaultyInput):
+    """An agent's profile cannot be used as it is; `errors` says where and why."""
+
+    code = "profile_invalid"
 
 
 class OutboundInvalid(FaultyInput):

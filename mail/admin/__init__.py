@@ -3,6 +3,8 @@
 from mail.admin import (
     account,
     action,
+    agent_profile,
+    agent_run,
     approval,
     data_request,
     decision,
@@ -20,6 +22,8 @@ from mail.admin import (
 __all__ = [
     "account",
     "action",
+    "agent_profile",
+    "agent_run",
     "approval",
     "data_request",
     "decision",

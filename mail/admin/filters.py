@@ -19,6 +19,7 @@ from mail.models import (
     EventType,
     Mode,
     OutboundStatus,
+    RunStatus,
     SyncStatus,
     ThreadStatus,
 )
@@ -36,6 +37,7 @@ EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
 ConnectionFilter = field_filter("connection", Connection.choices)
 ModeFilter = field_filter("mode", Mode.choices)
 SyncStatusFilter = field_filter("sync", SyncStatus.choices, field="sync_status")
+RunStatusFilter = field_filter("status", RunStatus.choices)
 CallTypeFilter = field_filter("type", CallType.choices, field="call_type")
 EnabledFilter = flag_filter("enabled")
 

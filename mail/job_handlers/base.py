@@ -32,7 +32,7 @@ from mail.services.connection import (
     note_error,
 )
 from mail.services.gmail_connection import gmail_of
-from mail.services.model_calls import ModelPaused
+from mail.services.model_calls import BudgetSpent, ModelPaused, seconds_to_next_day
 from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
@@ -83,6 +83,8 @@ def model_errors() -> Iterator[None]:
         yield
     except ModelPaused as error:
         raise Snooze(str(error), seconds=error.seconds) from error
+    except BudgetSpent as error:
+        raise Snooze(str(error), seconds=seconds_to_next_day()) from error
     except ModelUnavailable as error:
         raise Retryable(str(error), retry_after=error.retry_after) from error
     except ModelError as error:

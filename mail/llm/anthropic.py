@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from mail.llm.client import TIMEOUT_SECONDS, Answer, AnswerInvalid, Question, translated
+from typing import Any
+
+from mail.llm.client import (
+    TIMEOUT_SECONDS,
+    Answer,
+    AnswerInvalid,
+    Conversation,
+    Exchange,
+    Question,
+    Reply,
+    Tool,
+    ToolCall,
+    translated,
+)
 
 
 class AnthropicClient:
@@ -33,13 +46,7 @@ class AnthropicClient:
                 max_tokens=question.max_tokens,
                 system=question.system,
                 messages=[{"role": "user", "content": question.user}],
-                tools=[
-                    {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "input_schema": tool.schema,
-                    }
-                ],
+                tools=[_declared(tool)],
                 tool_choice={"type": "tool", "name": tool.name},
             )
         usage = message.usage
@@ -50,3 +57,52 @@ class AnthropicClient:
                     block.input, answer.model, answer.prompt_tokens, answer.completion_tokens
                 )
         raise AnswerInvalid(f"the model did not call {tool.name}", answer)
+
+    def converse(self, conversation: Conversation) -> Reply:
+        """Ask for the next reply, once.
+
+        Raises:
+            ModelError: there is no usable answer.
+        """
+        messages: list[Any] = [{"role": "user", "content": conversation.user}]
+        for exchange in conversation.exchanges:
+            messages += _exchanged(exchange)
+        with translated(self._sdk):
+            message = self._client.messages.create(
+                model=self.model,
+                max_tokens=conversation.max_tokens,
+                system=conversation.system,
+                messages=messages,
+                tools=[_declared(tool) for tool in conversation.tools],
+            )
+        return Reply(
+            text="\n".join(block.text for block in message.content if block.type == "text"),
+            calls=tuple(
+                ToolCall(block.id, block.name, block.input)
+                for block in message.content
+                if block.type == "tool_use"
+            ),
+            model=message.model,
+            prompt_tokens=message.usage.input_tokens,
+            completion_tokens=message.usage.output_tokens,
+        )
+
+
+def _declared(tool: Tool) -> Any:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _exchanged(exchange: Exchange) -> list[dict[str, Any]]:
+    said = [{"type": "text", "text": exchange.text}] if exchange.text else []
+    calls = [
+        {"type": "tool_use", "id": call.call_id, "name": call.tool, "input": call.arguments}
+        for call in exchange.calls
+    ]
+    results = [
+        {"type": "tool_result", "tool_use_id": call.call_id, "content": result}
+        for call, result in zip(exchange.calls, exchange.results, strict=True)
+    ]
+    return [
+        {"role": "assistant", "content": [*said, *calls]},
+        {"role": "user", "content": results},
+    ]

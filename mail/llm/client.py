@@ -1,4 +1,4 @@
-"""Asking a language model one question, whose answer is the call of one tool: client and errors.
+"""Asking a language model: one question, or a conversation with tools. Client and errors.
 
 The SDKs of both providers are generated alike: their exceptions have the same names.
 """
@@ -49,6 +49,46 @@ class Answer:
     completion_tokens: int
 
 
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool that the model wants used; its arguments are not checked, `{}` where they are no JSON."""
+
+    call_id: str
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the model said and called, and the result of each call, as JSON, in the same order."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A request to a model that may call tools; everything that comes from mail is in `user`."""
+
+    system: str
+    user: str
+    tools: tuple[Tool, ...]
+    max_tokens: int
+    exchanges: tuple[Exchange, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model says next; without calls it has finished."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
 class ModelError(Exception):
     """The model gave no answer; the message has no mail text and no key."""
 
@@ -89,6 +129,14 @@ class ModelClient(Protocol):
 
     def ask(self, question: Question) -> Answer:
         """Ask, once; must not run in a transaction.
+
+        Raises:
+            ModelError: there is no usable answer.
+        """
+        ...
+
+    def converse(self, conversation: Conversation) -> Reply:
+        """Ask for the next reply, once; must not run in a transaction.
 
         Raises:
             ModelError: there is no usable answer.

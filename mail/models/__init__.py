@@ -18,6 +18,7 @@ from mail.models.action import (
     ActionType,
     Relation,
 )
+from mail.models.agent import AgentProfile, AgentRun, Preprocessor, RunStatus
 from mail.models.approval import Approval, ApprovalStatus
 from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
@@ -67,6 +68,8 @@ __all__ = [
     "ActionLink",
     "ActionStatus",
     "ActionType",
+    "AgentProfile",
+    "AgentRun",
     "Approval",
     "ApprovalStatus",
     "Attachment",
@@ -93,6 +96,7 @@ __all__ = [
     "OutboundMessage",
     "OutboundStatus",
     "PausedBy",
+    "Preprocessor",
     "Provider",
     "PushReceipt",
     "Relation",
@@ -101,6 +105,7 @@ __all__ = [
     "Route",
     "RoutingRule",
     "Rule",
+    "RunStatus",
     "SafeMode",
     "Scope",
     "SuppressionList",

@@ -27,6 +27,8 @@ class EventType(models.TextChoices):
     LABEL_DELETED = "label_deleted", "Label deleted in Gmail"
     ROUTED = "routed", "Routed"
     INGESTED = "ingested", "Ingested"
+    AGENT_FINISHED = "agent_finished", "Agent finished"
+    AGENT_ESCALATED = "agent_escalated", "Agent asks for a person"
     CLASSIFIED = "classified", "Classified"
     ACTION_COMPLETED = "action_completed", "Action completed"
     ACTION_FAILED = "action_failed", "Action failed"

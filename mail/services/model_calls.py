@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import Sum
@@ -15,11 +17,13 @@ from mail.llm.anthropic import AnthropicClient
 from mail.llm.client import (
     Answer,
     AnswerInvalid,
+    Conversation,
     ModelClient,
     ModelError,
     ModelRefused,
     ModelUnavailable,
     Question,
+    Reply,
 )
 from mail.llm.openai import OpenAIClient
 from mail.models import CallType, LLMCall, MailAccount
@@ -29,6 +33,8 @@ from tenants.scope import firm_scope
 FAILURES = 5
 PAUSE = timedelta(minutes=1)
 MICRO = 1_000_000
+
+Answered = TypeVar("Answered", Answer, Reply)
 
 
 class ModelPaused(ModelError):
@@ -47,12 +53,12 @@ class BudgetSpent(ModelError):
     code = "budget_spent"
 
 
-def configured_client() -> ModelClient | None:
-    """Return the client of LLM_PROVIDER, None where no model is asked."""
+def configured_client(model: str = "") -> ModelClient | None:
+    """Return the client of LLM_PROVIDER, None where no model is asked; of LLM_MODEL by default."""
     settings = conf.llm()
     if settings.provider == "offline":
         return None
-    return _client(settings.provider, settings.model, settings.api_key, settings.base_url)
+    return _client(settings.provider, model or settings.model, settings.api_key, settings.base_url)
 
 
 @lru_cache(maxsize=4)
@@ -78,10 +84,31 @@ def ask_model(
         ModelPaused: the provider failed repeatedly; nothing was asked.
         ModelError: there is no usable answer.
     """
-    with firm_scope(account.firm_id):
-        _check_budget()
-        _check_failures(client.provider)
-    row = LLMCall(
+    row = _new_call(client, account, call_type, message_id, job_id)
+    return _kept(row, lambda: client.ask(question))
+
+
+def ask_agent(
+    client: ModelClient,
+    conversation: Conversation,
+    account: MailAccount,
+    *,
+    message_id: UUID | None = None,
+    job_id: UUID | None = None,
+) -> Reply:
+    """Ask for an agent's next reply, as `ask_model` does for an answer; it raises the same."""
+    row = _new_call(client, account, CallType.AGENT, message_id, job_id)
+    return _kept(row, lambda: client.converse(conversation))
+
+
+def _new_call(
+    client: ModelClient,
+    account: MailAccount,
+    call_type: CallType,
+    message_id: UUID | None,
+    job_id: UUID | None,
+) -> LLMCall:
+    return LLMCall(
         firm_id=account.firm_id,
         account_id=account.pk,
         message_id=message_id,
@@ -90,10 +117,16 @@ def ask_model(
         provider=client.provider,
         model=client.model,
     )
+
+
+def _kept(row: LLMCall, ask: Callable[[], Answered]) -> Answered:
+    with firm_scope(row.firm_id):
+        _check_budget()
+        _check_failures(row.provider)
     began = time.monotonic()
-    answer: Answer | None = None
+    answer: Answer | Reply | None = None
     try:
-        answer = client.ask(question)
+        answer = answered = ask()
     except ModelError as error:
         row.error = error.code
         answer = error.answer if isinstance(error, AnswerInvalid) else None
@@ -101,10 +134,10 @@ def ask_model(
     finally:
         row.latency_ms = int((time.monotonic() - began) * 1000)
         _keep(row, answer)
-    return answer
+    return answered
 
 
-def _keep(row: LLMCall, answer: Answer | None) -> None:
+def _keep(row: LLMCall, answer: Answer | Reply | None) -> None:
     if answer is not None:
         row.prompt_tokens, row.completion_tokens = answer.prompt_tokens, answer.completion_tokens
         prices = conf.llm().prices
@@ -116,12 +149,20 @@ def _keep(row: LLMCall, answer: Answer | None) -> None:
         row.save()
 
 
+def seconds_to_next_day() -> float:
+    """Return how long it is until a firm has a new budget: to midnight in UTC."""
+    return (_today() + timedelta(days=1) - timezone.now()).total_seconds()
+
+
+def _today() -> datetime:
+    return timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 def _check_budget() -> None:
     budget = conf.llm().daily_budget
     if not budget:
         return
-    today = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    calls = LLMCall.objects.filter(created_at__gte=today)
+    calls = LLMCall.objects.filter(created_at__gte=_today())
     spent = calls.aggregate(spent=Sum("cost_microdollars"))["spent"] or 0
     if spent >= budget * MICRO:
         raise BudgetSpent("the firm's budget of today is spent")

@@ -11,18 +11,18 @@ from typing import Any
 import structlog
 from django.db.models import Q
 
-from jobs import registry
 from jobs.queue import enqueue
 from jobs.states import Priority
 from mail.errors import RoutingInvalid
 from mail.models import EventType, MailAccount, MailEvent, Message, Route, RoutingRule
 from mail.rules.routing import RouteFacts, parse_match, route_matches
 from mail.services.events import record_event
-from mail.services.queueing import enqueue_classifies, thread_lock
+from mail.services.model_calls import configured_client
+from mail.services.queueing import enqueue_classifies
 from tenants.audit import SERVICE, record_operation
 
 AGENT_TYPE = "agent_process"
-NO_AGENT = f"No handler of {AGENT_TYPE} is installed"
+NO_MODEL = "No language model is configured"
 
 _log = structlog.get_logger("mail")
 
@@ -52,17 +52,17 @@ def _to_agent(
     account: MailAccount, message: Message, rule: RoutingRule, known: Collection[Any]
 ) -> bool:
     """Say whether the message is an agent's; hand it over and record its route the first time."""
-    agent, installed = rule.route == Route.AGENT, registry.find(AGENT_TYPE) is not None
+    agent, usable = rule.route == Route.AGENT, configured_client() is not None
     if message.pk not in known:
         detail: dict[str, Any] = {"rule_id": str(rule.pk), "route": rule.route}
         if agent:
             detail["profile"] = rule.profile
-        if agent and not installed:
-            detail |= {"route": Route.PIPELINE.value, "reason": NO_AGENT}
+        if agent and not usable:
+            detail |= {"route": Route.PIPELINE.value, "reason": NO_MODEL}
         record_event(EventType.ROUTED, account, message=message, detail=detail)
-        if agent and installed:
-            _enqueue_agent(message, rule.profile)
-    return agent and installed
+        if agent and usable:
+            _enqueue_agent(message, rule)
+    return agent and usable
 
 
 def _newest_of_each_thread(messages: Iterable[Message]) -> list[Message]:
@@ -74,18 +74,17 @@ def _newest_of_each_thread(messages: Iterable[Message]) -> list[Message]:
     return list(newest.values())
 
 
-def _enqueue_agent(message: Message, profile: str) -> None:
+def _enqueue_agent(message: Message, rule: RoutingRule) -> None:
     enqueue(
         AGENT_TYPE,
         {
             "account_id": message.account_id,
             "message_id": message.pk,
             "thread_id": message.thread_id,
-            "profile": profile,
+            "profile": rule.profile,
+            "route_rule": rule.name,
         },
         priority=Priority.NORMAL,
-        lock_key=thread_lock(message.thread_id),
-        idempotency_key=f"{AGENT_TYPE}:{message.account_id}:{message.pk}",
     )
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
-from mail.models import Direction, MailAccount, Message, RoutingRule, Rule
+from mail.models import AgentProfile, AgentRun, Direction, MailAccount, Message, RoutingRule, Rule
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
@@ -122,6 +122,24 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
                 "conditions": {"type": "subject_contains", "value": f"{slug} subject"},
                 "category": "fyi",
                 "actions": [{"action": "apply_label", "parameters": {"label": f"{slug} clients"}}],
+            }
+        ],
+        AgentProfile: [{"tools": ["escalate"], "recipients": [f"*@{slug}.example"]}],
+        AgentRun: [
+            {
+                "steps": [
+                    {
+                        "text": f"{slug} step",
+                        "calls": [
+                            {
+                                "call_id": "1",
+                                "tool": "escalate",
+                                "arguments": {"reason": f"{slug} reason"},
+                                "result": {"status": f"{slug} result"},
+                            }
+                        ],
+                    }
+                ]
             }
         ],
         Direction: [{"account": None, "scope": "domain", "scope_ref": f"{slug}.example"}],

@@ -24,22 +24,28 @@ class ModelServer:
     keys: list[str] = field(default_factory=list)
 
     def next(self) -> Any:
-        """Return the next answer: arguments of the tool, a text, a status, or "hang up"."""
+        """Return the next answer: arguments of the tool, calls, a text, a status, or "hang up".
+
+        Calls are a list of (tool, arguments).
+        """
         return self.answers.pop(0) if self.answers else DEFAULT
 
 
 def _anthropic(answer: Any, tool: str) -> dict[str, Any]:
-    block = (
-        {"type": "text", "text": answer}
-        if isinstance(answer, str)
-        else {"type": "tool_use", "id": "t1", "name": tool, "input": answer}
-    )
+    if isinstance(answer, str):
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": answer}]
+    else:
+        calls = answer if isinstance(answer, list) else [(tool, answer)]
+        blocks = [
+            {"type": "tool_use", "id": f"t{number}", "name": name, "input": arguments}
+            for number, (name, arguments) in enumerate(calls, 1)
+        ]
     return {
         "id": "m1",
         "type": "message",
         "role": "assistant",
         "model": "model-1",
-        "content": [block],
+        "content": blocks,
         "stop_reason": "tool_use",
         "usage": {"input_tokens": 1000, "output_tokens": 50},
     }
@@ -50,9 +56,18 @@ def _openai(answer: Any, tool: str) -> dict[str, Any]:
     if isinstance(answer, str) and not answer.startswith("{"):
         message["content"] = answer
     else:
-        arguments = answer if isinstance(answer, str) else json.dumps(answer)
-        function = {"name": tool, "arguments": arguments}
-        message["tool_calls"] = [{"id": "t1", "type": "function", "function": function}]
+        calls = answer if isinstance(answer, list) else [(tool, answer)]
+        message["tool_calls"] = [
+            {
+                "id": f"t{number}",
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "arguments": given if isinstance(given, str) else json.dumps(given),
+                },
+            }
+            for number, (name, given) in enumerate(calls, 1)
+        ]
     return {
         "id": "c1",
         "object": "chat.completion",
@@ -61,6 +76,12 @@ def _openai(answer: Any, tool: str) -> dict[str, Any]:
         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
         "usage": {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050},
     }
+
+
+def _first_tool(body: dict[str, Any]) -> str:
+    tool = (body.get("tools") or [{"name": ""}])[0]
+    name: str = tool.get("function", tool)["name"]
+    return name
 
 
 @contextmanager
@@ -83,9 +104,9 @@ def model_server() -> Iterator[ModelServer]:
             if isinstance(answer, int):
                 self._send(answer, {"type": "error", "error": {"type": "x", "message": "canary"}})
             elif chat:
-                self._send(200, _openai(answer, body["tools"][0]["function"]["name"]))
+                self._send(200, _openai(answer, _first_tool(body)))
             else:
-                self._send(200, _anthropic(answer, body["tools"][0]["name"]))
+                self._send(200, _anthropic(answer, _first_tool(body)))
 
         def _send(self, status: int, body: Any) -> None:
             data = json.dumps(body).encode()

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
-from jobs import registry
-from jobs.execution.context import JobContext
-from jobs.registry import JobPayload, job
-from jobs.states import Category
 from mail.errors import RoutingInvalid
 from mail.models import Decision, EventType, MailAccount, MailEvent, RoutingRule
 from mail.services.accounts import open_account
 from mail.services.ingest import ingest_message
-from mail.services.routing import NO_AGENT
+from mail.services.routing import NO_MODEL
 from mail.services.routing_operations import (
     change_routing_rule,
     create_routing_rule,
@@ -57,21 +53,10 @@ def routed() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install a handler of agent_process for the test."""
-    monkeypatch.setattr(registry, "_types", dict(registry._types))
-
-    class AgentPayload(JobPayload):
-        account_id: UUID
-        message_id: UUID
-        thread_id: UUID
-        profile: str
-
-    @job("agent_process", category=Category.ORCHESTRATION, payload=AgentPayload)
-    def process(payload: AgentPayload, _: JobContext) -> None:
-        """Do nothing."""
-
-    return
+def agent(settings: Settings) -> None:
+    """Configure a language model, which nobody asks: a message is only handed over."""
+    settings.LLM_PROVIDER, settings.LLM_MODEL = "openai", "model-1"
+    settings.LLM_API_KEY, settings.LLM_BASE_URL = "key", "http://127.0.0.1:9"
 
 
 def test_without_rules_everything_goes_to_the_pipeline(mailbox: Mailbox) -> None:
@@ -130,15 +115,14 @@ def test_rules_of_other_mailboxes_and_disabled_ones_are_not_asked(
     assert [one.job_type for one in jobs()] == ["classify"]
 
 
-def test_without_an_agents_handler_the_pipeline_takes_it_and_the_event_says_so(
+def test_without_a_language_model_the_pipeline_takes_it_and_the_event_says_so(
     mailbox: Mailbox,
 ) -> None:
-    assert registry.find("agent_process") is None
     made = to_agent(mailbox)
     arrive(mailbox)
     assert [one.job_type for one in jobs()] == ["classify"]
     assert routed() == [
-        {"rule_id": str(made.pk), "route": "pipeline", "profile": "shop", "reason": NO_AGENT}
+        {"rule_id": str(made.pk), "route": "pipeline", "profile": "shop", "reason": NO_MODEL}
     ]
 
 

@@ -1,0 +1,177 @@
+"""Agents' profiles in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import (
+    Operation,
+    OperationForm,
+    OptionalReasonForm,
+    TextAnswer,
+)
+from jobs.admin.base import age_column
+from mail.admin.base import MailAdmin
+from mail.admin.filters import EnabledFilter
+from mail.admin.scoped import RuleOperation
+from mail.models import AgentProfile, Preprocessor
+from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
+from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.services.agents import profiles
+from mail.services.agents.tools import TOOLS
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+from tenants.admin.firm_choice import SingleFirmForm
+from tenants.models import Firm, Role
+
+_TOOLS = [(tool.name, f"{tool.name}: {tool.description}") for tool in TOOLS.values()]
+
+
+class ProfileForm(OperationForm):
+    """A profile's settings."""
+
+    name = forms.CharField(max_length=MAX_PROFILE_LENGTH, help_text="Routing rules name it.")
+    instructions = forms.CharField(
+        max_length=MAX_INSTRUCTIONS_LENGTH,
+        widget=forms.Textarea(attrs={"rows": 8}),
+        help_text="What the agent is told before it reads a message.",
+    )
+    preprocessor = forms.ChoiceField(
+        choices=Preprocessor.choices, label="Messages are read", initial=Preprocessor.PLAIN
+    )
+    tools = forms.MultipleChoiceField(
+        choices=_TOOLS, required=False, widget=forms.CheckboxSelectMultiple
+    )
+    recipients = TextAnswer(
+        required=False,
+        help_text="One a line: an address, or *@ and a domain. To them it may ask to write, besides "
+        "whoever wrote the message; a person says yes or no each time.",
+    )
+    model = forms.CharField(
+        required=False, max_length=profiles.MAX_MODEL_LENGTH, help_text="Empty: that of LLM_MODEL."
+    )
+    max_iterations = forms.IntegerField(
+        initial=10,
+        min_value=1,
+        max_value=profiles.MAX_ITERATIONS,
+        help_text="How often the model is asked at most for one message.",
+    )
+    max_tokens = forms.IntegerField(
+        initial=4096, min_value=1, max_value=profiles.MAX_TOKENS, help_text="Of each reply."
+    )
+    enabled = forms.BooleanField(required=False, initial=True)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the profile as it is."""
+        super().prepare(request, row)
+        if row is not None:
+            self.initial = {name: getattr(row, name) for name in profiles.SETTINGS}
+            self.initial["recipients"] = "\n".join(row.recipients)
+
+    def clean_recipients(self) -> list[str]:
+        """Return the addresses."""
+        return str(self.cleaned_data["recipients"]).replace(",", " ").split()
+
+
+class NewProfileForm(SingleFirmForm, ProfileForm):
+    """Whose the new profile is, and its settings."""
+
+    role = Role.ADMIN
+    field_order = ("firm", *ProfileForm.base_fields)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer the firms."""
+        SingleFirmForm.prepare(self, request, row)
+        ProfileForm.prepare(self, request, row)
+
+
+class ChangeProfileForm(OptionalReasonForm, ProfileForm):
+    """A profile as it is and as it should be."""
+
+    field_order = (*ProfileForm.base_fields, "reason")
+
+
+def _create(*, firm: Firm, by: Any, **settings: Any) -> AgentProfile:
+    return profiles.create_profile(firm.pk, by=by, **settings)
+
+
+def _seen(profile: AgentProfile) -> str:
+    return str(profile.changed_at)
+
+
+def _instructions(profile: AgentProfile) -> SafeString:
+    return format_html('<pre class="queue-code">{}</pre>', profile.instructions)
+
+
+@admin.register(AgentProfile)
+class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
+    """What agents are told and may use."""
+
+    list_operations = (
+        RuleOperation(
+            name="new",
+            label="New profile",
+            icon="add",
+            variant="primary",
+            form=NewProfileForm,
+            effect="Routing rules can hand messages to it by its name.",
+            perform=_create,
+            report=lambda profile: f"{profile.name} is stored.",
+        ),
+    )
+    operations = (
+        RuleOperation(
+            name="edit",
+            label="Change",
+            icon="edit",
+            variant="primary",
+            form=ChangeProfileForm,
+            effect="It holds as it is from the next message on.",
+            seen=_seen,
+            perform=profiles.change_profile,
+            report=lambda profile: f"{profile.name} is changed.",
+        ),
+        RuleOperation(
+            name="remove",
+            label="Delete",
+            icon="delete",
+            variant="danger",
+            form=OptionalReasonForm,
+            effect="The profile goes, its runs stay. Messages that routing rules still hand to it "
+            "become dead letters.",
+            seen=_seen,
+            perform=profiles.delete_profile,
+            report=lambda profile: f"{profile.name} is deleted.",
+        ),
+    )
+    list_display = ("name", "may_use", "enabled", "firm", "changed")
+    list_filter = (EnabledFilter, FirmFilter)
+    search_fields = ("name__icontains",)
+    ordering = ("name", "pk")
+    fields = (
+        "name", "told", "preprocessor", "may_use", "may_write_to", "model", "max_iterations",
+        "max_tokens", "enabled", "firm", "changed_at", "created_at",
+    )  # fmt: skip
+    readonly_fields = ("told", "may_use", "may_write_to")
+    told = column("Instructions", _instructions)
+    may_use = column("Tools", lambda profile: ", ".join(map(str, profile.tools)) or "-")
+    may_write_to = column(
+        "Recipients", lambda profile: ", ".join(map(str, profile.recipients)) or "-"
+    )
+    changed = age_column("Changed", "changed_at")
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Return to the list from a profile that is gone."""
+        if operation.name != "remove":
+            return super().respond(request, operation, row, made)
+        messages.success(request, operation.report(row))
+        return HttpResponseRedirect(self.address("changelist"))

@@ -1,0 +1,1 @@
+"""Agents: profiles, the tools they may use, and the loop that runs them."""

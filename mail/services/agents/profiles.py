@@ -1,0 +1,162 @@
+"""What people do with agents' profiles: make, change, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from mail.errors import ProfileInvalid
+from mail.models import MAX_ADDRESS_LENGTH, AgentProfile, Preprocessor
+from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
+from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.services.agents.tools import TOOLS
+from mail.services.scopes import fault
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+MAX_TOKENS = 32_000
+MAX_ITERATIONS = 50
+MAX_RECIPIENTS = 100
+MAX_MODEL_LENGTH = 100
+DEFAULTS: dict[str, Any] = {
+    "model": "",
+    "max_tokens": 4096,
+    "max_iterations": 10,
+    "tools": [],
+    "recipients": [],
+    "preprocessor": Preprocessor.PLAIN.value,
+    "enabled": True,
+}
+SETTINGS = ("name", "instructions", *DEFAULTS)
+
+
+def create_profile(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> AgentProfile:
+    """Store a new profile.
+
+    Raises:
+        ProfileInvalid: a setting cannot be used; `errors` says which and why.
+    """
+    with firm_scope(firm_id):
+        profile = AgentProfile(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
+        _save(profile)
+        _audit("agent_profile.create", profile, by, after=_settings(profile))
+    return profile
+
+
+def change_profile(
+    profile: AgentProfile, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
+) -> AgentProfile:
+    """Change settings; runs that go on take the new ones at their next step.
+
+    Raises:
+        ProfileInvalid: a setting cannot be used; `errors` says which and why.
+    """
+    with firm_scope(profile.firm_id):
+        locked: AgentProfile = AgentProfile.objects.select_for_update().get(pk=profile.pk)
+        before = _settings(locked)
+        checked = _checked({**before, **settings})
+        changed = [name for name, value in checked.items() if value != before[name]]
+        for name in changed:
+            setattr(locked, name, checked[name])
+        locked.changed_at = timezone.now()
+        _save(locked)
+        _audit(
+            "agent_profile.change",
+            locked,
+            by,
+            reason,
+            before={name: before[name] for name in changed},
+            after={name: checked[name] for name in changed},
+        )
+    return locked
+
+
+def delete_profile(profile: AgentProfile, *, by: Actor = SERVICE, reason: str = "") -> None:
+    """Delete a profile; its runs stay. Messages that routing rules still hand to it become dead letters."""
+    with firm_scope(profile.firm_id):
+        _audit("agent_profile.delete", profile, by, reason, before=_settings(profile))
+        AgentProfile.objects.get(pk=profile.pk).delete()
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    name = str(settings.get("name") or "").strip()
+    instructions = str(settings.get("instructions") or "").strip()
+    model = str(settings["model"]).strip()
+    faults: list[dict[str, str]] = []
+    if not 0 < len(name) <= MAX_PROFILE_LENGTH:
+        faults.append(fault("name", f"must have 1 to {MAX_PROFILE_LENGTH} characters"))
+    if not 0 < len(instructions) <= MAX_INSTRUCTIONS_LENGTH:
+        text = f"must have 1 to {MAX_INSTRUCTIONS_LENGTH} characters"
+        faults.append(fault("instructions", text))
+    if len(model) > MAX_MODEL_LENGTH:
+        faults.append(fault("model", f"must have at most {MAX_MODEL_LENGTH} characters"))
+    for field, most in (("max_tokens", MAX_TOKENS), ("max_iterations", MAX_ITERATIONS)):
+        if not 0 < settings[field] <= most:
+            faults.append(fault(field, f"must be from 1 to {most}"))
+    if settings["preprocessor"] not in Preprocessor.values:
+        text = f"must be one of {', '.join(Preprocessor.values)}"
+        faults.append(fault("preprocessor", text))
+    tools = list(dict.fromkeys(settings["tools"]))
+    unknown = [tool for tool in tools if tool not in TOOLS]
+    if unknown:
+        faults.append(fault("tools", f"has {unknown[0]!r}; there are {', '.join(TOOLS)}"))
+    recipients = list(dict.fromkeys(one.strip().lower() for one in settings["recipients"]))
+    wrong = [one for one in recipients if not _is_recipient(one)]
+    if wrong or len(recipients) > MAX_RECIPIENTS:
+        text = f"must be at most {MAX_RECIPIENTS} addresses, or *@ and a domain each"
+        faults.append(fault("recipients", text))
+    if faults:
+        raise ProfileInvalid(faults)
+    return {
+        **settings,
+        "name": name,
+        "instructions": instructions,
+        "model": model,
+        "tools": tools,
+        "recipients": recipients,
+    }
+
+
+def _is_recipient(text: str) -> bool:
+    local, _, domain = text.partition("@")
+    odd = any(one.isspace() or one in ",;<>@" or not one.isprintable() for one in local + domain)
+    whole = local == "*" or "*" not in local
+    return bool(local and "." in domain and "*" not in domain and whole) and not (
+        odd or len(text) > MAX_ADDRESS_LENGTH
+    )
+
+
+def _settings(profile: AgentProfile) -> dict[str, Any]:
+    return {name: getattr(profile, name) for name in SETTINGS}
+
+
+def _save(profile: AgentProfile) -> None:
+    try:
+        with transaction.atomic():
+            profile.save()
+    except IntegrityError:
+        if not AgentProfile.objects.filter(name=profile.name).exclude(pk=profile.pk).exists():
+            raise
+        raise ProfileInvalid([fault("name", "is the name of another profile")]) from None
+
+
+def _audit(
+    operation: str,
+    profile: AgentProfile,
+    by: Actor,
+    reason: str = "",
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    record_operation(
+        by,
+        operation,
+        firm_id=profile.firm_id,
+        target=("agent_profile", profile.pk),
+        reason=reason,
+        before=before or {},
+        after=after or {},
+    )

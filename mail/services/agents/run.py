@@ -1,0 +1,214 @@
+"""Runs an agent: asks the model, does what it calls for within its profile, and so on to the end.
+
+Each reply is stored with the results of its calls in one transaction, so that an attempt of the job
+goes on where the one before stopped, and no tool is used twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from mail.errors import AgentUnusable
+from mail.llm.client import Conversation, Exchange, Reply, ToolCall
+from mail.llm.prompts import prompt as prompt_file
+from mail.llm.prompts import system_layers
+from mail.models import (
+    MAX_ERROR_LENGTH,
+    AgentProfile,
+    AgentRun,
+    EventType,
+    MailAccount,
+    Message,
+    RunStatus,
+)
+from mail.services.agents.tool import ToolCallContext, ToolRefused
+from mail.services.agents.tools import tools_of
+from mail.services.classifiers import told_to_the_model
+from mail.services.events import record_event
+from mail.services.model_calls import ask_agent, configured_client
+from mail.text.cleaning import clean_text
+from mail.text.helpdesk import Inquiry
+from tenants.scope import firm_scope
+
+MAX_CALLS_PER_REPLY = 8
+MAX_STORED_TEXT = 50_000
+MAX_STORED_DEPTH = 8
+NO_MODEL = "No language model is configured: an agent needs one, see LLM_PROVIDER"
+
+
+def run_agent(
+    account: MailAccount,
+    profile: AgentProfile,
+    prompt: str,
+    *,
+    job_id: UUID,
+    message: Message | None = None,
+    inquiry: Inquiry | None = None,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> AgentRun:
+    """Run the agent to its end, or from where an earlier attempt of the job stopped.
+
+    No transaction may be open. `checkpoint` is called before each question to the model, and stops
+    the run by raising. The run returned is completed, or stopped after too many iterations.
+
+    Raises:
+        AgentUnusable: no language model is configured.
+        ModelError: the model did not answer; the run goes on with the job's next attempt.
+    """
+    with firm_scope(account.firm_id):
+        run = _open_run(account, profile, job_id, message)
+    client = configured_client(profile.model)
+    if client is None:
+        raise AgentUnusable(NO_MODEL)
+    system = _system(account, profile, message)
+    context = ToolCallContext(run, account, profile, message, inquiry)
+    while run.status == RunStatus.RUNNING:
+        if run.iterations >= profile.max_iterations:
+            _stop(context)
+            continue
+        checkpoint()
+        conversation = Conversation(
+            system=system,
+            user=prompt,
+            tools=tuple(tool.declared() for tool in tools_of(profile).values()),
+            max_tokens=profile.max_tokens,
+            exchanges=tuple(_exchange(step) for step in run.steps),
+        )
+        message_id = None if message is None else message.pk
+        reply = ask_agent(client, conversation, account, message_id=message_id, job_id=job_id)
+        _take_step(context, reply)
+    return run
+
+
+def fail_run(firm_id: int, job_id: UUID, error: str) -> None:
+    """Keep that the job's run will not go on; `error` holds no mail text."""
+    with firm_scope(firm_id):
+        AgentRun.objects.filter(job_id=job_id, status=RunStatus.RUNNING).update(
+            status=RunStatus.ERROR, error=error[:MAX_ERROR_LENGTH], completed_at=timezone.now()
+        )
+
+
+def _open_run(
+    account: MailAccount, profile: AgentProfile, job_id: UUID, message: Message | None
+) -> AgentRun:
+    run: AgentRun
+    run, created = AgentRun.objects.get_or_create(
+        job_id=job_id,
+        defaults={
+            "account": account,
+            "message": message,
+            "profile": profile,
+            "profile_name": profile.name,
+        },
+    )
+    if not created and run.status == RunStatus.ERROR:
+        # The dead letter was reprocessed.
+        run.status, run.error, run.completed_at = RunStatus.RUNNING, "", None
+        run.save(update_fields=["status", "error", "completed_at"])
+    return run
+
+
+def _system(account: MailAccount, profile: AgentProfile, message: Message | None) -> str:
+    sender = "" if message is None else message.sender_address
+    base = f"{prompt_file('agent').strip()}\n\nYour task:\n\n{profile.instructions.strip()}"
+    return system_layers(base, *told_to_the_model(account, sender))
+
+
+def _take_step(context: ToolCallContext, reply: Reply) -> None:
+    """Use the tools that the reply calls, and store it; nothing where another attempt has already."""
+    run = context.run
+    known = run.iterations
+    with firm_scope(run.firm_id):
+        locked = AgentRun.objects.select_for_update().get(pk=run.pk)
+        if locked.iterations != known or locked.status != RunStatus.RUNNING:
+            run.refresh_from_db()
+            return
+        used: list[dict[str, Any]] = []
+        run.steps.append({"text": _storable(reply.text), "calls": used})
+        for call in reply.calls:
+            used.append(_use(context, call, len(used)))
+        if not reply.calls:
+            _finish(context, RunStatus.COMPLETED)
+        run.save()
+
+
+def _stop(context: ToolCallContext) -> None:
+    with firm_scope(context.run.firm_id):
+        _finish(context, RunStatus.MAX_ITERATIONS)
+        context.run.save()
+
+
+def _finish(context: ToolCallContext, status: RunStatus) -> None:
+    run = context.run
+    run.status, run.completed_at = status, timezone.now()
+    run.final_message = next((step["text"] for step in reversed(run.steps) if step["text"]), "")
+    record_event(
+        EventType.AGENT_FINISHED,
+        context.account,
+        message=context.message,
+        detail={"run_id": str(run.pk), "profile": run.profile_name, "status": status.value},
+    )
+
+
+def _use(context: ToolCallContext, call: ToolCall, number: int) -> dict[str, Any]:
+    """Use one tool and return the call as it is stored; what goes wrong is the model's to read."""
+    arguments = _storable(call.arguments)
+    asked = context.run.approvals_asked
+    try:
+        result = _perform(context, call.tool, arguments, number)
+    except ValidationError as error:
+        result = {"error": "; ".join(_fault(fault) for fault in error.errors())}
+    except ToolRefused as error:
+        result = {"error": str(error)}
+        context.run.approvals_asked = asked
+    return {
+        "call_id": call.call_id,
+        "tool": _storable(call.tool),
+        "arguments": arguments,
+        "result": result,
+    }
+
+
+def _perform(context: ToolCallContext, name: str, arguments: Any, number: int) -> dict[str, Any]:
+    if number >= MAX_CALLS_PER_REPLY:
+        raise ToolRefused(f"at most {MAX_CALLS_PER_REPLY} calls at once")
+    tool = tools_of(context.profile).get(name)
+    if tool is None:
+        raise ToolRefused(f"Unknown tool: {name[:100]}")
+    checked = tool.arguments.model_validate(arguments)
+    with transaction.atomic():
+        return tool.run(context, checked)
+
+
+def _fault(fault: Any) -> str:
+    return f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}"
+
+
+def _exchange(step: dict[str, Any]) -> Exchange:
+    return Exchange(
+        text=step["text"],
+        calls=tuple(
+            ToolCall(call["call_id"], call["tool"], call["arguments"]) for call in step["calls"]
+        ),
+        results=tuple(json.dumps(call["result"], ensure_ascii=False) for call in step["calls"]),
+    )
+
+
+def _storable(value: Any, depth: int = 0) -> Any:
+    """Return what a model sent, fit for the database: no NUL, no endless text, not too deep."""
+    if isinstance(value, str):
+        return clean_text(value, MAX_STORED_TEXT)
+    if depth >= MAX_STORED_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {clean_text(str(key), 200): _storable(one, depth + 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_storable(one, depth + 1) for one in value]
+    return value if isinstance(value, bool | int | None) else str(value)
