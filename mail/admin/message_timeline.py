@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from jobs.admin.base import LABELS as JOB_LABELS
+from mail.admin.agent_run import RUN_STATUS_LABELS
 from mail.admin.approval import APPROVAL_STATUS_LABELS
 from mail.admin.base import ACTION_STATUS_LABELS
 from mail.admin.outbound import OUTBOUND_STATUS_LABELS
@@ -23,6 +24,7 @@ _STATUS_LABELS: dict[EntryKind, Mapping[str, str]] = {
     EntryKind.OUTBOUND: OUTBOUND_STATUS_LABELS,
     EntryKind.JOB: JOB_LABELS,
     EntryKind.MODEL_CALL: {"answered": "success"},
+    EntryKind.AGENT_RUN: RUN_STATUS_LABELS,
 }
 _EVENT_LABELS: dict[str, str] = {
     EventType.INGESTED: "info",
@@ -36,7 +38,12 @@ _EVENT_LABELS: dict[str, str] = {
     EventType.SENT: "success",
 }
 # Events that say nothing that the row they are about does not say.
-_SAID_BY_ROWS = (EventType.CLASSIFIED, EventType.APPROVAL_ASKED, EventType.UNDO_REQUESTED)
+_SAID_BY_ROWS = (
+    EventType.CLASSIFIED,
+    EventType.APPROVAL_ASKED,
+    EventType.UNDO_REQUESTED,
+    EventType.AGENT_FINISHED,
+)
 _MODELS: dict[EntryKind, str] = {
     EntryKind.EVENT: "mail_mailevent",
     EntryKind.DECISION: "mail_decision",
@@ -45,6 +52,7 @@ _MODELS: dict[EntryKind, str] = {
     EntryKind.APPROVAL: "mail_approval",
     EntryKind.OUTBOUND: "mail_outboundmessage",
     EntryKind.MODEL_CALL: "mail_llmcall",
+    EntryKind.AGENT_RUN: "mail_agentrun",
 }
 
 

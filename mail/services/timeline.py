@@ -20,6 +20,7 @@ from mail.models import (
     Action,
     ActionLink,
     ActionType,
+    AgentRun,
     Approval,
     Decision,
     LLMCall,
@@ -50,6 +51,7 @@ class EntryKind(StrEnum):
     APPROVAL = "approval"
     OUTBOUND = "outbound"
     MODEL_CALL = "model_call"
+    AGENT_RUN = "agent_run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +210,21 @@ def _model_calls(message: Message, _: bool) -> Iterator[TimelineEntry]:
         )
 
 
+def _agent_runs(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    for run in _newest(AgentRun.objects.filter(message=message)):
+        tools = ", ".join(dict.fromkeys(call["tool"] for call in run.tool_calls))
+        yield TimelineEntry(
+            kind=EntryKind.AGENT_RUN,
+            row=run,
+            at=run.created_at,
+            title=f"Agent {run.profile_name}",
+            status=run.status,
+            detail=run.error or (f"It used {tools}" if tools else ""),
+            content=run.final_message if is_readable else "",
+            job_id=run.job_id,
+        )
+
+
 _SOURCES: tuple[Source, ...] = (
     _events,
     _decisions,
@@ -215,6 +232,7 @@ _SOURCES: tuple[Source, ...] = (
     _approvals,
     _outbound,
     _model_calls,
+    _agent_runs,
 )
 
 

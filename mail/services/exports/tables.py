@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from jobs.engine.redaction import redact_secrets
 from jobs.states import LIVE, Channel, Status
-from mail.models import ActionStatus, ApprovalStatus, Connection, OutboundStatus
+from mail.models import ActionStatus, ApprovalStatus, Connection, OutboundStatus, RunStatus
 from tenants.encryption import EncryptedTextField
 from tenants.models import Firm, FirmOwned
 
@@ -166,6 +166,11 @@ def _end_outbound(row: Row, _: int) -> None:
         row.update(status=OutboundStatus.CANCELED.value, error=IMPORTED)
 
 
+def _end_run(row: Row, _: int) -> None:
+    if row["status"] == RunStatus.RUNNING:
+        row.update(status=RunStatus.ERROR.value, error=IMPORTED)
+
+
 # By the model's label: what a row loses when it leaves, and how it changes when it comes.
 _HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
 _IMPORTED: dict[str, Callable[[Row, int], None]] = {
@@ -174,4 +179,5 @@ _IMPORTED: dict[str, Callable[[Row, int], None]] = {
     "mail.Action": _end_action,
     "mail.Approval": _end_approval,
     "mail.OutboundMessage": _end_outbound,
+    "mail.AgentRun": _end_run,
 }

@@ -23,6 +23,7 @@ from mail.models import (
 )
 from mail.services.agents import run as run_module
 from mail.services.agents.tool import MAX_APPROVALS
+from mail.services.timeline import EntryKind, timeline_of
 from tenants.scope import firm_scope
 from tests.mail.agent_kit import make_profile, results, route_all, the_run, work
 from tests.mail.llm.model_server import ModelServer
@@ -251,3 +252,17 @@ def test_what_a_model_sends_can_be_stored(box: Mailbox, server: ModelServer) -> 
     work(box)
     assert only(stored(OutboundMessage)).text == "AB\ufffd"
     assert drain() == []
+
+
+@pytest.mark.req("M-21")
+def test_the_run_is_part_of_what_happened_to_the_message(box: Mailbox, server: ModelServer) -> None:
+    server.answers = [[("star", {})], "Starred it."]
+    work(box)
+    with firm_scope(box.firm):
+        message = box.messages()[0]
+        (entry,) = [
+            one for one in timeline_of(message, is_readable=True) if one.kind == EntryKind.AGENT_RUN
+        ]
+    assert (entry.title, entry.status, entry.detail, entry.content) == (
+        "Agent shop", "completed", "It used star", "Starred it.",
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from tenants.rls import protect
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mail', '0012_approvals'),
+        ('mail', '0013_data_requests'),
         ('tenants', '0009_audit_outlives_firms'),
     ]
 
