@@ -93,6 +93,8 @@ class World:
                 self._wake(which)
             case ("sync",):
                 _sync(self.mailbox)
+                # With a message that was deleted go the actions on it.
+                self._read_statuses()
             case _:
                 self._owner_does(step)
         self.check()
