@@ -15,7 +15,7 @@ from jobs.doctor.snapshots import oldest_snapshot
 from jobs.engine.clock import database_now
 from jobs.queries.stats import QueueStats, breakers_not_closed, queue_stats, schedules_late
 from jobs.states import Status
-from mail.services.watch import count_watches, last_push_age
+from mail.services.syncing.watch import count_watches, last_push_age
 from tenants.scope import all_firms
 
 EXACT = (Status.PENDING, Status.CLAIMED, Status.PROCESSING, Status.DLQ)

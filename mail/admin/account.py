@@ -21,8 +21,8 @@ from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
 from mail.conf import pubsub_topic
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import MailAccount, MailCredential
-from mail.services.content_access import readers
-from mail.services.watch import is_lapsed
+from mail.services.mailboxes.content_access import readers
+from mail.services.syncing.watch import is_lapsed
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import ActiveFilter, FirmFilter
 from tenants.models import Role

@@ -21,8 +21,8 @@ from mail.conf import label_backlog_days, uses_google
 from mail.errors import MailError
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import Connection, ContentGrant, MailAccount, Mode, PausedBy
-from mail.services import content_access, modes
-from mail.services.connect_account import disconnect_account
+from mail.services.mailboxes import content_access, modes
+from mail.services.mailboxes.connect_account import disconnect_account
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Membership, Role
 

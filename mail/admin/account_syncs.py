@@ -6,8 +6,8 @@ from interfaces.admin.operations import OptionalReasonForm
 from mail.admin.account_operations import MailboxOperation
 from mail.conf import pubsub_topic
 from mail.models import Connection, MailAccount
-from mail.services import modes
-from mail.services.watch import renew_watch_now
+from mail.services.mailboxes import modes
+from mail.services.syncing.watch import renew_watch_now
 
 
 def _not_connected(account: MailAccount) -> str:

@@ -23,9 +23,9 @@ from mail.admin.base import (
 )
 from mail.admin.filters import ActionStatusFilter, ActionTypeFilter, CreatedFilter
 from mail.models import Action, ActionType
-from mail.services.actions import irreversible_reason
-from mail.services.label_changes import changed_labels
-from mail.services.undo import request_undo, undo_of, why_not_undoable
+from mail.services.actions.actions import irreversible_reason
+from mail.services.actions.label_changes import changed_labels
+from mail.services.actions.undo import request_undo, undo_of, why_not_undoable
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 

@@ -23,8 +23,8 @@ from mail.admin.base import (
 )
 from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
 from mail.models import Approval, ApprovalStatus
-from mail.services.approval_notice import facts_of
-from mail.services.approvals import Decided, approve, may_decide, reject
+from mail.services.approvals.approvals import Decided, approve, may_decide, reject
+from mail.services.approvals.notice import facts_of
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 

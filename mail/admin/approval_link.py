@@ -16,9 +16,9 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods
 
 from mail.models import Approval, ApprovalStatus
-from mail.services.approval_notice import facts_of
-from mail.services.approval_tokens import Token, read_link
-from mail.services.approvals import Decided, approve, may_decide, refuse, reject
+from mail.services.approvals.approvals import Decided, approve, may_decide, refuse, reject
+from mail.services.approvals.notice import facts_of
+from mail.services.approvals.tokens import Token, read_link
 from tenants.audit import Actor
 from tenants.scope import firm_scope
 

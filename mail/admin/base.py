@@ -23,7 +23,7 @@ from mail.models import (
     SyncStatus,
     ThreadStatus,
 )
-from mail.services.content_access import readable
+from mail.services.mailboxes.content_access import readable
 from tenants.admin.base import TenantAdmin
 
 # Unfold's label variants.

@@ -19,7 +19,7 @@ from mail.gmail.errors import GmailError
 from mail.gmail.oauth import request_consent
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import MailAccount
-from mail.services.connect_account import Consent, connect_account, take_consent
+from mail.services.mailboxes.connect_account import Consent, connect_account, take_consent
 from tenants.access import access_of
 from tenants.audit import Actor
 from tenants.models import Role

@@ -14,7 +14,7 @@ from jobs.admin.base import age_column
 from mail.admin.filters import EnabledFilter
 from mail.admin.scoped import NewScopedForm, RuleOperation, ScopedAdmin, ScopeFields, may_make
 from mail.models import Direction, DirectionKind
-from mail.services import directions
+from mail.services.rules import directions
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 

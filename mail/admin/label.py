@@ -12,8 +12,8 @@ from django.http import HttpRequest
 from interfaces.admin.operations import Operation, OptionalReasonForm, TextAnswer
 from mail.admin.base import MailAdmin
 from mail.models import MailLabel
-from mail.services.content_access import readable
-from mail.services.labels import describe_label
+from mail.services.mailboxes.content_access import readable
+from mail.services.syncing.labels import describe_label
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 

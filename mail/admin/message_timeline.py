@@ -14,7 +14,7 @@ from mail.admin.approval import APPROVAL_STATUS_LABELS
 from mail.admin.base import ACTION_STATUS_LABELS
 from mail.admin.outbound import OUTBOUND_STATUS_LABELS
 from mail.models import EventType, Message
-from mail.services.timeline import EntryKind, TimelineEntry, timeline_of
+from mail.services.timelines.timeline import EntryKind, TimelineEntry, timeline_of
 from tenants.admin.base import access_in
 from tenants.models import Role
 

@@ -25,8 +25,8 @@ from mail.admin.base import (
 )
 from mail.admin.filters import CreatedFilter, OutboundStatusFilter
 from mail.models import OutboundMessage, OutboundStatus
-from mail.services import outbound_operations
-from mail.services.content_access import may_read
+from mail.services.mailboxes.content_access import may_read
+from mail.services.sending import outbound_operations
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 

@@ -21,9 +21,9 @@ from mail.admin.filters import EnabledFilter
 from mail.admin.scoped import RuleOperation
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
-from mail.services import routing_operations
-from mail.services.content_access import readable
-from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from mail.services.mailboxes.content_access import readable
+from mail.services.rules import routing_operations
+from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.admin.firm_choice import FirmChoiceForm

@@ -19,8 +19,8 @@ from mail.admin.scoped import RuleOperation, ScopedAdmin, may_make
 from mail.errors import FaultyInput
 from mail.models import Rule
 from mail.rules.wording import actions_in_words
-from mail.services import rule_operations
-from mail.services.rule_operations import Trial
+from mail.services.rules import operations as rule_operations
+from mail.services.rules.operations import Trial
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope

@@ -17,8 +17,8 @@ from mail.errors import FaultyInput
 from mail.models import CATEGORY_CHOICES, MailLabel, Message, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import actions_in_words, in_words, read_actions, read_words
-from mail.services.content_access import readable
-from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from mail.services.mailboxes.content_access import readable
+from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 
 _FIELDS = (
     "name", "account_id", "scope", "scope_ref", "conditions", "category", "actions", "priority",

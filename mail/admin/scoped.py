@@ -16,7 +16,7 @@ from interfaces.admin.operations import Operation, OperationForm, OperationRefus
 from mail.admin.base import MailAdmin
 from mail.errors import FaultyInput, MailError
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
-from mail.services.content_access import readable
+from mail.services.mailboxes.content_access import readable
 from tenants.access import access_of
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.firm_choice import SingleFirmForm
@@ -25,7 +25,7 @@ from tenants.models import Firm, Role
 
 @dataclass(frozen=True, kw_only=True)
 class RuleOperation(Operation):
-    """An operation of `mail.services.rule_operations`."""
+    """An operation of `mail.services.rules.operations`."""
 
     role: str = Role.ADMIN
 

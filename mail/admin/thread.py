@@ -18,7 +18,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import LastMessageFilter, ThreadCategoryFilter, ThreadStatusFilter
 from mail.models import MailThread
-from mail.services.threads import newest_first
+from mail.services.timelines.threads import newest_first
 from tenants.admin.filters import FirmFilter
 
 MESSAGES_SHOWN = 100

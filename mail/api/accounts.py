@@ -25,10 +25,10 @@ from mail.api.serializers import (
     SyncBody,
 )
 from mail.models import MailAccount
-from mail.services import modes
-from mail.services.connect_account import disconnect_account
-from mail.services.content_access import break_glass
-from mail.services.watch import renew_watch_now
+from mail.services.mailboxes import modes
+from mail.services.mailboxes.connect_account import disconnect_account
+from mail.services.mailboxes.content_access import break_glass
+from mail.services.syncing.watch import renew_watch_now
 from tenants.models import Role
 
 _ACCOUNT = OpenApiResponse(AccountSerializer, "The mailbox as it is now.")

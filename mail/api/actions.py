@@ -19,9 +19,9 @@ from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.base import MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Action, ActionLink, ActionStatus, ActionType, Relation
-from mail.services.actions import irreversible_reason
-from mail.services.content_access import readable
-from mail.services.undo import request_undo, why_not_undoable_with
+from mail.services.actions.actions import irreversible_reason
+from mail.services.actions.undo import request_undo, why_not_undoable_with
+from mail.services.mailboxes.content_access import readable
 from tenants.models import Role
 from tenants.scope import firm_scope
 

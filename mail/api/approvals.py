@@ -21,9 +21,9 @@ from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.base import MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
-from mail.services.approval_notice import facts_of
-from mail.services.approvals import APPROVE_ROLE, Decided, approve, may_decide, reject
-from mail.services.content_access import readable
+from mail.services.approvals.approvals import APPROVE_ROLE, Decided, approve, may_decide, reject
+from mail.services.approvals.notice import facts_of
+from mail.services.mailboxes.content_access import readable
 
 
 class ApprovalSerializer(serializers.Serializer[Any]):

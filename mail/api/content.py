@@ -8,7 +8,7 @@ from django.db.models import Case, QuerySet, When
 from rest_framework import serializers
 
 from mail.api.base import MailView
-from mail.services.content_access import readable
+from mail.services.mailboxes.content_access import readable
 
 FOR_READERS = "Null for who may not read the mailbox."
 

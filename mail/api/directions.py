@@ -18,7 +18,7 @@ from jobs.queries.serializers.fields import TimestampField
 from mail.api.scoped import ScopedSettings, ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
-from mail.services import directions
+from mail.services.rules import directions
 from tenants.models import Role
 
 

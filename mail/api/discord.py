@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST
 from interfaces.api.problems import PROBLEM_TYPE, problem
 from mail import discord
 from mail.conf import discord_public_key, discord_users
-from mail.services.approval_tokens import Token, read_button
-from mail.services.approvals import approve, refuse, reject
+from mail.services.approvals.approvals import approve, refuse, reject
+from mail.services.approvals.tokens import Token, read_button
 from tenants.audit import Actor
 
 MAX_BODY_BYTES = 64 * 1024

@@ -10,8 +10,8 @@ from drf_spectacular.utils import OpenApiResponse
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
 from mail.api.serializers import LabelBody, LabelQuery, LabelSerializer
 from mail.models import MailLabel
-from mail.services.content_access import readable
-from mail.services.labels import describe_label
+from mail.services.mailboxes.content_access import readable
+from mail.services.syncing.labels import describe_label
 
 
 class Labels(QueueView):

@@ -19,7 +19,7 @@ from jobs.api.views import list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
 from mail.models import CATEGORY_CHOICES, MAX_ADDRESS_LENGTH, Message
-from mail.services.timeline import EntryKind, timeline_of
+from mail.services.timelines.timeline import EntryKind, timeline_of
 from mail.text.sanitize import sanitize_html
 from tenants.scope import firm_scope
 

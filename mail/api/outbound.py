@@ -20,7 +20,7 @@ from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
 from mail.api.serializers import SwitchBody
 from mail.models import OutboundKind, OutboundMessage, OutboundStatus
-from mail.services import outbound_operations
+from mail.services.sending import outbound_operations
 from tenants.models import Role
 
 

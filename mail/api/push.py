@@ -22,7 +22,7 @@ from mail.gmail.push import (
     check_token,
     read_notification,
 )
-from mail.services.push import take_notification
+from mail.services.syncing.push import take_notification
 
 # Gmail's notifications have about 400 bytes.
 MAX_BODY_BYTES = 64 * 1024

@@ -20,9 +20,9 @@ from mail.api.base import MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
-from mail.services import routing_operations
-from mail.services.content_access import readable
-from mail.services.rule_settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from mail.services.mailboxes.content_access import readable
+from mail.services.rules import routing_operations
+from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.models import Role
 
 _MATCH = (

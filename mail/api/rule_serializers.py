@@ -15,8 +15,8 @@ from mail.llm.base import Category
 from mail.models import ActionType, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import in_words
-from mail.services.rule_backlog import MAX_DAYS
-from mail.services.rule_settings import MAX_ACTIONS, MAX_NAME_LENGTH, MAX_PRIORITY
+from mail.services.rules.backlog import MAX_DAYS
+from mail.services.rules.settings import MAX_ACTIONS, MAX_NAME_LENGTH, MAX_PRIORITY
 
 
 class RuleActionSerializer(serializers.Serializer[Any]):

@@ -22,7 +22,7 @@ from mail.api.rule_serializers import (
 from mail.api.scoped import ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import Rule
-from mail.services import rule_operations
+from mail.services.rules import operations as rule_operations
 from tenants.models import Role
 
 _RULE = OpenApiResponse(RuleSerializer, "The rule as it is now.")

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from interfaces.api.serializers import StrictSerializer, TextField
 from mail.api.base import MailView
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
-from mail.services.content_access import readable
+from mail.services.mailboxes.content_access import readable
 from tenants.models import Role
 from tenants.scope import firm_scope
 

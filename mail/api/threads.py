@@ -14,7 +14,7 @@ from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView
 from mail.api.messages import LARGE_COLUMNS, MessageRowSerializer
 from mail.models import CATEGORY_CHOICES, MailThread, ThreadStatus
-from mail.services.threads import newest_first
+from mail.services.timelines.threads import newest_first
 from tenants.scope import firm_scope
 
 MESSAGES_SHOWN = 100

@@ -13,12 +13,12 @@ from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
-from mail.services.action_sweep import sweep_actions
-from mail.services.actions import fail_action
-from mail.services.perform import perform_action
-from mail.services.perform_undo import perform_undo
-from mail.services.snooze import wake
-from mail.services.undo import fail_undo
+from mail.services.actions.actions import fail_action
+from mail.services.actions.perform import perform_action
+from mail.services.actions.perform_undo import perform_undo
+from mail.services.actions.snooze import wake
+from mail.services.actions.sweep import sweep_actions
+from mail.services.actions.undo import fail_undo
 
 SWEEP_SECONDS = 60
 

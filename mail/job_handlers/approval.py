@@ -12,8 +12,8 @@ from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.discord import DiscordUnavailable
 from mail.job_handlers.base import AccountPayload
-from mail.services.approval_notice import notify_approval
-from mail.services.approvals import expire_approvals
+from mail.services.approvals.approvals import expire_approvals
+from mail.services.approvals.notice import notify_approval
 
 EXPIRE_SECONDS = 60
 

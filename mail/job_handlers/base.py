@@ -24,15 +24,15 @@ from mail.gmail.errors import (
 )
 from mail.llm.client import ModelError, ModelUnavailable
 from mail.models import MailAccount
-from mail.services.accounts import usable_account
-from mail.services.connection import (
+from mail.services.deciding.model_calls import BudgetSpent, ModelPaused, seconds_to_next_day
+from mail.services.mailboxes.accounts import usable_account
+from mail.services.mailboxes.connection import (
     REAUTH_CHECK_SECONDS,
     hold_account,
     mailbox_limit_key,
     note_error,
 )
-from mail.services.gmail_connection import gmail_of
-from mail.services.model_calls import BudgetSpent, ModelPaused, seconds_to_next_day
+from mail.services.mailboxes.gmail_connection import gmail_of
 from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)

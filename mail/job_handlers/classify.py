@@ -12,9 +12,9 @@ from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key, model_errors
 from mail.llm.offline import OfflineClassifier
-from mail.services.classifiers import asks_a_model, classifier_for
-from mail.services.classify import classify_thread
-from mail.services.classify_page import classify_each, classify_page
+from mail.services.deciding.classifiers import asks_a_model, classifier_for
+from mail.services.deciding.classify import classify_thread
+from mail.services.deciding.classify_page import classify_each, classify_page
 from mail.services.queueing import PAGE, thread_lock
 
 

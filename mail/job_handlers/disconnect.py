@@ -11,7 +11,7 @@ from jobs.retry import RetryPolicy
 from jobs.states import Category
 from mail.gmail.errors import GmailError
 from mail.job_handlers.base import AccountPayload
-from mail.services.connect_account import erase_mail, revoke_credential
+from mail.services.mailboxes.connect_account import erase_mail, revoke_credential
 
 
 @job(

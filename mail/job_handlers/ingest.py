@@ -11,8 +11,8 @@ from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.models import MAX_GMAIL_ID_LENGTH
-from mail.services.ingest import ingest_message, ingest_page
 from mail.services.queueing import PAGE, enqueue_each_ingest, ingest_lock
+from mail.services.syncing.ingest import ingest_message, ingest_page
 from tenants.scope import firm_scope
 
 GmailMessageId = Annotated[str, Field(min_length=1, max_length=MAX_GMAIL_ID_LENGTH)]

@@ -12,7 +12,7 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
-from mail.services.label_page import fail_actions, label_page
+from mail.services.deciding.label_page import fail_actions, label_page
 from mail.services.queueing import PAGE
 
 

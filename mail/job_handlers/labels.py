@@ -11,10 +11,10 @@ from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import labels_sync_interval_seconds
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
-from mail.services.labels import refresh_labels
-from mail.services.modes import follow_pause_label
+from mail.services.mailboxes.modes import follow_pause_label
+from mail.services.mailboxes.schedule_targets import MAILBOXES
 from mail.services.queueing import LABELS_TYPE, sync_lock
-from mail.services.schedule_targets import MAILBOXES
+from mail.services.syncing.labels import refresh_labels
 
 
 @job(

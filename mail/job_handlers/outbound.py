@@ -10,8 +10,8 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
-from mail.services.send import send_outbound
-from mail.services.send_outcome import fail_send
+from mail.services.sending.send import send_outbound
+from mail.services.sending.send_outcome import fail_send
 
 
 class OutboundPayload(AccountPayload):

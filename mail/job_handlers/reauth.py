@@ -8,7 +8,7 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import AccountPayload
-from mail.services.notices import send_reauth_notice
+from mail.services.mailboxes.notices import send_reauth_notice
 
 
 @job(

@@ -16,10 +16,10 @@ from mail.job_handlers.base import (
     mailbox_key,
 )
 from mail.labels import PAUSE_LABEL
-from mail.services.classify import show_decision
-from mail.services.labels import ensure_label, ensure_own_labels
-from mail.services.modes import suggests_only, threads_to_label
+from mail.services.deciding.classify import show_decision
+from mail.services.mailboxes.modes import suggests_only, threads_to_label
 from mail.services.queueing import enqueue_relabels, request_watch, thread_lock
+from mail.services.syncing.labels import ensure_label, ensure_own_labels
 from tenants.scope import firm_scope
 
 

@@ -11,7 +11,7 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
-from mail.services.rule_backlog import MAX_DAYS, apply_page
+from mail.services.rules.backlog import MAX_DAYS, apply_page
 
 
 class RulePayload(AccountPayload):

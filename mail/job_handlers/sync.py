@@ -10,12 +10,12 @@ from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
-from mail.services.accounts import refresh_aliases
-from mail.services.modes import follow_pause_label
+from mail.services.mailboxes.accounts import refresh_aliases
+from mail.services.mailboxes.modes import follow_pause_label
+from mail.services.mailboxes.schedule_targets import MAILBOXES
 from mail.services.queueing import SYNC_PRIORITY, sync_lock
-from mail.services.schedule_targets import MAILBOXES
-from mail.services.sync import backfill_page, sync_mailbox
-from mail.services.watch import warn_of_lapse
+from mail.services.syncing.sync import backfill_page, sync_mailbox
+from mail.services.syncing.watch import warn_of_lapse
 
 
 class HistorySyncPayload(AccountPayload):

@@ -10,9 +10,9 @@ from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import watch_renew_interval_seconds
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
+from mail.services.mailboxes.schedule_targets import MAILBOXES
 from mail.services.queueing import WATCH_TYPE, sync_lock
-from mail.services.schedule_targets import MAILBOXES
-from mail.services.watch import renew_watch
+from mail.services.syncing.watch import renew_watch
 
 
 @job(

@@ -157,7 +157,7 @@ class Migration(migrations.Migration):
                 ('status', models.CharField(choices=[('queued', 'Queued'), ('executing', 'Executing'), ('completed', 'Completed'), ('failed', 'Failed'), ('canceled', 'Canceled'), ('rejected', 'Rejected'), ('approved_pending', 'Waiting for approval')], default='queued', max_length=20)),
                 ('error', models.TextField(blank=True, default='')),
                 ('pre_image', models.JSONField(blank=True, help_text="{labels}: the message's label ids just before.", null=True)),
-                ('undo_hint', models.JSONField(blank=True, help_text='What taking it back must change; see mail/services/label_changes.py.', null=True)),
+                ('undo_hint', models.JSONField(blank=True, help_text='What taking it back must change; see mail/services/actions/label_changes.py.', null=True)),
                 ('job_id', models.UUIDField(blank=True, help_text='The job that owns the execution.', null=True)),
                 ('executed_at', models.DateTimeField(blank=True, null=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),

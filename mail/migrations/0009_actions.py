@@ -113,7 +113,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="action",
             name="parameters",
-            field=models.JSONField(blank=True, default=dict, help_text="As mail/services/action_types.py declares them."),
+            field=models.JSONField(blank=True, default=dict, help_text="As mail/services/actions/types.py declares them."),
         ),
         migrations.AlterField(
             model_name="mailevent",

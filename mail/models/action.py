@@ -74,7 +74,9 @@ class Action(TenantModel):
     )
     action_type = models.CharField(max_length=20, choices=ActionType)
     parameters = models.JSONField(
-        default=dict, blank=True, help_text="As mail/services/action_types.py declares them."
+        default=dict,
+        blank=True,
+        help_text="As mail/services/actions/types.py declares them.",
     )
     status = models.CharField(max_length=20, choices=ActionStatus, default=ActionStatus.QUEUED)
     error = models.TextField(blank=True, default="")
@@ -84,7 +86,7 @@ class Action(TenantModel):
     undo_hint = models.JSONField(
         null=True,
         blank=True,
-        help_text="What taking it back must change; see mail/services/label_changes.py.",
+        help_text="What taking it back must change; see mail/services/actions/label_changes.py.",
     )
     job_id = models.UUIDField(null=True, blank=True, help_text="The job that executes it, or will.")
     executed_at = models.DateTimeField(null=True, blank=True)

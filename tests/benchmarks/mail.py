@@ -132,8 +132,8 @@ def _served(store: Path) -> Iterator[None]:
 def measure(store: Path) -> dict[str, Any]:
     """Return the cost of a mail in bulk and one by one."""
     from mail.gmail.simulator.api import GmailSimulator
-    from mail.services.labels import ensure_own_labels
     from mail.services.queueing import request_backfill, request_sync
+    from mail.services.syncing.labels import ensure_own_labels
     from tenants.scope import firm_scope
 
     simulator = GmailSimulator(store)
@@ -165,8 +165,8 @@ def measure(store: Path) -> dict[str, Any]:
 
 def _account(simulator: GmailSimulator, number: int) -> MailAccount:
     from mail.gmail.oauth import AccessToken, Grant
-    from mail.services.accounts import open_account
-    from mail.services.credentials import store_grant
+    from mail.services.mailboxes.accounts import open_account
+    from mail.services.mailboxes.credentials import store_grant
     from tenants.models import Firm
     from tenants.scope import firm_scope
 
@@ -180,14 +180,14 @@ def _account(simulator: GmailSimulator, number: int) -> MailAccount:
 
 
 def _connection_of(account: MailAccount, act: Any) -> None:
-    from mail.services.gmail_connection import gmail_of
+    from mail.services.mailboxes.gmail_connection import gmail_of
 
     act(account, gmail_of(account))
 
 
 def _letters() -> list[bytes]:
-    from mail.services.mail_files import FoundMessage, find_messages
-    from mail.services.sample_mailbox import SAMPLE_PATH
+    from mail.services.importing.mail_files import FoundMessage, find_messages
+    from mail.services.importing.sample_mailbox import SAMPLE_PATH
 
     found = find_messages(SAMPLE_PATH / "inbox")
     return [one.raw for one in found if isinstance(one, FoundMessage)]

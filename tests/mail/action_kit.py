@@ -24,7 +24,7 @@ def received(mailbox: Mailbox, *labels: str, **headers: str) -> str:
 def store(mailbox: Mailbox, arrived: str) -> None:
     """Store the message, and have nobody judge it: that would hold its thread's lock."""
     from jobs.queue import cancel
-    from mail.services.ingest import ingest_message
+    from mail.services.syncing.ingest import ingest_message
 
     ingest_message(mailbox.account, mailbox.gmail, arrived)
     for job in jobs("classify"):
@@ -34,7 +34,7 @@ def store(mailbox: Mailbox, arrived: str) -> None:
 def ask(mailbox: Mailbox, arrived: str, action_type: str, **parameters: Any) -> Action:
     """Ask for an action on the message."""
     from mail.models import ActionType
-    from mail.services.actions import request_action
+    from mail.services.actions.actions import request_action
     from tenants.scope import firm_scope
 
     with firm_scope(mailbox.firm):
@@ -45,7 +45,7 @@ def ask(mailbox: Mailbox, arrived: str, action_type: str, **parameters: Any) -> 
 
 def ask_undo(mailbox: Mailbox, action: Action) -> Action:
     """Ask for the action to be undone."""
-    from mail.services.undo import request_undo
+    from mail.services.actions.undo import request_undo
     from tenants.scope import firm_scope
 
     with firm_scope(mailbox.firm):

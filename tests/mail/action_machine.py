@@ -59,7 +59,7 @@ class World:
     @classmethod
     def of(cls, firm: Firm, mailbox: Mailbox) -> World:
         """Return a new mailbox of the firm's with a few stored messages, two in one thread."""
-        from mail.services.accounts import open_account
+        from mail.services.mailboxes.accounts import open_account
 
         account = open_account(firm, f"{uuid4().hex}@acme.example")
         world = cls(Mailbox(firm, account, mailbox.simulator))
@@ -168,8 +168,8 @@ class World:
 
     def _attempt(self, asked: Asked, fault: str) -> bool:
         """Say whether it had to wait for others."""
-        from mail.services.perform import perform_action
-        from mail.services.perform_undo import perform_undo
+        from mail.services.actions.perform import perform_action
+        from mail.services.actions.perform_undo import perform_undo
 
         account, gmail = self.mailbox.account, self.mailbox.gmail
         ordered = FAULTS[fault]
@@ -207,7 +207,7 @@ class World:
                 self._run(asked, fault)
 
     def _wake(self, which: int) -> None:
-        from mail.services.snooze import wake
+        from mail.services.actions.snooze import wake
 
         snoozes = [
             one for one in self.model.asked if one.kind == "snooze" and one.status == "completed"
@@ -271,7 +271,7 @@ class World:
 
 
 def _sync(mailbox: Mailbox) -> None:
-    from mail.services.sync import sync_mailbox
+    from mail.services.syncing.sync import sync_mailbox
     from tests.mail.mirror_machine import run_ingests
 
     sync_mailbox(mailbox.account, mailbox.gmail)

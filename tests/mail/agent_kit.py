@@ -7,7 +7,7 @@ from typing import Any
 from mail.models import AgentProfile, AgentRun
 from mail.services.agents.profiles import create_profile
 from mail.services.agents.tools import TOOLS
-from mail.services.routing_operations import create_routing_rule
+from mail.services.rules.routing_operations import create_routing_rule
 from tests.mail.mail_kit import Mailbox, drain, only, stored
 
 PROFILE = "shop"

@@ -21,7 +21,7 @@ def person(box: Mailbox, role: Role = Role.OPERATOR, name: str = "ada@acme.examp
 
 def waiting(box: Mailbox) -> Approval:
     """Ask whether an answer may be sent."""
-    from mail.services.approvals import ask_approval
+    from mail.services.approvals.approvals import ask_approval
 
     arrived = box.receive()
     box.store_all()

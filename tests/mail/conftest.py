@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def mailbox(firm: Firm, settings: Settings, tmp_path: Path) -> Mailbox:
     """Return an empty mailbox with its account."""
     from mail.gmail.connect import local_gmail
-    from mail.services.accounts import open_account
+    from mail.services.mailboxes.accounts import open_account
 
     store = tmp_path / "gmail.sqlite3"
     settings.GMAIL_SIMULATOR_STORE = store
@@ -48,7 +48,7 @@ def google(
 @pytest.fixture
 def connected(mailbox: Mailbox, google: SimulatorServer) -> Mailbox:
     """Return the mailbox, connected over HTTP with a stored grant."""
-    from mail.services.credentials import store_grant
+    from mail.services.mailboxes.credentials import store_grant
     from tenants.scope import firm_scope
 
     grant = granted(mailbox.account.address)

@@ -62,7 +62,7 @@ class Mailbox:
     @property
     def gmail(self) -> GmailClient:
         """The product's client of this mailbox."""
-        from mail.services.gmail_connection import gmail_of
+        from mail.services.mailboxes.gmail_connection import gmail_of
 
         return gmail_of(self.account)
 
@@ -114,7 +114,7 @@ class Mailbox:
 
     def store_all(self) -> list[Message]:
         """Bring everything that arrived into the tables, without jobs."""
-        from mail.services.ingest import ingest_message
+        from mail.services.syncing.ingest import ingest_message
 
         page = self.gmail.list_messages("", max_results=500)
         for found in page.get("messages", []):

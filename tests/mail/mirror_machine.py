@@ -59,7 +59,7 @@ class World:
     @classmethod
     def of(cls, firm: Firm, mailbox: Mailbox) -> World:
         """Return a mailbox of the firm's that is new and watched."""
-        from mail.services.accounts import open_account
+        from mail.services.mailboxes.accounts import open_account
 
         account = open_account(firm, f"{uuid4().hex}@acme.example")
         fresh = Mailbox(firm, account, mailbox.simulator)
@@ -127,7 +127,7 @@ class World:
             self._do()[what]()
 
     def _do(self) -> dict[str, Callable[[], Any]]:
-        from mail.services.sync import sync_mailbox
+        from mail.services.syncing.sync import sync_mailbox
 
         account, gmail = self.mailbox.account, self.mailbox.gmail
         return {
@@ -147,7 +147,7 @@ class World:
 
     def _work(self) -> None:
         """Run the syncs and the pages of backfills that wait."""
-        from mail.services.sync import backfill_page, sync_mailbox
+        from mail.services.syncing.sync import backfill_page, sync_mailbox
 
         account, gmail = self.mailbox.account, self.mailbox.gmail
         while waiting := waiting_jobs(self.mailbox, "sync", "backfill.gmail"):
@@ -160,7 +160,7 @@ class World:
                 complete(job_id)
 
     def _push(self, how: str, seed: int) -> None:
-        from mail.services.push import take_notification
+        from mail.services.syncing.push import take_notification
 
         waiting = [
             Notification(address, history_id, f"{address}:{history_id}"[-64:])
@@ -202,8 +202,8 @@ def dying_before_the_cursor_moves() -> Iterator[None]:
         raise PowerCut
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mail.services.sync._advance_cursor", die)
-        patch.setattr("mail.services.sync._seed_cursor", die)
+        patch.setattr("mail.services.syncing.sync._advance_cursor", die)
+        patch.setattr("mail.services.syncing.sync._seed_cursor", die)
         yield
 
 
@@ -253,7 +253,7 @@ def complete(job_id: Any) -> None:
 
 def run_ingests(mailbox: Mailbox, *, dies: bool = False) -> None:
     """Run the ingest jobs that wait, and leave the others; `dies` leaves them waiting, too."""
-    from mail.services.ingest import ingest_message, ingest_page
+    from mail.services.syncing.ingest import ingest_message, ingest_page
 
     for job_id, _, payload in waiting_jobs(mailbox, "ingest.gmail", "ingest.page.gmail"):
         if "gmail_message_ids" in payload:

@@ -25,7 +25,7 @@ def at_once(mailbox: Mailbox) -> Mailbox:
 
 def answer(mailbox: Mailbox, gmail_id: str, text: str = "Gladly.", **more: Any) -> OutboundMessage:
     """Ask for an answer to a stored message."""
-    from mail.services.outbound import request_reply
+    from mail.services.sending.outbound import request_reply
 
     with firm_scope(mailbox.firm):
         return request_reply(mailbox.message(gmail_id), text=text, **more)
@@ -33,7 +33,7 @@ def answer(mailbox: Mailbox, gmail_id: str, text: str = "Gladly.", **more: Any) 
 
 def forward(mailbox: Mailbox, gmail_id: str, to: Any, **more: Any) -> OutboundMessage:
     """Ask for a stored message to be passed on."""
-    from mail.services.outbound import request_forward
+    from mail.services.sending.outbound import request_forward
 
     with firm_scope(mailbox.firm):
         return request_forward(mailbox.message(gmail_id), to=to, **more)

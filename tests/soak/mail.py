@@ -50,8 +50,8 @@ def _plays(seed: int, count: int, folder: Path) -> bool:
     from django.test import override_settings
 
     from mail.gmail.connect import local_gmail
-    from mail.services import sync
-    from mail.services.accounts import open_account
+    from mail.services.mailboxes.accounts import open_account
+    from mail.services.syncing import sync
     from tests.factories.tenants import FirmFactory
     from tests.mail.mail_kit import Mailbox
     from tests.mail.mirror_machine import World, random_step

@@ -16,14 +16,14 @@ from rich.status import Status
 from interfaces.commands import JsonCommand, NotFound, Refused
 from mail.conf import demo_worker_log
 from mail.models import MailAccount
-from mail.services.accounts import open_account
-from mail.services.gmail_connection import gmail_of
-from mail.services.import_mail import ImportReport, guess_address, import_mail
-from mail.services.labels import ensure_own_labels
-from mail.services.mail_files import Unreadable
-from mail.services.overview import Overview, live_jobs, overview_of
+from mail.services.importing.import_mail import ImportReport, guess_address, import_mail
+from mail.services.importing.mail_files import Unreadable
+from mail.services.importing.sample_mailbox import SAMPLE_ADDRESS, SAMPLE_OWNER, import_sample
+from mail.services.mailboxes.accounts import open_account
+from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.mailboxes.overview import Overview, live_jobs, overview_of
 from mail.services.queueing import request_backfill, request_sync
-from mail.services.sample_mailbox import SAMPLE_ADDRESS, SAMPLE_OWNER, import_sample
+from mail.services.syncing.labels import ensure_own_labels
 from tenants.models import Firm
 from tenants.scope import firm_scope
 

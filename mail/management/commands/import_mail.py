@@ -9,9 +9,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from interfaces.commands import JsonCommand, NotFound, Refused
-from mail.services.accounts import open_account
-from mail.services.import_mail import import_mail
-from mail.services.mail_files import Unreadable
+from mail.services.importing.import_mail import import_mail
+from mail.services.importing.mail_files import Unreadable
+from mail.services.mailboxes.accounts import open_account
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
 

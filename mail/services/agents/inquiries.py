@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from mail.models import Message, Preprocessor
-from mail.services.compose import stored_headers
+from mail.services.sending.compose import stored_headers
 from mail.text.helpdesk import Inquiry, crisp_inquiry, helpdesk_inquiry, plain_inquiry
 from mail.text.parsed import Address
 

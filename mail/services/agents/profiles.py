@@ -12,7 +12,7 @@ from mail.models import MAX_ADDRESS_LENGTH, AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.agents.tools import TOOLS
-from mail.services.scopes import fault
+from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from mail.llm.base import Category
 from mail.models import MailThread, Message, ThreadStatus
 from mail.services.agents.tool import AgentTool, Arguments, ToolCallContext
-from mail.services.threads import newest_first
+from mail.services.timelines.threads import newest_first
 
 MAX_TEXT = 2000
 MAX_MESSAGES = 10

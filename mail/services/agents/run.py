@@ -30,9 +30,9 @@ from mail.models import (
 )
 from mail.services.agents.tool import ToolCallContext, ToolRefused
 from mail.services.agents.tools import tools_of
-from mail.services.classifiers import told_to_the_model
-from mail.services.events import record_event
-from mail.services.model_calls import ask_agent, configured_client
+from mail.services.deciding.classifiers import told_to_the_model
+from mail.services.deciding.model_calls import ask_agent, configured_client
+from mail.services.timelines.events import record_event
 from mail.text.cleaning import clean_text
 from mail.text.helpdesk import Inquiry
 from tenants.scope import firm_scope

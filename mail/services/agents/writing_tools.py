@@ -27,8 +27,7 @@ from mail.models import (
 )
 from mail.rules.automated import automated_signal
 from mail.rules.safety import check_safety
-from mail.services.accounts import own_addresses
-from mail.services.actions import request_action
+from mail.services.actions.actions import request_action
 from mail.services.agents.tool import (
     AgentTool,
     Arguments,
@@ -36,11 +35,12 @@ from mail.services.agents.tool import (
     ToolRefused,
     count_approval,
 )
-from mail.services.approvals import ask_approval
-from mail.services.compose import reply_content, stored_headers
-from mail.services.events import record_event
-from mail.services.modes import may_label
-from mail.services.outbound import request_outbound
+from mail.services.approvals.approvals import ask_approval
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.mailboxes.modes import may_label
+from mail.services.sending.compose import reply_content, stored_headers
+from mail.services.sending.outbound import request_outbound
+from mail.services.timelines.events import record_event
 from mail.text.parsed import Address
 
 RUN_PAGE = "/admin/mail/agentrun/{}/change/"

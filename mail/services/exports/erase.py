@@ -35,7 +35,7 @@ from mail.models import (
 )
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
 from mail.services.exports.write import JobLease
-from mail.services.threads import refresh_threads
+from mail.services.timelines.threads import refresh_threads
 from tenants.audit import SERVICE, record_operation
 from tenants.encryption import decrypt_field
 from tenants.models import AuditEntry, FirmOwned, Membership

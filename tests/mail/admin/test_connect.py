@@ -21,7 +21,7 @@ from mail.models import (
     Message,
     Mode,
 )
-from mail.services.credentials import StoredToken
+from mail.services.mailboxes.credentials import StoredToken
 from mail.services.queueing import request_sync
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope

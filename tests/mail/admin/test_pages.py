@@ -14,8 +14,8 @@ from django.urls import reverse
 from mail.llm.base import Category
 from mail.llm.offline import OfflineClassifier
 from mail.models import Action, Decision, MailAccount, MailEvent, MailLabel, MailThread, Message
-from mail.services.classify import classify_thread
-from mail.services.perform import perform_action
+from mail.services.actions.perform import perform_action
+from mail.services.deciding.classify import classify_thread
 from tenants.models import Firm, Role
 from tests.factories.tenants import UserFactory
 from tests.mail.mail_kit import Mailbox, letter, stored

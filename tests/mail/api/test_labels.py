@@ -10,8 +10,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from mail.models import MailAccount, MailLabel
-from mail.services.labels import ensure_label
 from mail.services.queueing import LABELS_TYPE, WATCH_TYPE
+from mail.services.syncing.labels import ensure_label
 from tenants.models import Role
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory

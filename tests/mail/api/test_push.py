@@ -15,7 +15,7 @@ from jobs.states import Status
 from mail.gmail.errors import GmailUnavailable
 from mail.gmail.simulator.push import _new_key
 from mail.models import Connection, MailAccount, PushReceipt
-from mail.services.accounts import open_account
+from mail.services.mailboxes.accounts import open_account
 from mail.services.queueing import request_sync
 from tenants.scope import all_firms, firm_scope
 from tests.mail.mail_kit import OWNER, Mailbox, drain, jobs, letter, stored

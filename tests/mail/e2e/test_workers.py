@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mail.models import Action, Decision, MailThread, Message
+from mail.services.importing.sample_mailbox import import_sample
 from mail.services.queueing import request_backfill, request_sync
-from mail.services.sample_mailbox import import_sample
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, jobs, stored
 from tests.support.workers import Fleet

@@ -9,7 +9,7 @@ import pytest
 from jobs.models import JobQueue
 from jobs.testing import assert_enqueued, assert_idempotent, drain
 from mail.models import ActionType
-from mail.services.actions import request_action
+from mail.services.actions.actions import request_action
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox
 

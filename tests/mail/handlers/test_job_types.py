@@ -19,8 +19,8 @@ from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.job_handlers.base import GMAIL_RETRY
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import Action, ActionType, Decision, MailAccount, Message
-from mail.services.accounts import open_account
-from mail.services.actions import request_action
+from mail.services.actions.actions import request_action
+from mail.services.mailboxes.accounts import open_account
 from mail.services.queueing import request_backfill, request_sync
 from tenants.models import Firm
 from tenants.scope import firm_scope

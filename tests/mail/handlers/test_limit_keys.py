@@ -16,8 +16,8 @@ from mail.gmail.errors import GmailAuthExpired
 from mail.job_handlers import base
 from mail.job_handlers.base import GMAIL_BREAKER, mailbox_key
 from mail.models import MailAccount
-from mail.services.accounts import open_account
-from mail.services.gmail_connection import gmail_of
+from mail.services.mailboxes.accounts import open_account
+from mail.services.mailboxes.gmail_connection import gmail_of
 from tests.mail.mail_kit import Mailbox, drain
 from tests.queue_kit import row, rows
 

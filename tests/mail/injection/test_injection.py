@@ -23,11 +23,12 @@ from mail.models import (
     OutboundStatus,
     RunStatus,
 )
-from mail.services import classifiers, routing
 from mail.services.agents import run as run_module
 from mail.services.agents import writing_tools
-from mail.services.approvals import approve
-from mail.services.ingest import ingest_message
+from mail.services.approvals.approvals import approve
+from mail.services.deciding import classifiers
+from mail.services.rules import routing
+from mail.services.syncing.ingest import ingest_message
 from tests.mail.agent_kit import make_profile, route_all
 from tests.mail.approval_kit import person
 from tests.mail.injection.hostile import (

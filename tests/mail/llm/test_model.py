@@ -15,8 +15,8 @@ from pytest_django import Settings
 from jobs.engine.outcomes import Completed, DeadLettered, Retry, Snoozed
 from mail.llm.base import Category
 from mail.models import Decision, Direction, LLMCall
-from mail.services.classifiers import told_to_the_model
-from mail.services.model_calls import FAILURES
+from mail.services.deciding.classifiers import told_to_the_model
+from mail.services.deciding.model_calls import FAILURES
 from mail.services.queueing import request_sync
 from tenants.scope import firm_scope
 from tests.mail.llm.model_server import DEFAULT, ModelServer, model_server

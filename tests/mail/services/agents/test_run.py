@@ -23,7 +23,7 @@ from mail.models import (
 )
 from mail.services.agents import run as run_module
 from mail.services.agents.tool import MAX_APPROVALS
-from mail.services.timeline import EntryKind, timeline_of
+from mail.services.timelines.timeline import EntryKind, timeline_of
 from tenants.scope import firm_scope
 from tests.mail.agent_kit import make_profile, results, route_all, the_run, work
 from tests.mail.llm.model_server import ModelServer

@@ -1,0 +1,1 @@
+"""Actions in Gmail, and taking them back."""

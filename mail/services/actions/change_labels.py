@@ -1,0 +1,254 @@
+"""Executes changes of labels: those that wait in one thread together, with as few requests as it takes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from mail.errors import ActionInvalid, ActionWaits
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.models import UNFINISHED, Action, ActionStatus, ActionType, MailAccount
+from mail.services.actions.actions import (
+    ORDER_SECONDS,
+    Refusal,
+    complete_action,
+    start_action,
+)
+from mail.services.actions.gmail_state import (
+    MessageState,
+    attempt,
+    labels_of,
+    left_to_do,
+    read_state,
+    state_of,
+)
+from mail.services.actions.label_changes import LabelChange, change_of
+from mail.services.actions.types import LABEL_CHANGES, LabelParameters, check_parameters
+from mail.services.syncing.labels import ensure_label, find_label, refresh_labels
+from mail.services.syncing.mirror import cursor_of
+from tenants.scope import firm_scope
+
+# As many actions of a thread are executed at once.
+MAX_TOGETHER = 100
+# A change of a whole thread costs as much as two of a message, one of a batch as much as ten.
+THREAD_PAYS_FROM, BATCH_PAYS_FROM = 3, 10
+
+
+@dataclass(frozen=True)
+class Step:
+    """An action with the labels it changes."""
+
+    action: Action
+    change: LabelChange
+
+    @property
+    def gmail_message_id(self) -> str:
+        """Its message, by Gmail's id."""
+        return str(self.action.message.gmail_message_id)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Messages of one thread as they are in Gmail, and all its messages but drafts, if known."""
+
+    states: dict[str, MessageState]
+    whole: frozenset[str] = frozenset()
+
+
+def perform_label_changes(
+    account: MailAccount, gmail: GmailClient, action: Action, *, job_id: UUID
+) -> dict[str, Any]:
+    """Execute the action, with what waits in its thread; return the job's result.
+
+    Actions on one message keep their order: those on the same label are never executed together.
+
+    Raises:
+        ActionWaits: an earlier action on the message must be executed by itself.
+    """
+    steps = _together(account, gmail, action)
+    reading = _read(account, gmail, steps)
+    if action.message.gmail_message_id not in reading.states:
+        raise GmailNotFound(status=404, reason="notFound")
+    started = _left(gmail, steps, reading)
+    for step in list(started):
+        refusal = _start(step, reading, job_id if step.action.pk == action.pk else None)
+        if refusal is not None:
+            if step.action.pk == action.pk:
+                return {"skipped": True, "reason": refusal.reason}
+            started.remove(step)
+    try:
+        after = _write(gmail, started, reading)
+    except GmailBadRequest:
+        # Perhaps a label we know by its id was deleted meanwhile.
+        return _perform_alone(account, gmail, action, job_id=job_id)
+    return _complete(account, action, started, reading, after)
+
+
+def _together(account: MailAccount, gmail: GmailClient, action: Action) -> list[Step]:
+    """Return the action and those of its thread that can be executed with it, in their order."""
+    steps: list[Step] = []
+    labels: dict[UUID, frozenset[str]] = defaultdict(frozenset)
+    blocked: set[UUID] = set()
+    for row in _unfinished(action):
+        own = row.pk == action.pk
+        change = None
+        if row.message_id not in blocked and (own or _may_join(row)):
+            change = _change(account, gmail, row, own=own)
+        if change is None or change.labels & labels[row.message_id]:
+            blocked.add(row.message_id)
+            if own:
+                message = "An earlier action on the message comes first"
+                raise ActionWaits(message, seconds=ORDER_SECONDS)
+            continue
+        labels[row.message_id] |= change.labels
+        steps.append(Step(row, change))
+    return steps
+
+
+def _unfinished(action: Action) -> list[Action]:
+    live = Q(status__in=UNFINISHED, job_id__isnull=False)
+    with firm_scope(action.firm_id):
+        rows = Action.objects.filter(
+            Q(message__thread_id=action.message.thread_id) & live | Q(pk=action.pk)
+        )
+        return list(rows.select_related("message__thread").order_by("pk")[:MAX_TOGETHER])
+
+
+def _may_join(row: Action) -> bool:
+    return row.status == ActionStatus.QUEUED and row.action_type in LABEL_CHANGES
+
+
+def _change(
+    account: MailAccount, gmail: GmailClient, action: Action, *, own: bool
+) -> LabelChange | None:
+    """Return what the action changes; None for another's that its own job will find unusable."""
+    try:
+        return _resolved(account, gmail, action)
+    except ActionInvalid:
+        if own:
+            raise
+        return None
+
+
+def _resolved(account: MailAccount, gmail: GmailClient, action: Action) -> LabelChange:
+    action_type = ActionType(action.action_type)
+    label_id = None
+    parameters = check_parameters(action_type, action.parameters)
+    if isinstance(parameters, LabelParameters):
+        find = ensure_label if action_type == ActionType.APPLY_LABEL else find_label
+        label_id = find(account, gmail, parameters.label)
+    return change_of(action_type, label_id)
+
+
+def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> Reading:
+    wanted = {step.gmail_message_id for step in steps}
+    if len(wanted) == 1:
+        return Reading({only: read_state(account, gmail, only) for only in wanted})
+    with firm_scope(account.firm_id):
+        cursor = cursor_of(account)
+    thread = gmail.get_thread(steps[0].action.message.thread.gmail_thread_id, fmt="minimal")
+    messages = {message["id"]: message for message in thread["messages"]}
+    return Reading(
+        {one: state_of(messages[one], cursor) for one in wanted & messages.keys()},
+        frozenset(one for one in messages if "DRAFT" not in messages[one].get("labelIds", [])),
+    )
+
+
+def _left(gmail: GmailClient, steps: list[Step], reading: Reading) -> list[Step]:
+    """Return the steps whose messages are there, with what is left of their changes."""
+    return [
+        Step(step.action, left_to_do(gmail, step.action, state, step.change))
+        for step in steps
+        if (state := reading.states.get(step.gmail_message_id)) is not None
+    ]
+
+
+def _start(step: Step, reading: Reading, job_id: UUID | None) -> Refusal | None:
+    state = reading.states[step.gmail_message_id]
+    return start_action(
+        step.action,
+        job_id=job_id,
+        labels=state.labels,
+        possible=step.change,
+        history_id=state.history_id,
+    )
+
+
+def _write(gmail: GmailClient, steps: list[Step], reading: Reading) -> dict[str, list[str]]:
+    """Make the changes; return the labels of each message then."""
+    changes: dict[str, LabelChange] = defaultdict(LabelChange)
+    for step in steps:
+        changes[step.gmail_message_id] |= step.change
+    groups: dict[LabelChange, list[str]] = defaultdict(list)
+    after: dict[str, list[str]] = {}
+    for message_id, change in changes.items():
+        labels = reading.states[message_id].labels
+        after[message_id] = change.applied_to(labels)
+        groups[change.needed(labels)].append(message_id)
+    groups.pop(LabelChange(), None)
+    for change, message_ids in groups.items():
+        if len(message_ids) >= THREAD_PAYS_FROM and reading.whole == set(message_ids):
+            with attempt(*_of(steps, message_ids)):
+                _change_thread(gmail, steps[0], change, reading.whole)
+        elif len(message_ids) >= BATCH_PAYS_FROM:
+            with attempt(*_of(steps, message_ids)):
+                gmail.batch_modify(message_ids, list(change.add), list(change.remove))
+        else:
+            for message_id in message_ids:
+                with attempt(*_of(steps, [message_id])):
+                    answer = gmail.modify_message(message_id, list(change.add), list(change.remove))
+                after[message_id] = labels_of(answer)
+    return after
+
+
+def _change_thread(
+    gmail: GmailClient, step: Step, change: LabelChange, known: frozenset[str]
+) -> None:
+    gmail_thread_id = step.action.message.thread.gmail_thread_id
+    changed = gmail.modify_thread(gmail_thread_id, list(change.add), list(change.remove))
+    for message in changed:
+        # It arrived after the thread was read: nobody asked for it to be changed.
+        if message["id"] not in known:
+            gmail.modify_message(message["id"], list(change.remove), list(change.add))
+
+
+def _of(steps: list[Step], message_ids: list[str]) -> list[Action]:
+    return [step.action for step in steps if step.gmail_message_id in message_ids]
+
+
+def _perform_alone(
+    account: MailAccount, gmail: GmailClient, action: Action, *, job_id: UUID
+) -> dict[str, Any]:
+    """Execute the action by itself, with the labels as Gmail has them."""
+    refresh_labels(account, gmail)
+    step = Step(action, _resolved(account, gmail, action))
+    reading = Reading({step.gmail_message_id: read_state(account, gmail, step.gmail_message_id)})
+    (step,) = _left(gmail, [step], reading)
+    refusal = _start(step, reading, job_id)
+    if refusal is not None:
+        return {"skipped": True, "reason": refusal.reason}
+    return _complete(account, action, [step], reading, _write(gmail, [step], reading))
+
+
+def _complete(
+    account: MailAccount,
+    action: Action,
+    steps: list[Step],
+    reading: Reading,
+    after: dict[str, list[str]],
+) -> dict[str, Any]:
+    result: dict[str, Any] = {"action_id": str(action.pk)}
+    for step in steps:
+        message_id = step.gmail_message_id
+        cursor = reading.states[message_id].cursor
+        hint = complete_action(account, step.action, after[message_id], cursor, step.change)
+        if step.action.pk == action.pk:
+            result["changed"] = hint["inverse_action"] != "none"
+    if len(steps) > 1:
+        result["together"] = len(steps)
+    return result

@@ -1,0 +1,153 @@
+"""What a message is like in Gmail just before Mailroom changes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from mail.gmail.answers import Message, MessageReference
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailError, GmailHistoryExpired, GmailUnavailable
+from mail.models import Action, ActionLink, ActionStatus, MailAccount, Relation
+from mail.services.actions.actions import forget_attempt
+from mail.services.actions.label_changes import LabelChange, changed_labels
+from mail.services.syncing.mirror import cursor_of
+from tenants.scope import firm_scope
+
+# A mailbox with more changes than these pages hold counts as one whose history is gone.
+MAX_HISTORY_PAGES = 50
+
+
+@dataclass(frozen=True)
+class MessageState:
+    """A message's labels, and how far the mailbox's history is known to be behind them.
+
+    `cursor` is the account's at that time.
+    """
+
+    labels: list[str]
+    history_id: int | None
+    cursor: int | None
+
+
+def read_state(account: MailAccount, gmail: GmailClient, gmail_message_id: str) -> MessageState:
+    """Return the message as it is now."""
+    with firm_scope(account.firm_id):
+        cursor = cursor_of(account)
+    return state_of(gmail.get_message(gmail_message_id, fmt="minimal"), cursor)
+
+
+def state_of(message: Message, cursor: int | None) -> MessageState:
+    """Return the state in Gmail's answer; `cursor` was read before it was asked for."""
+    # A message that has long been as it is names an id that Gmail may have forgotten.
+    history_id = max(int(message.get("historyId", 0)), cursor or 0)
+    return MessageState(labels_of(message), history_id or None, cursor)
+
+
+def labels_of(message: MessageReference) -> list[str]:
+    """Return the ids of a message's labels."""
+    # Gmail leaves the field out when a message carries none.
+    return sorted(message.get("labelIds", []))
+
+
+@contextmanager
+def attempt(*actions: Action) -> Iterator[None]:
+    """Make one write to Gmail inside: a refusal leaves no doubt that nothing was changed."""
+    try:
+        yield
+    except GmailUnavailable:
+        raise
+    except GmailError:
+        for action in actions:
+            forget_attempt(action)
+        raise
+
+
+def label_changes_since(
+    gmail: GmailClient, gmail_message_id: str, history_id: int | None
+) -> Counter[str] | None:
+    """Return how often each label of the message has changed since; None when Gmail cannot say."""
+    if history_id is None:
+        return None
+    changes: Counter[str] = Counter()
+    page_token: str | None = None
+    try:
+        for _ in range(MAX_HISTORY_PAGES):
+            page = gmail.history(str(history_id), page_token)
+            for record in page.get("history", []):
+                for change in record.get("labelsAdded", []) + record.get("labelsRemoved", []):
+                    if change["message"]["id"] == gmail_message_id:
+                        changes.update(set(change["labelIds"]))
+            page_token = page.get("nextPageToken")
+            if not page_token:
+                return changes
+    except GmailHistoryExpired:
+        pass
+    return None
+
+
+def left_to_do(
+    gmail: GmailClient, action: Action, state: MessageState, possible: LabelChange
+) -> LabelChange:
+    """Return the part of what is `possible` that this attempt may still change.
+
+    An earlier attempt, whose answer was lost, may have taken effect. A label that has changed since
+    and is again as before was put back by somebody, and stays so.
+    """
+    needed = possible.needed(state.labels)
+    if action.pre_image is None or not needed:
+        return possible
+    message_id = action.message.gmail_message_id
+    seen = label_changes_since(gmail, message_id, (action.undo_hint or {}).get("history_id"))
+    return possible.without([label for label in needed.labels if seen and seen[label]])
+
+
+def changed_by_others(
+    gmail: GmailClient, original: Action, labels: Iterable[str]
+) -> frozenset[str]:
+    """Return those of the labels that somebody has changed since the action.
+
+    An action of ours that was undone does not count, nor does its undo. Where Gmail's history does
+    not reach back to the action, what people did is not known.
+    """
+    hint = original.undo_hint or {}
+    later = _later_changes(original)
+    message_id = original.message.gmail_message_id
+    seen = label_changes_since(gmail, message_id, hint.get("history_id"))
+    changed = changed_labels(hint).labels
+    touched = set()
+    for label in labels:
+        ours = [(action, undone_by) for action, undone_by, its in later if label in its]
+        actions = {action for action, _ in ours}
+        # Pairs of an action and its undo leave the label as it was.
+        standing = [one for one, undone_by in ours if undone_by not in actions]
+        undos = {undone_by for _, undone_by in ours if undone_by in actions}
+        by_people = seen is not None and seen[label] > len(ours) + (label in changed)
+        if by_people or any(one not in undos for one in standing):
+            touched.add(label)
+    return frozenset(touched)
+
+
+def _later_changes(original: Action) -> list[tuple[UUID, UUID | None, frozenset[str]]]:
+    """Return the actions on the message since: id, id of the undo that counts, labels changed."""
+    with firm_scope(original.firm_id):
+        rows = Action.objects.filter(
+            message_id=original.message_id,
+            status=ActionStatus.COMPLETED,
+            executed_at__gte=original.executed_at,
+        ).exclude(pk=original.pk)
+        # The database's clock may tick too slowly to tell two of them apart.
+        later = [
+            row for row in rows if (row.executed_at, row.pk) > (original.executed_at, original.pk)
+        ]
+        undos = dict(
+            ActionLink.objects.filter(
+                effect__in=[row.pk for row in later], relation=Relation.UNDO_OF, counts=True
+            ).values_list("effect_id", "cause_id")
+        )
+    return [
+        (row.pk, undos.get(row.pk), changed_labels(row.undo_hint or {}).labels) for row in later
+    ]

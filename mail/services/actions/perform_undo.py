@@ -1,0 +1,170 @@
+"""Executes one undo in Gmail."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from mail.errors import NotUndoable, RowGone
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.models import (
+    Action,
+    ActionLink,
+    ActionStatus,
+    MailAccount,
+    Relation,
+)
+from mail.services.actions.actions import (
+    fail_action,
+    find_action,
+    require_order,
+    start_action,
+    store_labels,
+)
+from mail.services.actions.gmail_state import (
+    MessageState,
+    attempt,
+    changed_by_others,
+    labels_of,
+    read_state,
+)
+from mail.services.actions.label_changes import LabelChange, changed_labels
+from mail.services.actions.undo import complete_undo, open_undo, undo_of, why_not_undoable
+from mail.services.mailboxes.modes import require_unpaused
+from tenants.scope import firm_scope
+
+GONE = "The message is no longer in Gmail"
+TRASH = frozenset({"TRASH"})
+INBOX = frozenset({"INBOX"})
+
+
+def perform_undo(
+    account: MailAccount, gmail: GmailClient, original_id: UUID, *, job_id: UUID
+) -> dict[str, Any]:
+    """Take the action back for this job, and return the job's result.
+
+    Raises:
+        RowGone: the action, or its message in Gmail, is gone.
+        NotUndoable: it cannot be undone, or another job's undo counts.
+        ActionWaits: an earlier action on the message is not finished.
+        MailboxWaits: the mailbox is paused.
+        GmailError: Gmail did not do it; the undo stays executing.
+    """
+    original = find_action(account, original_id)
+    require_unpaused(account)
+    undo = _own_undo(original, job_id)
+    if undo.status == ActionStatus.COMPLETED:
+        return _result(original, undo)
+    require_order(undo)
+    try:
+        state = read_state(account, gmail, original.message.gmail_message_id)
+        change, kept = _standing(gmail, original, state)
+        refusal = start_action(
+            undo,
+            job_id=job_id,
+            labels=state.labels,
+            possible=_inverse(original),
+            history_id=state.history_id,
+        )
+        if refusal is not None:
+            raise NotUndoable(refusal.reason)
+        with attempt(undo):
+            after = _take_back(gmail, original.message.gmail_message_id, state.labels, change)
+    except GmailNotFound:
+        fail_action(account.firm_id, undo.pk, GONE)
+        raise RowGone(GONE) from None
+    with firm_scope(account.firm_id):
+        store_labels(account, original.message_id, after, state.cursor)
+        before = set((undo.pre_image or {}).get("labels", after))
+        possible = _inverse(original)
+        made = LabelChange(
+            possible.add & (set(after) - before), possible.remove & (before - set(after))
+        )
+        complete_undo(account, original, undo, made, kept)
+        undo.refresh_from_db()
+    return _result(original, undo)
+
+
+def _own_undo(original: Action, job_id: UUID) -> Action:
+    """Return the undo that this job owns; a job that finds none stores one.
+
+    Raises:
+        NotUndoable: another job's undo counts, or the action cannot be undone.
+    """
+    with firm_scope(original.firm_id):
+        undo = undo_of(original)
+        if undo is None:
+            undo = _failed_undo(original, job_id) or open_undo(original)
+        owned = undo.job_id in (None, job_id)
+        if not owned:
+            raise NotUndoable(why_not_undoable(original) or "Another job undoes it.")
+        Action.objects.filter(pk=undo.pk, job_id=None).update(job_id=job_id)
+        undo.job_id = job_id
+    return undo
+
+
+def _failed_undo(original: Action, job_id: UUID) -> Action | None:
+    """Let the undo count again with which this job failed before a person retried it."""
+    links = ActionLink.objects.filter(
+        effect=original, relation=Relation.UNDO_OF, cause__job_id=job_id
+    )
+    link = links.select_related("cause").order_by("-pk").first()
+    if link is None:
+        return None
+    links.filter(pk=link.pk).update(counts=True)
+    failed: Action = link.cause
+    return failed
+
+
+def _inverse(original: Action) -> LabelChange:
+    changed = changed_labels(original.undo_hint or {})
+    return LabelChange(changed.remove, changed.add)
+
+
+def _standing(
+    gmail: GmailClient, original: Action, state: MessageState
+) -> tuple[LabelChange, frozenset[str]]:
+    """Return what takes the change back as far as it stands, and the labels that others changed."""
+    wanted = _inverse(original)
+    change = wanted.needed(state.labels)
+    if change:
+        # What goes to the trash leaves the inbox, where somebody may have put it since.
+        leaves = INBOX & set(state.labels) if change.add & TRASH else frozenset()
+        touched = changed_by_others(gmail, original, change.labels | leaves)
+        if leaves & touched:
+            touched |= TRASH
+        change = change.without(touched)
+    return change, wanted.labels - change.labels
+
+
+def _take_back(
+    gmail: GmailClient, message_id: str, labels: list[str], change: LabelChange
+) -> list[str]:
+    if change.add & TRASH:
+        labels = labels_of(gmail.trash(message_id))
+    elif change.remove & TRASH:
+        labels = labels_of(gmail.untrash(message_id))
+    rest = LabelChange(change.add - TRASH, change.remove - TRASH).needed(labels)
+    if not rest:
+        return labels
+    try:
+        return labels_of(gmail.modify_message(message_id, list(rest.add), list(rest.remove)))
+    except GmailBadRequest:
+        # A label was deleted since: there is nothing to put back.
+        known = {label["id"] for label in gmail.list_labels()}
+        rest = LabelChange(rest.add & known, rest.remove & known)
+        if rest:
+            return labels_of(gmail.modify_message(message_id, list(rest.add), list(rest.remove)))
+        return labels_of(gmail.get_message(message_id, fmt="minimal"))
+
+
+def _result(original: Action, undo: Action) -> dict[str, Any]:
+    hint = undo.undo_hint or {}
+    changed = changed_labels(hint)
+    return {
+        "action_id": str(undo.pk),
+        "original_action_id": str(original.pk),
+        "changed": bool(changed),
+        "kept": hint.get("kept", []),
+    }

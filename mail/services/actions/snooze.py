@@ -1,0 +1,270 @@
+"""Takes a message out of the inbox for a time, and brings it back.
+
+The job that brings it back is stored before Gmail is asked to hide the message: it comes back late
+rather than never. It asks the action again whether there is anything to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from jobs.queue import EnqueueResult, enqueue
+from jobs.states import Priority
+from mail.conf import snooze_label
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailBadRequest, GmailNotFound
+from mail.models import (
+    Action,
+    ActionLink,
+    ActionStatus,
+    ActionType,
+    EventType,
+    MailAccount,
+    Relation,
+)
+from mail.services.actions.actions import Refusal, complete_action, start_action, store_labels
+from mail.services.actions.gmail_state import (
+    MessageState,
+    attempt,
+    changed_by_others,
+    labels_of,
+    left_to_do,
+    read_state,
+)
+from mail.services.actions.label_changes import LabelChange, change_of
+from mail.services.actions.types import SnoozeParameters, snooze_until
+from mail.services.mailboxes.modes import require_unpaused
+from mail.services.queueing import thread_lock
+from mail.services.syncing.labels import ensure_label, find_label, refresh_labels
+from mail.services.timelines.events import record_event
+from tenants.scope import firm_scope
+
+# Whoever moved a message there does not want it back in the inbox.
+ELSEWHERE = frozenset({"TRASH", "SPAM"})
+INBOX = frozenset({"INBOX"})
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Until when a message is hidden, under which label, and what it was like before."""
+
+    until: datetime
+    label_id: str
+    state: MessageState
+
+
+def perform_snooze(
+    account: MailAccount,
+    gmail: GmailClient,
+    action: Action,
+    parameters: SnoozeParameters,
+    *,
+    job_id: UUID,
+) -> dict[str, Any]:
+    """Hide the message until its time; return the job's result."""
+    until = snooze_until(parameters, action.created_at)
+    state = read_state(account, gmail, action.message.gmail_message_id)
+    if until <= timezone.now():
+        return _too_late(account, action, state, job_id=job_id)
+    label = snooze_label()
+    try:
+        hidden = Hidden(until, ensure_label(account, gmail, label), state)
+        return _hide(account, gmail, action, hidden, job_id)
+    except GmailBadRequest:
+        # Perhaps the label was deleted meanwhile.
+        refresh_labels(account, gmail)
+        hidden = Hidden(until, ensure_label(account, gmail, label), state)
+        return _hide(account, gmail, action, hidden, job_id)
+
+
+def _too_late(
+    account: MailAccount, action: Action, state: MessageState, *, job_id: UUID
+) -> dict[str, Any]:
+    refusal = start_action(
+        action,
+        job_id=job_id,
+        labels=state.labels,
+        possible=LabelChange(),
+        history_id=state.history_id,
+    )
+    if refusal is not None:
+        return {"skipped": True, "reason": refusal.reason}
+    complete_action(account, action, state.labels, state.cursor, LabelChange())
+    return {"action_id": str(action.pk), "changed": False, "reason": "Its time is over"}
+
+
+def _hide(
+    account: MailAccount, gmail: GmailClient, action: Action, hidden: Hidden, job_id: UUID
+) -> dict[str, Any]:
+    labels = hidden.state.labels
+    possible = change_of(ActionType.SNOOZE, hidden.label_id)
+    possible = left_to_do(gmail, action, hidden.state, possible)
+    wake_job_id = _start(action, hidden, possible, job_id)
+    if isinstance(wake_job_id, Refusal):
+        return {"skipped": True, "reason": wake_job_id.reason}
+    needed = possible.needed(labels)
+    if needed:
+        message_id = action.message.gmail_message_id
+        with attempt(action):
+            labels = labels_of(
+                gmail.modify_message(message_id, list(needed.add), list(needed.remove))
+            )
+    extra = {
+        "snoozed": True,
+        "inverse_action": "unsnooze",
+        "snooze_until": hidden.until.isoformat(),
+        "snooze_label": snooze_label(),
+        "snooze_label_id": hidden.label_id,
+        "unsnooze_job_id": str(wake_job_id),
+    }
+    with firm_scope(account.firm_id):
+        complete_action(account, action, labels, hidden.state.cursor, possible, extra)
+        _supersede(action)
+    return {
+        "action_id": str(action.pk),
+        "changed": True,
+        "until": hidden.until.isoformat(),
+        "unsnooze_job_id": str(wake_job_id),
+    }
+
+
+def _start(action: Action, hidden: Hidden, possible: LabelChange, job_id: UUID) -> UUID | Refusal:
+    """Mark the action executing and store the job that brings the message back; return its id."""
+    with firm_scope(action.firm_id):
+        refusal = start_action(
+            action,
+            job_id=job_id,
+            labels=hidden.state.labels,
+            possible=possible,
+            history_id=hidden.state.history_id,
+        )
+        if refusal is not None:
+            return refusal
+        Action.objects.filter(pk=action.pk).update(wake_at=hidden.until)
+        wake_job_id: UUID = enqueue_wake(action, hidden.label_id, hidden.until).job_id
+        return wake_job_id
+
+
+def _supersede(action: Action) -> None:
+    """Let this snooze decide when the message comes back, in place of earlier ones."""
+    earlier = Action.objects.filter(
+        message_id=action.message_id, action_type=ActionType.SNOOZE, wake_at__isnull=False
+    ).exclude(pk=action.pk)
+    for other in list(earlier):
+        ActionLink.objects.create(
+            firm_id=action.firm_id, cause=action, effect=other, relation=Relation.RELATED
+        )
+    earlier.update(wake_at=None)
+
+
+def reinstate_earlier(action: Action) -> None:
+    """Let the snooze that this one took the place of decide again. Must run in the firm's scope.
+
+    Its time may be over: then the message comes back at once.
+    """
+    earlier = Action.objects.filter(
+        links_as_effect__cause=action,
+        links_as_effect__relation=Relation.RELATED,
+        action_type=ActionType.SNOOZE,
+        status=ActionStatus.COMPLETED,
+    ).exclude(
+        pk__in=ActionLink.objects.filter(relation=Relation.UNDO_OF, counts=True).values("effect_id")
+    )
+    last = earlier.select_related("message").order_by("-pk").first()
+    if last is not None and last.undo_hint:
+        until = datetime.fromisoformat(last.undo_hint["snooze_until"])
+        Action.objects.filter(pk=last.pk).update(wake_at=until)
+        enqueue_wake(last, last.undo_hint["snooze_label_id"], max(until, timezone.now()))
+
+
+def enqueue_wake(action: Action, label_id: str, at: datetime) -> EnqueueResult:
+    """Have a snoozed message brought back at that time. Must run in the firm's scope."""
+    return enqueue(
+        "unsnooze.gmail",
+        {
+            "account_id": action.account_id,
+            "message_id": action.message_id,
+            "action_id": action.pk,
+            "snooze_label_id": label_id,
+        },
+        at=at,
+        priority=Priority.NORMAL,
+        lock_key=thread_lock(action.message.thread_id),
+    )
+
+
+def wake(
+    account: MailAccount, gmail: GmailClient, action_id: UUID, *, label_id: str
+) -> dict[str, Any]:
+    """Bring a snoozed message back to the inbox; return the job's result.
+
+    Nothing happens where it was undone, snoozed again, or deleted. The inbox is left alone where the
+    person has put it into the trash, or has been at it there since.
+
+    Raises:
+        MailboxWaits: the mailbox is paused.
+        GmailError: Gmail did not do it.
+    """
+    with firm_scope(account.firm_id):
+        found = Action.objects.select_related("message").filter(account=account, pk=action_id)
+        action: Action | None = found.first()
+    if action is None:
+        return {"skipped": True, "reason": "The message is no longer here"}
+    if action.wake_at is None:
+        return {"skipped": True, "reason": "It is back, was undone, or was snoozed again"}
+    require_unpaused(account)
+    label_id = label_id or find_label(account, gmail, snooze_label()) or ""
+    try:
+        state = read_state(account, gmail, action.message.gmail_message_id)
+        change = _way_back(gmail, action, state.labels, label_id)
+        after = _bring_back(gmail, action.message.gmail_message_id, state.labels, change, label_id)
+    except GmailNotFound:
+        _note_awake(action)
+        return {"skipped": True, "reason": "The message is no longer in Gmail"}
+    with firm_scope(account.firm_id):
+        store_labels(account, action.message_id, after, state.cursor)
+        _note_awake(action)
+        detail = {"action_id": str(action.pk), "changed": bool(change)}
+        record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
+    return {"action_id": str(action.pk), "changed": bool(change)}
+
+
+def _way_back(gmail: GmailClient, action: Action, labels: list[str], label_id: str) -> LabelChange:
+    hidden = label_id in labels
+    snoozed = action.status == ActionStatus.COMPLETED and (action.undo_hint or {}).get("snoozed")
+    # An attempt that failed may have hidden it all the same.
+    if not hidden and not snoozed:
+        return LabelChange()
+    change = LabelChange(INBOX, frozenset({label_id})).needed(labels)
+    # Somebody who has moved it back and out of the inbox since does not want it there.
+    if change.add and (
+        ELSEWHERE & set(labels) or (snoozed and changed_by_others(gmail, action, INBOX))
+    ):
+        return change.without(INBOX)
+    return change
+
+
+def _bring_back(
+    gmail: GmailClient, message_id: str, labels: list[str], change: LabelChange, label_id: str
+) -> list[str]:
+    if not change:
+        return labels
+    try:
+        return labels_of(gmail.modify_message(message_id, list(change.add), list(change.remove)))
+    except GmailBadRequest:
+        # The label was deleted since the message was read.
+        if label_id not in change.remove:
+            raise
+    if not change.add:
+        return labels_of(gmail.get_message(message_id, fmt="minimal"))
+    return labels_of(gmail.modify_message(message_id, list(change.add)))
+
+
+def _note_awake(action: Action) -> None:
+    with firm_scope(action.firm_id):
+        Action.objects.filter(pk=action.pk).update(wake_at=None)

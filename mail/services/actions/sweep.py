@@ -1,0 +1,84 @@
+"""Ends actions whose jobs are over, and wakes snoozed messages that no job will wake."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from jobs.models import JobQueue
+from jobs.states import LIVE, Status
+from mail.models import UNFINISHED, Action, Connection, OutboundMessage, OutboundStatus
+from mail.services.actions.actions import fail_action
+from mail.services.actions.snooze import enqueue_wake
+from mail.services.sending.send_outcome import fail_send
+from tenants.scope import all_firms, firm_scope
+
+# In one sweep; the next goes on.
+MAX_ROWS = 500
+# What a job that is about to wake a message may take.
+WAKE_GRACE = timedelta(minutes=2)
+WHY: dict[str | None, str] = {
+    Status.CANCELED: "Its job was canceled",
+    Status.COMPLETED: "Its job ended without executing it",
+    Status.FAILED: "Its job failed",
+    Status.DLQ: "Its job is a dead letter",
+}
+
+
+def sweep_actions() -> dict[str, int]:
+    """End what nobody executes any more, wake what nobody wakes; return how many of each.
+
+    A job that dies with its worker, expires, or is canceled has no chance to tell its action. Such
+    an action failed, so that the job, retried by a person, may go on with it.
+    """
+    return {"failed": _fail_abandoned(), "woken": _wake_overdue()}
+
+
+def _fail_abandoned() -> int:
+    live = JobQueue.objects.unscoped("the sweep of every firm's actions").filter(
+        pk=OuterRef("job_id"), status__in=list(LIVE)
+    )
+    with all_firms("the sweep of every firm's actions"):
+        unfinished = Action.objects.filter(status__in=UNFINISHED, job_id__isnull=False)
+        # Of a message that may have been sent a person says what became of it.
+        decidable = unfinished.exclude(outbound__status=OutboundStatus.UNKNOWN)
+        abandoned = list(
+            decidable.filter(~Exists(live))
+            .order_by("pk")
+            .values_list("firm_id", "pk", "job_id", "outbound__pk")[:MAX_ROWS]
+        )
+        job_ids = [job_id for _, _, job_id, _ in abandoned]
+        ended = JobQueue.objects.filter(pk__in=job_ids).values_list("pk", "status")
+        statuses = dict(ended)
+    for firm_id, action_id, job_id, outbound_id in abandoned:
+        why = WHY.get(statuses.get(job_id), "Its job is gone")
+        if outbound_id is not None:
+            fail_send(firm_id, outbound_id, why, canceled=False)
+        if outbound_id is None or not _is_unknown(firm_id, outbound_id):
+            fail_action(firm_id, action_id, why)
+    return len(abandoned)
+
+
+def _is_unknown(firm_id: int, outbound_id: UUID) -> bool:
+    with firm_scope(firm_id):
+        unknown = OutboundMessage.objects.filter(pk=outbound_id, status=OutboundStatus.UNKNOWN)
+        return bool(unknown.exists())
+
+
+def _wake_overdue() -> int:
+    with all_firms("the sweep of every firm's snoozes"):
+        overdue = Action.objects.select_related("message").filter(
+            wake_at__lt=timezone.now() - WAKE_GRACE,
+            account__active=True,
+            account__connection=Connection.CONNECTED,
+        )
+        rows = list(overdue.order_by("wake_at")[:MAX_ROWS])
+    woken = 0
+    for action in rows:
+        label_id = (action.undo_hint or {}).get("snooze_label_id", "")
+        with firm_scope(action.firm_id):
+            woken += enqueue_wake(action, label_id, timezone.now()).created
+    return woken

@@ -1,0 +1,203 @@
+"""Takes back what an action changed, as far as the change still stands.
+
+What anybody changed since, in Gmail or by a later action, is left as it is. An undo is an action of
+its own, tied to the one it takes back by a link; of these links one at most counts.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from jobs.errors import UnknownJob, WrongState
+from jobs.queue import cancel, enqueue
+from jobs.states import Priority
+from mail.errors import NotUndoable
+from mail.models import (
+    UNFINISHED,
+    Action,
+    ActionLink,
+    ActionStatus,
+    ActionType,
+    EventType,
+    MailAccount,
+    Relation,
+)
+from mail.services.actions.actions import (
+    fail_action,
+)
+from mail.services.actions.label_changes import LabelChange
+from mail.services.actions.snooze import reinstate_earlier
+from mail.services.queueing import note_job, thread_lock
+from mail.services.timelines.events import record_event
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+
+def why_not_undoable(action: Action) -> str:
+    """Return why the action cannot be undone now, empty where it can. Must run in the firm's scope."""
+    undo = undo_of(action)
+    return why_not_undoable_with(action, undo.status if undo else None)
+
+
+def why_not_undoable_with(action: Action, undo_status: str | None) -> str:
+    """Return the same of an action whose undo, if it has one that counts, has this status."""
+    hint = action.undo_hint or {}
+    if action.action_type == ActionType.UNDO:
+        return "An undo cannot be undone; ask for the action itself."
+    if action.status != ActionStatus.COMPLETED:
+        return f"Only what was done can be undone: the action is {action.get_status_display().lower()}."
+    if hint.get("irreversible"):
+        return str(hint.get("why") or "The action cannot be undone.")
+    if undo_status is not None:
+        done = undo_status == ActionStatus.COMPLETED
+        return "It is undone already." if done else "It is being undone."
+    if action.action_type != ActionType.SNOOZE:
+        return ""
+    later = Action.objects.filter(
+        links_as_cause__effect=action,
+        links_as_cause__relation=Relation.RELATED,
+        action_type=ActionType.SNOOZE,
+        wake_at__isnull=False,
+    )
+    return "The message was snoozed again; undo that first." if later.exists() else ""
+
+
+def undo_of(action: Action) -> Action | None:
+    """Return the undo of the action that counts, None where there is none."""
+    links = ActionLink.objects.filter(effect=action, relation=Relation.UNDO_OF, counts=True)
+    link = links.select_related("cause").first()
+    return link.cause if link else None
+
+
+def request_undo(action: Action, *, by: Actor = SERVICE, reason: str = "") -> Action:
+    """Ask for the action to be taken back, and return the undo.
+
+    The undo of an action that changed nothing is completed at once. Must run in the firm's scope.
+
+    Raises:
+        NotUndoable: the action is not completed, irreversible, or has an undo.
+    """
+    action.refresh_from_db()
+    undo = open_undo(action)
+    detail = {"action_id": str(action.pk), "undo_id": str(undo.pk)}
+    record_event(EventType.UNDO_REQUESTED, action.account, message=action.message, detail=detail)
+    record_operation(
+        by,
+        "action.undo",
+        firm_id=action.firm_id,
+        target=("mail_action", action.pk),
+        reason=reason,
+        after={"undo_id": str(undo.pk), "action_type": action.action_type},
+    )
+    if _changed_nothing(action):
+        Action.objects.filter(pk=undo.pk).update(status=ActionStatus.EXECUTING)
+        complete_undo(action.account, action, undo, LabelChange(), frozenset())
+        undo.refresh_from_db()
+    else:
+        _enqueue(undo, action.pk, action.message.thread_id)
+    return undo
+
+
+def _enqueue(undo: Action, original_id: UUID, thread_id: UUID) -> None:
+    result = enqueue(
+        "undo.action",
+        {"account_id": undo.account_id, "original_action_id": original_id},
+        priority=Priority.HIGH,
+        lock_key=thread_lock(thread_id),
+    )
+    note_job(undo, result)
+
+
+def _changed_nothing(action: Action) -> bool:
+    return (action.undo_hint or {}).get("inverse_action") == "none"
+
+
+def open_undo(action: Action) -> Action:
+    """Store an undo that counts.
+
+    Raises:
+        NotUndoable: it cannot be undone, or somebody else was faster.
+    """
+    obstacle = why_not_undoable(action)
+    if obstacle:
+        raise NotUndoable(obstacle)
+    try:
+        with transaction.atomic():
+            undo: Action = Action.objects.create(
+                firm_id=action.firm_id,
+                account_id=action.account_id,
+                message_id=action.message_id,
+                action_type=ActionType.UNDO,
+            )
+            ActionLink.objects.create(
+                firm_id=action.firm_id, cause=undo, effect=action, relation=Relation.UNDO_OF
+            )
+    except IntegrityError:
+        raise NotUndoable("It is being undone.") from None
+    return undo
+
+
+def complete_undo(
+    account: MailAccount,
+    original: Action,
+    undo: Action,
+    made: LabelChange,
+    kept: frozenset[str],
+) -> None:
+    """Complete the undo. Must run in the firm's scope."""
+    added, removed = sorted(made.add), sorted(made.remove)
+    hint = {
+        "action": ActionType.UNDO.value,
+        "inverse_action": "none",
+        "changed": {"added": added, "removed": removed},
+        "kept": sorted(kept - made.labels),
+    }
+    done = Action.objects.filter(pk=undo.pk, status=ActionStatus.EXECUTING).update(
+        status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""
+    )
+    if not done:
+        return
+    if original.action_type == ActionType.SNOOZE:
+        _end_snooze(original)
+    record_event(
+        EventType.ACTION_UNDONE,
+        account,
+        message=original.message,
+        detail={
+            "action_id": str(original.pk),
+            "action_type": original.action_type,
+            "undo_id": str(undo.pk),
+            "labels_added": added,
+            "labels_removed": removed,
+        },
+    )
+
+
+def _end_snooze(original: Action) -> None:
+    current = Action.objects.filter(pk=original.pk, wake_at__isnull=False)
+    if not current.update(wake_at=None):
+        return
+    job_id = (original.undo_hint or {}).get("unsnooze_job_id")
+    if job_id:
+        # Over, or pruned: it asks the action whether there is anything to do.
+        with suppress(WrongState, UnknownJob):
+            cancel(job_id, reason="The snooze was undone")
+    reinstate_earlier(original)
+
+
+def fail_undo(firm_id: int, original_id: UUID, job_id: UUID, error: str) -> None:
+    """Mark the job's undo failed: another may be asked for."""
+    with firm_scope(firm_id):
+        own = Action.objects.filter(
+            job_id=job_id,
+            status__in=UNFINISHED,
+            links_as_cause__effect_id=original_id,
+            links_as_cause__relation=Relation.UNDO_OF,
+        )
+        failed = list(own.values_list("pk", flat=True))
+    for undo_id in failed:
+        fail_action(firm_id, undo_id, error)

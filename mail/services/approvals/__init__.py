@@ -1,0 +1,1 @@
+"""Asks for a person's yes, bound to the exact content."""

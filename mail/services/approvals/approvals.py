@@ -1,0 +1,257 @@
+"""Asks for a person's yes, and does what was asked once it is there: never twice, never another thing.
+
+A question is pending until it is approved, rejected, expired or canceled. Whoever comes later is
+refused, and the audit log keeps that, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from jobs.queue import enqueue
+from jobs.states import Priority
+from mail.models import (
+    Action,
+    ActionStatus,
+    Approval,
+    ApprovalStatus,
+    EventType,
+    Message,
+    OutboundMessage,
+    OutboundStatus,
+)
+from mail.services.mailboxes.content_access import may_read
+from mail.services.queueing import enqueue_action
+from mail.services.sending.outbound import content_hash_of, release_outbound
+from mail.services.timelines.events import record_event
+from tenants.access import access_of
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.models import Role
+from tenants.scope import all_firms, firm_scope
+
+LIFETIME = timedelta(days=3)
+MAX_EXPIRED_AT_ONCE = 500
+APPROVE_ROLE = Role.OPERATOR
+NO_ANSWER = "Nobody approved it in time"
+CHANGED = "What was asked has changed since; ask anew"
+NOT_WAITING = "It no longer waits for approval"
+NOT_PERMITTED = "Only an operator who may read the mailbox decides"
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a yes or no came to; `refused` says why it had no effect."""
+
+    approval: Approval
+    refused: str = ""
+
+
+def ask_approval(
+    *,
+    action: Action | None = None,
+    outbound: OutboundMessage | None = None,
+    reasons: Sequence[str] = (),
+) -> Approval:
+    """Store the question and have people asked. Must run in the firm's scope.
+
+    The action and the outbound message are stored as waiting for approval already.
+    """
+    asked: Any = action if action is not None else outbound
+    approval: Approval = Approval.objects.create(
+        account_id=asked.account_id,
+        message_id=asked.message_id,
+        action=action,
+        outbound=outbound,
+        reasons=list(reasons),
+        content_hash=asked_hash(action, outbound),
+        expires_at=timezone.now() + LIFETIME,
+    )
+    _record(EventType.APPROVAL_ASKED, approval)
+    enqueue(
+        "approval.notify",
+        {"account_id": approval.account_id, "approval_id": approval.pk},
+        priority=Priority.HIGH,
+    )
+    return approval
+
+
+def asked_hash(action: Action | None, outbound: OutboundMessage | None) -> str:
+    """Return the hash of exactly what a yes is about, as it is now."""
+    asked = {
+        "action": action and [str(action.pk), action.action_type, action.parameters],
+        "message": action and str(action.message_id),
+        "outbound": outbound and content_hash_of(outbound),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def approve(approval: Approval, *, by: Actor, reason: str = "") -> Decided:
+    """Do what was asked, if it is still exactly that and nobody decided before."""
+    return _decide(approval, ApprovalStatus.APPROVED, by, reason)
+
+
+def reject(approval: Approval, *, by: Actor, reason: str = "") -> Decided:
+    """Do not do what was asked, unless somebody decided before."""
+    return _decide(approval, ApprovalStatus.REJECTED, by, reason)
+
+
+def refuse(approval: Approval, why: str, *, by: Actor, asked: str) -> Decided:
+    """Keep in the audit log that a decision had no effect."""
+    with firm_scope(approval.firm_id):
+        record_operation(
+            by,
+            f"approval.{asked}_refused",
+            firm_id=approval.firm_id,
+            target=("approval", approval.pk),
+            reason=why,
+        )
+    return Decided(approval, why)
+
+
+def expire_approvals() -> int:
+    """End the questions of every firm that nobody answered in time; return how many."""
+    with all_firms("the expiry of approvals"):
+        due = Approval.objects.filter(
+            status=ApprovalStatus.PENDING, expires_at__lte=timezone.now()
+        ).order_by("expires_at")
+        found = list(due.values_list("firm_id", "pk")[:MAX_EXPIRED_AT_ONCE])
+    return sum(_expire(firm_id, approval_id) for firm_id, approval_id in found)
+
+
+def _expire(firm_id: int, approval_id: UUID) -> bool:
+    with firm_scope(firm_id):
+        approval = _locked(approval_id)
+        if approval is None or approval.status != ApprovalStatus.PENDING:
+            return False
+        _end(approval, ApprovalStatus.EXPIRED, SERVICE)
+    return True
+
+
+def _decide(approval: Approval, status: ApprovalStatus, by: Actor, reason: str) -> Decided:
+    asked = "approve" if status == ApprovalStatus.APPROVED else "reject"
+    with firm_scope(approval.firm_id):
+        locked = _locked(approval.pk)
+        if locked is None:
+            return Decided(approval, NOT_WAITING)
+        why = _obstacle(locked, status, by)
+        if why:
+            return refuse(locked, why, by=by, asked=asked)
+        _end(locked, status, by, reason)
+    return Decided(locked)
+
+
+def _locked(approval_id: UUID) -> Approval | None:
+    rows = Approval.objects.select_for_update(of=("self",))
+    found: Approval | None = (
+        rows.select_related("account", "message", "action__message", "outbound__account")
+        .filter(pk=approval_id)
+        .first()
+    )
+    return found
+
+
+def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
+    """Return why the decision has no effect, empty where it has; expire or cancel what is over."""
+    if not may_decide(approval, by):
+        return NOT_PERMITTED
+    if approval.status != ApprovalStatus.PENDING:
+        by_whom = f" by {approval.decided_by}" if approval.decided_by else ""
+        return f"It is {approval.get_status_display().lower()}{by_whom} already"
+    if approval.expires_at <= timezone.now():
+        _end(approval, ApprovalStatus.EXPIRED, SERVICE)
+        return NO_ANSWER
+    if status == ApprovalStatus.APPROVED and not _is_as_asked(approval):
+        _end(approval, ApprovalStatus.CANCELED, SERVICE)
+        return CHANGED
+    return ""
+
+
+def may_decide(approval: Approval, by: Actor) -> bool:
+    """Say whether the actor may decide: an operator of the firm who may read the mailbox.
+
+    Must run in the firm's scope.
+    """
+    if by.user is None:
+        return by.door in ("service", "cli")
+    if not by.user.is_active or not access_of(by.user).may(APPROVE_ROLE, approval.firm_id):
+        return False
+    return may_read(by.user.pk, approval.account)
+
+
+def _is_as_asked(approval: Approval) -> bool:
+    waits = all(
+        one is None or one.status == ActionStatus.APPROVED_PENDING
+        for one in (approval.action, approval.outbound)
+    )
+    return waits and asked_hash(approval.action, approval.outbound) == approval.content_hash
+
+
+_EVENTS = {
+    ApprovalStatus.APPROVED: EventType.APPROVED,
+    ApprovalStatus.REJECTED: EventType.REJECTED,
+    ApprovalStatus.EXPIRED: EventType.APPROVAL_EXPIRED,
+}
+
+
+def _end(approval: Approval, status: ApprovalStatus, by: Actor, reason: str = "") -> None:
+    before = approval.status
+    approval.status, approval.decided_by, approval.decided_via = status, by.name, by.door
+    Approval.objects.filter(pk=approval.pk).update(
+        status=status, decided_by=by.name, decided_via=by.door, decided_at=Now()
+    )
+    if status == ApprovalStatus.APPROVED:
+        _let_go(approval)
+    else:
+        _turn_down(approval, NO_ANSWER if status == ApprovalStatus.EXPIRED else "")
+    if status in _EVENTS:
+        _record(_EVENTS[status], approval)
+    record_operation(
+        by,
+        f"approval.{status}",
+        firm_id=approval.firm_id,
+        target=("approval", approval.pk),
+        reason=reason,
+        before={"status": str(before)},
+        after={"status": str(status), "content_hash": approval.content_hash},
+    )
+
+
+def _let_go(approval: Approval) -> None:
+    action, outbound = approval.action, approval.outbound
+    if outbound is not None:
+        release_outbound(outbound)
+    if action is None:
+        return
+    if outbound is not None:
+        Action.objects.filter(pk=action.pk).update(
+            status=ActionStatus.EXECUTING, job_id=outbound.job_id
+        )
+    else:
+        Action.objects.filter(pk=action.pk).update(status=ActionStatus.QUEUED)
+        message: Message = action.message
+        enqueue_action(action, message.thread_id)
+
+
+def _turn_down(approval: Approval, error: str) -> None:
+    waiting = Q(status=ActionStatus.APPROVED_PENDING)
+    Action.objects.filter(waiting, pk=approval.action_id).update(
+        status=ActionStatus.REJECTED, error=error
+    )
+    OutboundMessage.objects.filter(waiting, pk=approval.outbound_id).update(
+        status=OutboundStatus.REJECTED, error=error
+    )
+
+
+def _record(event: EventType, approval: Approval) -> None:
+    detail = {"approval_id": str(approval.pk), "asked": approval.subject}
+    record_event(event, approval.account, message=approval.message, detail=detail)

@@ -1,0 +1,112 @@
+"""Tells people of a question: by e-mail with a signed link, in Discord with buttons.
+
+The admin and REST show every question. Only who may decide gets the e-mail; what the mail says goes
+to nobody else, and to Discord only from a mailbox that the whole firm reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.core.mail import EmailMessage
+from django.db.models.functions import Now
+
+from mail import discord
+from mail.conf import discord_webhook, public_url
+from mail.models import Approval, ApprovalStatus
+from mail.services.approvals.tokens import button_token, link_token
+from mail.services.mailboxes.content_access import may_read
+from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
+from mail.text.cleaning import clean_line
+from tenants.models import Firm, Membership, Role
+from tenants.scope import firm_scope
+
+PAGE = "/admin/mail/approval/{}/change/"
+LINK = "/approvals/{}/"
+MAX_RECIPIENTS = 20
+MAX_LINE_LENGTH = 200
+
+
+def notify_approval(firm: Firm, approval_id: UUID) -> dict[str, Any]:
+    """Send the notices of a question that is still open, and return the job's result.
+
+    Raises:
+        DiscordUnavailable: Discord did not take the message; the e-mails are out.
+    """
+    with firm_scope(firm):
+        rows = Approval.objects.select_related("account", "message", "action", "outbound", "firm")
+        approval: Approval | None = rows.filter(pk=approval_id).first()
+        if approval is None or approval.status != ApprovalStatus.PENDING:
+            return {"skipped": True, "reason": "Nobody has to be asked any more"}
+        people = [] if approval.notified_at else _deciders(approval)
+    for person in people:
+        _email(approval, person).send()
+    with firm_scope(firm):
+        Approval.objects.filter(pk=approval.pk, notified_at=None).update(notified_at=Now())
+    webhook = discord_webhook()
+    if webhook:
+        discord.post(webhook, _question(approval))
+    return {"recipients": len(people), "discord": bool(webhook)}
+
+
+def _deciders(approval: Approval) -> list[Any]:
+    """Return who may decide and has an e-mail address: the owner, else operators who may read."""
+    deciding = Membership.objects.filter(
+        firm_id=approval.firm_id, role__in=[Role.OPERATOR, Role.ADMIN]
+    ).values("user_id")
+    people = get_user_model().objects.filter(pk__in=deciding, is_active=True).exclude(email="")
+    readers = [one for one in people.order_by("pk") if may_read(one.pk, approval.account)]
+    owner = [one for one in readers if one.pk == approval.account.owner_id]
+    return owner or readers[:MAX_RECIPIENTS]
+
+
+def _email(approval: Approval, person: Any) -> EmailMessage:
+    link = LINK.format(link_token(approval, person))
+    lines = [f"{name + ':':<9} {value}" for name, value in facts_of(approval)]
+    body = "\n".join(
+        [
+            f"Mailroom waits for your yes in {approval.account.address}.",
+            "",
+            *lines,
+            "",
+            f"Look at it and decide:  {public_url()}{link}",
+            f"In the admin:           {public_url()}{PAGE.format(approval.pk)}",
+            "",
+            f"Without an answer nothing happens; the question ends {approval.expires_at:%Y-%m-%d %H:%M} UTC.",
+        ]
+    )
+    return EmailMessage(
+        subject=f"[Mailroom] {approval.subject}: yes or no?",
+        body=body,
+        to=[person.email],
+        headers={NOTICE_HEADER: notice_mark(approval.pk), "Auto-Submitted": "auto-generated"},
+    )
+
+
+def facts_of(approval: Approval) -> list[tuple[str, str]]:
+    """Return what is asked, in a few lines; they quote mail."""
+    facts = [("Action", approval.subject), ("Mailbox", approval.account.address)]
+    outbound, message = approval.outbound, approval.message
+    if outbound is not None:
+        facts += [("To", ", ".join(outbound.recipients)), ("Subject", outbound.subject)]
+    elif message is not None:
+        facts += [("From", message.sender_address), ("Subject", message.subject)]
+    return [(name, clean_line(value, MAX_LINE_LENGTH)) for name, value in facts]
+
+
+def _question(approval: Approval) -> dict[str, Any]:
+    facts = facts_of(approval) if approval.account.shared else facts_of(approval)[:2]
+    base = public_url()
+    return discord.question(
+        "\n".join(f"**{name}** {_plain(value)}" for name, value in facts),
+        approve_id=button_token(approval, "approve"),
+        reject_id=button_token(approval, "reject"),
+        page=f"{base}{PAGE.format(approval.pk)}" if base else "",
+    )
+
+
+def _plain(text: str) -> str:
+    """Return text in which Discord finds no markup."""
+    return "".join(f"\\{one}" if one in "\\*_~`|>#[]()<@:" else one for one in text)

@@ -1,0 +1,1 @@
+"""Judges what mail wants from the person, and shows the verdict."""

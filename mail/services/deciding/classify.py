@@ -1,0 +1,219 @@
+"""Judges what a thread wants from the person, keeps the verdict, and has it shown in Gmail.
+
+The newest message from somebody else is judged, in the light of the whole thread; a message newer
+than the last verdict, the person's own answer included, re-opens the thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from mail.errors import RowGone
+from mail.llm.base import (
+    DEFAULT_STYLE,
+    UNKNOWN_LANGUAGE,
+    Category,
+    Classification,
+    Classifier,
+    MailContext,
+)
+from mail.models import (
+    Decision,
+    DecisionSource,
+    EventType,
+    MailAccount,
+    MailThread,
+    Message,
+    Rule,
+    ThreadStatus,
+)
+from mail.rules.automated import automated_signal
+from mail.services.deciding.mail_context import mail_context
+from mail.services.deciding.relabel import relabel_thread
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.mailboxes.modes import may_label
+from mail.services.rules.rules import matching_rules, request_actions
+from mail.services.timelines.events import record_event
+from mail.services.timelines.threads import newest_first
+from tenants.scope import firm_scope
+
+# What there is to know of the thread's other messages; whole mails are large.
+OUTLINE = ("account", "thread", "outgoing", "labels", "internal_date", "gmail_message_id")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A thread to be judged: its messages, newest first, and the one the verdict is about."""
+
+    thread: MailThread
+    messages: list[Message]
+    target: Message
+    context: MailContext
+    rules: list[Rule]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why there is nothing to judge."""
+
+    reason: str
+
+    def as_result(self) -> dict[str, Any]:
+        """Return the reason as a job's result."""
+        return {"skipped": True, "reason": self.reason}
+
+
+def classify_thread(
+    account: MailAccount,
+    thread_id: UUID,
+    message_id: UUID,
+    classifier: Classifier,
+    *,
+    job_id: UUID,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Judge the thread of this message, and return the job's result.
+
+    What is judged already is skipped, unless `force`. Must run under the thread's lock.
+
+    Raises:
+        RowGone: the mailbox has no such message in this thread.
+    """
+    with firm_scope(account.firm_id):
+        case = _open_case(account, thread_id, message_id, job_id=job_id, force=force)
+    if isinstance(case, Skipped):
+        return case.as_result()
+    verdict, source = judge(case, classifier)
+    with firm_scope(account.firm_id):
+        decision = _decide(account, case, verdict, source=source, job_id=job_id)
+    return {
+        "decision_id": str(decision.pk),
+        "message_id": str(case.target.pk),
+        "category": verdict.category.value,
+        "confidence": verdict.confidence,
+    }
+
+
+def _open_case(
+    account: MailAccount, thread_id: UUID, message_id: UUID, *, job_id: UUID, force: bool
+) -> Case | Skipped:
+    found = Message.objects.filter(account=account, thread_id=thread_id, pk=message_id)
+    if not found.exists():
+        raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
+    thread: MailThread = MailThread.objects.get(pk=thread_id)
+    messages = list(newest_first(thread).only(*OUTLINE))
+    if not force and thread.classification and thread.classified_upto_id == messages[0].pk:
+        return Skipped("The thread is classified up to its newest message")
+    target = newest_first(thread).filter(outgoing=False).defer("html").first()
+    if target is None:
+        return Skipped("The thread has no message from anybody else")
+    if Decision.objects.filter(message=target, job_id=job_id).exists():
+        return Skipped("This job has classified the thread already")
+    context = mail_context(target, messages, own_addresses(account))
+    return Case(thread, messages, target, context, matching_rules(account, target))
+
+
+def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
+    """Return the verdict and its source: the first rule that names a category, or the classifier."""
+    deciding = next((rule for rule in case.rules if rule.category), None)
+    if deciding is None:
+        return classifier.classify(case.context), classifier.source
+    return _verdict_of(deciding, case.context), DecisionSource.RULE
+
+
+def _verdict_of(rule: Rule, mail: MailContext) -> Classification:
+    """Return what a rule decides: nobody else is asked."""
+    return Classification(
+        category=Category(rule.category),
+        confidence=1.0,
+        rationale=f"The rule “{rule.name}” matched.",
+        features=("rule",),
+        language=UNKNOWN_LANGUAGE,
+        style=DEFAULT_STYLE,
+        automated=automated_signal(mail.sender, mail.headers) is not None,
+    )
+
+
+def _decide(
+    account: MailAccount, case: Case, verdict: Classification, *, source: str, job_id: UUID
+) -> Decision:
+    """Store the verdict, the thread's new state, the event, and the label changes with their jobs."""
+    decision = new_decision(account, case, verdict, source=source, job_id=job_id)
+    decision.save()
+    MailThread.objects.filter(pk=case.thread.pk).update(
+        classification=verdict.category,
+        status=status_after(verdict.category),
+        classified_upto=case.messages[0],
+    )
+    record_event(
+        EventType.CLASSIFIED,
+        account,
+        message=case.target,
+        detail=event_detail(decision, previous=case.thread.classification),
+    )
+    if may_label(account, case.target):
+        relabel_thread(decision, case.messages)
+        for rule in case.rules:
+            request_actions(rule, case.target, decision)
+    return decision
+
+
+def new_decision(
+    account: MailAccount,
+    case: Case,
+    verdict: Classification,
+    *,
+    source: str,
+    job_id: UUID,
+) -> Decision:
+    """Return the decision that keeps this verdict, not stored yet."""
+    return Decision(
+        account=account,
+        message=case.target,
+        source=source,
+        category=verdict.category,
+        confidence=verdict.confidence,
+        rationale=verdict.rationale,
+        explanations={
+            "salient_features": list(verdict.features),
+            "language": verdict.language,
+            "style": verdict.style,
+            "automated": verdict.automated,
+            "rules": [{"id": str(rule.pk), "name": rule.name} for rule in case.rules],
+        },
+        job_id=job_id,
+    )
+
+
+def event_detail(decision: Decision, *, previous: str) -> dict[str, Any]:
+    """Return what the event of a decision says; `previous` is the thread's category before."""
+    return {
+        "decision_id": str(decision.pk),
+        "category": str(decision.category),
+        "previous": previous,
+        "source": decision.source,
+    }
+
+
+def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
+    """Have the thread's last decision shown in Gmail; return the job's result.
+
+    Must run under the thread's lock.
+    """
+    with firm_scope(account.firm_id):
+        decisions = Decision.objects.filter(account=account, message__thread_id=thread_id)
+        decision = decisions.select_related("message").order_by("-pk").first()
+        if decision is None or not may_label(account, decision.message):
+            return {"skipped": True, "reason": "The mailbox suggests only, or is paused"}
+        messages = Message.objects.filter(account=account, thread_id=thread_id).only(*OUTLINE)
+        relabel_thread(decision, list(messages))
+    return {"decision_id": str(decision.pk)}
+
+
+def status_after(category: Category) -> ThreadStatus:
+    """Return the state of a thread of this category: only what needs a response waits for a draft."""
+    if category == Category.NEEDS_RESPONSE:
+        return ThreadStatus.PENDING
+    return ThreadStatus.SKIPPED

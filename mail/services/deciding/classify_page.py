@@ -1,0 +1,187 @@
+"""Judges the threads of a page of messages in a few statements.
+
+Only threads that nobody has judged or labelled yet, and that nobody works on: in the others the
+labels there are must be taken away, in order and under the thread's lock, so each gets a `classify`
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from mail.llm.base import Category, Classification, Classifier
+from mail.models import (
+    UNFINISHED,
+    Action,
+    ActionType,
+    Decision,
+    EventType,
+    MailAccount,
+    MailLabel,
+    MailThread,
+    Message,
+)
+from mail.services.deciding.classify import (
+    OUTLINE,
+    Case,
+    event_detail,
+    judge,
+    new_decision,
+    status_after,
+)
+from mail.services.deciding.mail_context import mail_context
+from mail.services.deciding.relabel import label_name
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.mailboxes.modes import to_be_labelled
+from mail.services.queueing import enqueue_classify, enqueue_label_page
+from mail.services.rules.rules import enabled_rules, matching_rules, request_actions
+from mail.services.timelines.events import record_events
+from tenants.scope import firm_scope
+
+logger = structlog.get_logger(__name__)
+
+Judged = tuple[Case, Classification, str]
+"""A thread with its verdict and the verdict's source."""
+
+
+@dataclass
+class Docket:
+    """The threads to judge together, and a message of each that is to be judged alone."""
+
+    cases: list[Case] = field(default_factory=list)
+    alone: list[Message] = field(default_factory=list)
+
+
+def classify_page(
+    account: MailAccount, message_ids: Sequence[UUID], classifier: Classifier, *, job_id: UUID
+) -> dict[str, Any]:
+    """Judge the threads of these messages, and return the job's result.
+
+    What is judged already is skipped; what cannot be judged here gets a `classify` of its own.
+    """
+    with firm_scope(account.firm_id):
+        docket = _open_docket(account, message_ids)
+    judged: list[Judged] = []
+    for case in docket.cases:
+        try:
+            judged.append((case, *judge(case, classifier)))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others are judged
+            logger.warning("mail.left_the_page", error_class=type(error).__name__)
+            docket.alone.append(case.target)
+    with firm_scope(account.firm_id):
+        decisions = _decide(account, judged, job_id=job_id)
+        for message in docket.alone:
+            enqueue_classify(message)
+    return {"classified": len(decisions), "classified_alone": len(docket.alone)}
+
+
+def classify_each(account: MailAccount, message_ids: Sequence[UUID]) -> dict[str, Any]:
+    """Have each message's thread judged by a `classify` of its own; return the job's result."""
+    with firm_scope(account.firm_id):
+        messages = Message.objects.filter(account=account, pk__in=message_ids)
+        for message in messages.only("account_id", "thread_id", "firm_id"):
+            enqueue_classify(message)
+    return {"classified": 0, "classified_alone": len(message_ids)}
+
+
+def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
+    asked = Message.objects.filter(account=account, pk__in=message_ids)
+    threads = list(MailThread.objects.filter(pk__in=asked.values("thread_id")))
+    outlines: dict[UUID, list[Message]] = defaultdict(list)
+    rows = Message.objects.filter(thread__in=threads)
+    for message in rows.order_by("-internal_date", "-gmail_message_id").only(*OUTLINE):
+        outlines[message.thread_id].append(message)
+    busy = _busy_threads(account, outlines)
+    docket = Docket()
+    fresh: dict[UUID, tuple[MailThread, list[Message]]] = {}
+    for thread in threads:
+        messages = outlines[thread.pk]
+        target = next((one for one in messages if not one.outgoing), None)
+        if target is None or _is_judged(thread, messages):
+            continue
+        if thread.classification or thread.pk in busy:
+            docket.alone.append(messages[0])
+        else:
+            fresh[target.pk] = (thread, messages)
+    owners, rules = own_addresses(account), enabled_rules(account)
+    targets = Message.objects.filter(pk__in=fresh).defer("html").prefetch_related("attachments")
+    for target in targets:
+        thread, messages = fresh[target.pk]
+        context = mail_context(target, messages, owners)
+        held = matching_rules(account, target, among=rules)
+        docket.cases.append(Case(thread, messages, target, context, held))
+    return docket
+
+
+def _is_judged(thread: MailThread, messages: Sequence[Message]) -> bool:
+    return bool(thread.classification) and thread.classified_upto_id == messages[0].pk
+
+
+def _busy_threads(account: MailAccount, outlines: dict[UUID, list[Message]]) -> set[UUID]:
+    """Return the threads with an action under way, or with the label of a category."""
+    actions = Action.objects.filter(message__thread_id__in=outlines, status__in=UNFINISHED)
+    busy = set(actions.values_list("message__thread_id", flat=True))
+    own = MailLabel.objects.filter(account=account, key__in=list(Category))
+    labels = set(own.values_list("gmail_label_id", flat=True))
+    for thread_id, messages in outlines.items():
+        if any(labels.intersection(message.labels) for message in messages):
+            busy.add(thread_id)
+    return busy
+
+
+def _decide(
+    account: MailAccount,
+    judged: Iterable[Judged],
+    *,
+    job_id: UUID,
+) -> list[Decision]:
+    """Store the verdicts, the threads' new states, the events, and the label changes with a job."""
+    by_thread = {one[0].thread.pk: one for one in judged}
+    locked = MailThread.objects.filter(pk__in=by_thread).select_for_update().order_by("pk")
+    # Somebody may have judged one meanwhile.
+    threads = [thread for thread in locked if not thread.classification]
+    decisions, events = [], []
+    for thread in threads:
+        case, verdict, source = by_thread[thread.pk]
+        decision = new_decision(account, case, verdict, source=source, job_id=job_id)
+        thread.classification = verdict.category
+        thread.status = status_after(verdict.category)
+        thread.classified_upto = case.messages[0]
+        decisions.append(decision)
+        events.append((case.target, event_detail(decision, previous="")))
+    if not threads:
+        return []
+    Decision.objects.bulk_create(decisions)
+    MailThread.objects.bulk_update(threads, ["classification", "status", "classified_upto"])
+    record_events(EventType.CLASSIFIED, account, events)
+    _act(account, decisions, [by_thread[thread.pk][0] for thread in threads])
+    return decisions
+
+
+def _act(account: MailAccount, decisions: Sequence[Decision], cases: Sequence[Case]) -> None:
+    """Request the labels that show the decisions, and what rules want besides."""
+    shown = {one.pk for one in to_be_labelled(account, [each.message for each in decisions])}
+    actions: list[Action] = Action.objects.bulk_create(
+        [
+            Action(
+                account=account,
+                message=decision.message,
+                decision=decision,
+                action_type=ActionType.APPLY_LABEL,
+                parameters={"label": label_name(Category(decision.category))},
+            )
+            for decision in decisions
+            if decision.message_id in shown
+        ]
+    )
+    enqueue_label_page(actions)
+    for case, decision in zip(cases, decisions, strict=True):
+        if case.target.pk in shown:
+            for rule in case.rules:
+                request_actions(rule, case.target, decision)

@@ -1,0 +1,1 @@
+"""Puts mail from files into the local Gmail."""

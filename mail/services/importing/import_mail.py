@@ -1,0 +1,139 @@
+"""Puts mail from files into a mailbox of the local Gmail, and has it read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesHeaderParser
+from email.policy import compat32
+from itertools import groupby, islice
+from pathlib import Path
+
+from mail.conf import gmail_simulator_store
+from mail.errors import ActionInvalid
+from mail.gmail.connect import local_gmail
+from mail.gmail.errors import GmailError
+from mail.models import MailAccount
+from mail.services.importing.mail_files import FoundMessage, Unreadable, find_messages
+from mail.services.importing.takeout import takeout_labels
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.queueing import request_backfill
+from mail.services.syncing.labels import ensure_label
+from mail.text.addresses import parse_addresses, parse_sender
+from tenants.scope import firm_scope
+
+RECEIVED = ("INBOX", "UNREAD")
+SENT = ("SENT",)
+MAX_HEADER_BYTES = 256 * 1024
+# So many messages are read to guess whose they are.
+GUESSED_FROM = 1000
+
+
+@dataclass
+class ImportReport:
+    """What became of the messages found."""
+
+    imported: int = 0
+    already_there: int = 0
+    unreadable: int = 0
+
+    def count(self, *, created: bool) -> None:
+        """Count one message that is in the mailbox now."""
+        if created:
+            self.imported += 1
+        else:
+            self.already_there += 1
+
+
+def import_mail(
+    account: MailAccount, path: Path, *, on_unreadable: Callable[[Unreadable], None]
+) -> ImportReport:
+    """Import every message under `path` once, and enqueue a backfill of the whole mailbox.
+
+    Mail from Google Takeout keeps its labels. Of other mail what the mailbox's owner wrote goes to the
+    sent mail, everything else to the inbox.
+    """
+    report = ImportReport()
+
+    def readable() -> Iterator[FoundMessage]:
+        for found in find_messages(path):
+            if isinstance(found, FoundMessage):
+                yield found
+            else:
+                report.unreadable += 1
+                on_unreadable(found)
+
+    gmail = local_gmail(gmail_simulator_store())
+    owners = own_addresses(account)
+    # In runs, since the labels hold for all messages of one import.
+    label_ids = _LabelIds(account)
+    for labels, run in groupby(
+        readable(), key=lambda found: labels_for(found.raw, owners, label_ids)
+    ):
+        raws = (found.raw for found in run)
+        for result in gmail.import_messages(account.address, raws, labels=labels):
+            report.count(created=result.created)
+    with firm_scope(account.firm_id):
+        request_backfill(account)
+    return report
+
+
+def labels_for(
+    raw: bytes,
+    owners: frozenset[str],
+    label_id_of: Callable[[str], str | None] = lambda _: None,
+) -> tuple[str, ...]:
+    """Return the ids of the labels a message gets: those of Takeout, else by who wrote it.
+
+    `label_id_of` gives the id of a label by its name; None: the mailbox cannot have it.
+    """
+    headers = _headers(raw)
+    takeout = takeout_labels(headers)
+    if takeout is not None:
+        return (*takeout.system, *filter(None, map(label_id_of, takeout.names)))
+    sender = parse_sender(_values(headers, "From"))
+    return SENT if sender.key in owners else RECEIVED
+
+
+def guess_address(path: Path) -> str | None:
+    """Return the address whose mail this most likely is, None when no message tells."""
+    votes: Counter[str] = Counter()
+    messages = (found for found in find_messages(path) if isinstance(found, FoundMessage))
+    for found in islice(messages, GUESSED_FROM):
+        headers = _headers(found.raw)
+        takeout = takeout_labels(headers)
+        is_sent = takeout is not None and "SENT" in takeout.system
+        # Whoever wrote what was sent, and to whom it was delivered, is the owner; others are named, too.
+        fields = (("From", 5),) if is_sent else (("Delivered-To", 5), ("To", 1), ("Cc", 1))
+        for name, weight in fields:
+            for address in {one.key for one in parse_addresses(_values(headers, name))}:
+                votes[address] += weight
+    return max(votes, key=lambda address: (votes[address], address)) if votes else None
+
+
+class _LabelIds:
+    """Finds the ids of labels by name in one mailbox, and makes those that are missing."""
+
+    def __init__(self, account: MailAccount) -> None:
+        self._account = account
+        self._known: dict[str, str | None] = {}
+
+    def __call__(self, name: str) -> str | None:
+        if name not in self._known:
+            self._known[name] = None
+            with suppress(ActionInvalid, GmailError):
+                gmail = gmail_of(self._account)
+                self._known[name] = ensure_label(self._account, gmail, name)
+        return self._known[name]
+
+
+def _headers(raw: bytes) -> Message:
+    return BytesHeaderParser(policy=compat32).parsebytes(raw[:MAX_HEADER_BYTES])
+
+
+def _values(headers: Message, name: str) -> tuple[str, ...]:
+    return tuple(str(value) for value in headers.get_all(name, []))

@@ -1,0 +1,246 @@
+"""Connects a mailbox with its owner's permission, disconnects it, and deletes its mail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from jobs.queue import enqueue
+from mail.conf import gmail_api_base, oauth_client
+from mail.errors import ConsentUnusable, WrongMailbox, WrongState
+from mail.gmail import oauth
+from mail.gmail.connect import google_client
+from mail.gmail.oauth import AccessToken, Grant
+from mail.gmail.scopes import REQUIRED_SCOPES
+from mail.models import (
+    Action,
+    Attachment,
+    Connection,
+    Decision,
+    EventType,
+    MailAccount,
+    MailCredential,
+    MailEvent,
+    MailLabel,
+    MailThread,
+    Message,
+    PushReceipt,
+)
+from mail.services.mailboxes.accounts import in_firm_scope, own_aliases
+from mail.services.mailboxes.connection import resume_mailbox
+from mail.services.mailboxes.credentials import store_grant
+from mail.services.queueing import request_label_sync, request_sync, request_watch
+from mail.services.timelines.events import record_event
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.encryption import decrypt_field
+from tenants.scope import all_firms, firm_scope
+
+DELETED_AT_ONCE = 500
+# What holds the mail of a mailbox, in the order in which it goes.
+_CONTENT: tuple[type[Any], ...] = (
+    MailEvent,
+    Action,
+    Decision,
+    Attachment,
+    Message,
+    MailThread,
+    PushReceipt,
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Consent:
+    """A grant, and whose mailbox Gmail says it opens."""
+
+    grant: Grant
+    address: str
+    aliases: list[str]
+
+
+class _Granted:
+    """The access token of a grant that is not stored yet."""
+
+    def __init__(self, access: AccessToken) -> None:
+        self._access = access
+
+    def fresh(self, refused: str | None) -> AccessToken:
+        """Return the token, however often it is refused."""
+        return self._access
+
+
+def take_consent(redirect_uri: str, code: str, code_verifier: str) -> Consent:
+    """Return what stands behind the consent page's code. Calls Google: not in a transaction.
+
+    Raises:
+        ConsentUnusable: the person granted too little.
+        GmailError: Google refused the code, or did not answer.
+    """
+    grant = oauth.exchange_code(oauth_client(), redirect_uri, code, code_verifier)
+    missing = sorted(set(REQUIRED_SCOPES) - grant.scopes)
+    if missing:
+        raise ConsentUnusable(f"Google did not grant {', '.join(missing)}: leave its box ticked.")
+    if not grant.refresh_token:
+        raise ConsentUnusable("Google gave no refresh token; remove Mailroom's access, then retry.")
+    gmail = google_client(_Granted(grant.access), endpoint=gmail_api_base())
+    address = gmail.profile()["emailAddress"].lower()
+    return Consent(grant, address, own_aliases(address, gmail.list_send_as()))
+
+
+def connect_account(
+    firm_id: int, consent: Consent, *, by: Actor, expected: MailAccount | None = None
+) -> MailAccount:
+    """Connect the mailbox in the firm, new or known, and have it synced.
+
+    A new one suggests only, and is its connector's. Must run in the firm's scope.
+
+    Raises:
+        WrongMailbox: another one than `expected` was chosen on the consent page.
+    """
+    if expected is not None and expected.address != consent.address:
+        raise WrongMailbox(f"You chose {consent.address}; this mailbox is {expected.address}.")
+    account: MailAccount
+    account, is_new = MailAccount.objects.get_or_create(
+        firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
+    )
+    before = {} if is_new else {"connection": account.connection}
+    if not account.shared and account.owner_id is None:
+        account.owner_id = by.user_id
+    account.connection = Connection.CONNECTED
+    account.active = True
+    account.aliases = consent.aliases
+    account.held_until = account.delete_mail_at = None
+    account.last_error = ""
+    account.save(
+        update_fields=[
+            "owner",
+            "connection",
+            "active",
+            "aliases",
+            "held_until",
+            "delete_mail_at",
+            "last_error",
+        ]
+    )
+    store_grant(account, consent.grant)
+    resume_mailbox(account)
+    scopes = sorted(consent.grant.scopes)
+    record_event(EventType.CONNECTED, account, detail={"scopes": scopes})
+    record_operation(
+        by,
+        "mailbox.connect" if is_new else "mailbox.reconnect",
+        firm_id=firm_id,
+        target=("mailbox", account.pk),
+        before=before,
+        after={"address": account.address, "connection": account.connection, "scopes": scopes},
+    )
+    request_sync(account)
+    request_label_sync(account)
+    request_watch(account)
+    return account
+
+
+@in_firm_scope
+def disconnect_account(
+    account: MailAccount, *, keep_days: int, reason: str = "", by: Actor = SERVICE
+) -> None:
+    """Use the mailbox no more: have the permission withdrawn, and its mail deleted in so many days."""
+    if account.connection == Connection.DISCONNECTED:
+        raise WrongState("The mailbox is disconnected already.")
+    delete_at = timezone.now() + timedelta(days=keep_days)
+    MailAccount.objects.filter(pk=account.pk).update(
+        connection=Connection.DISCONNECTED, delete_mail_at=delete_at
+    )
+    resume_mailbox(account)
+    record_event(EventType.DISCONNECTED, account, detail={"keep_days": keep_days})
+    record_operation(
+        by,
+        "mailbox.disconnect",
+        firm_id=account.firm_id,
+        target=("mailbox", account.pk),
+        reason=reason,
+        before={"connection": account.connection},
+        after={"connection": Connection.DISCONNECTED.value, "keep_days": keep_days},
+    )
+    enqueue("revoke.gmail", {"account_id": account.pk})
+    enqueue("erase.gmail", {"account_id": account.pk}, at=delete_at)
+
+
+def revoke_credential(account_id: Any, firm_id: int) -> dict[str, Any]:
+    """Withdraw the permission of a disconnected mailbox at Google, and forget its tokens.
+
+    Google withdraws a person's every grant to this service: where the same mailbox is connected in
+    another firm, the tokens are only forgotten.
+
+    Raises:
+        GmailError: Google did not answer.
+    """
+    with firm_scope(firm_id):
+        credential = MailCredential.objects.filter(
+            account_id=account_id, account__connection=Connection.DISCONNECTED
+        ).first()
+        if credential is None:
+            return {"skipped": True, "reason": "The mailbox is connected, or has no permission"}
+        address = MailAccount.objects.get(pk=account_id).address
+        token = decrypt_field(credential, "refresh_token")
+    with all_firms("the same mailbox may be connected in another firm"):
+        used_elsewhere = (
+            MailAccount.objects.filter(address=address, connection=Connection.CONNECTED)
+            .exclude(pk=account_id)
+            .filter(credentials__isnull=False)
+            .exists()
+        )
+    if not used_elsewhere:
+        oauth.revoke(oauth_client(), token)
+    with firm_scope(firm_id):
+        MailCredential.objects.filter(
+            pk=credential.pk, refresh_token=credential.refresh_token
+        ).delete()
+    return {"revoked_at_google": not used_elsewhere}
+
+
+def erase_mail(account_id: Any, firm_id: int) -> dict[str, Any]:
+    """Delete the mail of a disconnected mailbox once its time has come; the mailbox stays."""
+    # The queue's clock may be a little ahead of this process's.
+    now = timezone.now() + timedelta(minutes=5)
+    with firm_scope(firm_id):
+        due = MailAccount.objects.filter(
+            pk=account_id, connection=Connection.DISCONNECTED, delete_mail_at__lte=now
+        )
+        if not due.exists():
+            return {"skipped": True, "reason": "The mailbox is connected, or its mail is kept"}
+    deleted = sum(_delete_all(firm_id, _of_account(model, account_id)) for model in _CONTENT)
+    with firm_scope(firm_id):
+        MailLabel.objects.filter(account_id=account_id).delete()
+        MailAccount.objects.filter(pk=account_id).update(
+            delete_mail_at=None, history_cursor=None, last_sync_at=None
+        )
+        record_operation(
+            SERVICE,
+            "mailbox.erase_mail",
+            firm_id=firm_id,
+            target=("mailbox", account_id),
+            after={"rows": deleted},
+        )
+    return {"rows": deleted}
+
+
+def _of_account(model: type[Any], account_id: Any) -> Any:
+    column = "message__account_id" if model is Attachment else "account_id"
+    return lambda: model.objects.filter(**{column: account_id})
+
+
+def _delete_all(firm_id: int, rows: Any) -> int:
+    """Delete some rows at a time, each in a transaction of its own; return how many went."""
+    deleted = 0
+    while True:
+        with firm_scope(firm_id):
+            found: QuerySet[Any] = rows()
+            page = list(found.order_by("pk").values_list("pk", flat=True)[:DELETED_AT_ONCE])
+            found.filter(pk__in=page).delete()
+        if not page:
+            return deleted
+        deleted += len(page)

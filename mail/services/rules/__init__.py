@@ -1,0 +1,1 @@
+"""Rules, directions and routing: what people set, and what holds for a message."""

@@ -1,0 +1,63 @@
+"""Does a rule's actions on mail that came before the rule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from mail.errors import RowGone
+from mail.models import Action, MailAccount, Message, Rule
+from mail.services.mailboxes.modes import may_write
+from mail.services.queueing import enqueue_rule
+from mail.services.rules.rules import facts_of, holds, request_actions
+from mail.services.rules.scopes import in_scope
+from tenants.scope import firm_scope
+
+PAGE = 100
+MAX_DAYS = 3650
+
+
+def apply_page(
+    account: MailAccount, rule_id: UUID, *, days: int, before: UUID | None
+) -> dict[str, Any]:
+    """Request the rule's actions on the next page of mail, and the job of the page after it.
+
+    All in one transaction, so that a repeated job finds them done. What the rule, as it is now, has
+    done something to already is left out.
+
+    Raises:
+        RowGone: the rule is gone.
+    """
+    with firm_scope(account.firm_id):
+        rule = Rule.objects.filter(pk=rule_id).first()
+        if rule is None:
+            raise RowGone(f"rule {rule_id} is gone")
+        if not rule.enabled or not may_write(account):
+            return {
+                "skipped": True,
+                "reason": "The rule is disabled, or the mailbox is not written to",
+            }
+        page = _page(account, rule, days=days, before=before)
+        matched = [one for one in page if holds(rule, facts_of(one))]
+        for message in matched:
+            request_actions(rule, message)
+        if len(page) == PAGE:
+            enqueue_rule(rule, account, days=days, before=page[-1].pk)
+    return {"looked_at": len(page), "matched": len(matched)}
+
+
+def _page(account: MailAccount, rule: Rule, *, days: int, before: UUID | None) -> list[Message]:
+    messages = Message.objects.filter(
+        in_scope(rule),
+        account=account,
+        outgoing=False,
+        internal_date__gte=timezone.now() - timedelta(days=days),
+    )
+    if before is not None:
+        messages = messages.filter(pk__lt=before)
+    done = Action.objects.filter(rule=rule, created_at__gte=rule.changed_at)
+    messages = messages.exclude(pk__in=done.values("message_id"))
+    return list(messages.defer("text", "html", "hidden_text").order_by("-pk")[:PAGE])

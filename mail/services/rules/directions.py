@@ -1,0 +1,97 @@
+"""What people do with directions and rules for the model: make, change, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from mail.errors import RuleInvalid
+from mail.models import MAX_DIRECTION_LENGTH, Direction, DirectionKind, Scope
+from mail.services.rules.scopes import fault, plain, scope_faults
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+DEFAULTS: dict[str, Any] = {
+    "account_id": None,
+    "kind": DirectionKind.DIRECTION,
+    "scope": Scope.GLOBAL,
+    "scope_ref": "",
+    "enabled": True,
+}
+SETTINGS = ("text", *DEFAULTS)
+
+
+def create_direction(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Direction:
+    """Store a new direction, or rule for the model.
+
+    Raises:
+        RuleInvalid: a setting cannot be used.
+    """
+    with firm_scope(firm_id):
+        direction = Direction(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
+        direction.save()
+        _audit("direction.create", direction, by, after=_settings(direction))
+    return direction
+
+
+def change_direction(
+    direction: Direction, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
+) -> Direction:
+    """Change settings; the next message is judged by them.
+
+    Raises:
+        RuleInvalid: a setting cannot be used.
+    """
+    with firm_scope(direction.firm_id):
+        direction = Direction.objects.select_for_update().get(pk=direction.pk)
+        before = _settings(direction)
+        for name, value in _checked({**before, **settings}).items():
+            setattr(direction, name, value)
+        direction.changed_at = timezone.now()
+        direction.save()
+        _audit("direction.change", direction, by, reason, before=before, after=_settings(direction))
+    return direction
+
+
+def delete_direction(direction: Direction, *, by: Actor = SERVICE, reason: str = "") -> None:
+    """Delete a direction."""
+    with firm_scope(direction.firm_id):
+        _audit("direction.delete", direction, by, reason, before=_settings(direction))
+        Direction.objects.filter(pk=direction.pk).delete()
+
+
+def _settings(direction: Direction) -> dict[str, Any]:
+    return {name: getattr(direction, name) for name in SETTINGS}
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    text = " ".join(str(settings.get("text", "")).split())
+    faults = scope_faults(settings)
+    if not text or len(text) > MAX_DIRECTION_LENGTH:
+        faults.append(fault("text", f"must have 1 to {MAX_DIRECTION_LENGTH} characters"))
+    if settings["kind"] not in DirectionKind.values:
+        faults.append(fault("kind", f"must be one of {', '.join(DirectionKind.values)}"))
+    if faults:
+        raise RuleInvalid(faults)
+    return {**settings, "text": text, "scope_ref": settings["scope_ref"].strip().lower()}
+
+
+def _audit(
+    operation: str,
+    direction: Direction,
+    by: Actor,
+    reason: str = "",
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    record_operation(
+        by,
+        operation,
+        firm_id=direction.firm_id,
+        target=("direction", direction.pk),
+        reason=reason,
+        before=plain(before),
+        after=plain(after),
+    )

@@ -1,0 +1,243 @@
+"""What people do with rules: make, change, try, enable, disable, delete, apply to old mail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from jobs.queue import EnqueueResult
+from mail.errors import RuleInvalid, WrongState
+from mail.models import MailAccount, Message, Rule
+from mail.rules.conditions import parse_conditions
+from mail.rules.matching import matches
+from mail.services.mailboxes.content_access import readable
+from mail.services.queueing import enqueue_rule
+from mail.services.rules.rules import facts_of
+from mail.services.rules.scopes import fault, in_scope, plain
+from mail.services.rules.settings import DEFAULTS, checked_settings
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+# A try looks at so many messages, the newest first.
+TRY_MESSAGES = 500
+SETTINGS = ("name", "conditions", *DEFAULTS)
+# A change of these only does not change what a try showed.
+_HARMLESS = frozenset({"name", "priority"})
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_firm_scope(
+    operation: Callable[Concatenate[Rule, P], T],
+) -> Callable[Concatenate[Rule, P], T]:
+    """Run an operation on a rule in the scope of its firm, with the row as it is, locked."""
+
+    @wraps(operation)
+    def run(rule: Rule, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with firm_scope(rule.firm_id):
+            return operation(Rule.objects.select_for_update().get(pk=rule.pk), *args, **kwargs)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a rule would have matched: of `looked_at` messages these, the newest first."""
+
+    looked_at: int
+    matched: list[Message]
+
+
+def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
+    """Store a new rule, not enabled: it has to be tried first.
+
+    Raises:
+        RuleInvalid: a setting cannot be used.
+        ConditionsInvalid: the conditions cannot be used.
+    """
+    with firm_scope(firm_id):
+        rule = Rule(firm_id=firm_id, **checked_settings({**DEFAULTS, **settings}))
+        _save(rule)
+        _audit("rule.create", rule, by, after=_settings(rule))
+    return rule
+
+
+@_in_firm_scope
+def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any) -> Rule:
+    """Change settings of a rule; where that changes what it does, it has to be tried again.
+
+    Raises:
+        RuleInvalid: a setting cannot be used.
+        ConditionsInvalid: the conditions cannot be used.
+    """
+    before = _settings(rule)
+    checked = checked_settings({**before, **settings})
+    changed = {name for name, value in checked.items() if value != before[name]}
+    if not changed:
+        return rule
+    for name in changed:
+        setattr(rule, name, checked[name])
+    if changed - _HARMLESS:
+        rule.enabled, rule.tried_at, rule.disabled_reason = False, None, ""
+    rule.changed_at = timezone.now()
+    _save(rule)
+    _audit(
+        "rule.change",
+        rule,
+        by,
+        reason,
+        before={name: before[name] for name in changed},
+        after={name: checked[name] for name in changed},
+    )
+    return rule
+
+
+@_in_firm_scope
+def delete_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> None:
+    """Delete a rule; what it decided stays."""
+    _audit("rule.delete", rule, by, reason, before=_settings(rule))
+    rule.delete()
+
+
+@_in_firm_scope
+def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "") -> Trial:
+    """Say what the rule would have matched among the newest mail that the user may read.
+
+    Nothing is changed but that the rule counts as tried.
+
+    Raises:
+        ConditionsInvalid: the conditions can no longer be used.
+    """
+    trial = matches_of(rule, user_id)
+    Rule.objects.filter(pk=rule.pk).update(tried_at=timezone.now())
+    found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
+    _audit("rule.try", rule, by, reason, after=found)
+    return trial
+
+
+def matches_of(rule: Rule, user_id: Any) -> Trial:
+    """Return what the rule matches among the newest mail that the user may read.
+
+    Must run in the firm's scope.
+
+    Raises:
+        ConditionsInvalid: the conditions can no longer be used.
+    """
+    condition = parse_conditions(rule.conditions)
+    messages = list(
+        _messages_of(rule)
+        .filter(readable(user_id, "account__"))
+        .defer("text", "html", "hidden_text")
+        .order_by("-internal_date", "-pk")[:TRY_MESSAGES]
+    )
+    return Trial(len(messages), [one for one in messages if matches(condition, facts_of(one))])
+
+
+@_in_firm_scope
+def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
+    """Let the rule decide about mail that comes from now on.
+
+    Raises:
+        WrongState: it is enabled, or was not tried as it is.
+        ConditionsInvalid: its conditions cannot be used.
+        RuleInvalid: another setting cannot be used.
+    """
+    if rule.enabled:
+        raise WrongState("The rule is enabled already.")
+    if rule.tried_at is None:
+        raise WrongState("Try the rule first: it was not tried since it was made or changed.")
+    checked_settings(_settings(rule))
+    return _switch(rule, by, reason, "rule.enable", enabled=True)
+
+
+@_in_firm_scope
+def switch_off_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
+    """Have the rule decide nothing more.
+
+    Raises:
+        WrongState: it is not enabled.
+    """
+    if not rule.enabled:
+        raise WrongState("The rule is not enabled.")
+    return _switch(rule, by, reason, "rule.disable", enabled=False)
+
+
+@_in_firm_scope
+def apply_to_old_mail(
+    rule: Rule, *, days: int, by: Actor = SERVICE, reason: str = ""
+) -> list[EnqueueResult]:
+    """Have the rule's actions done on stored mail of the last days, a job for each mailbox.
+
+    Raises:
+        WrongState: the rule is not enabled, or has no actions.
+    """
+    if not rule.enabled:
+        raise WrongState("The rule is not enabled.")
+    if not rule.actions:
+        raise WrongState("The rule does nothing to mail; its category holds for new mail only.")
+    accounts = MailAccount.objects.filter(active=True)
+    if rule.account_id is not None:
+        accounts = accounts.filter(pk=rule.account_id)
+    results = [enqueue_rule(rule, account, days=days) for account in accounts]
+    _audit(
+        "rule.apply", rule, by, reason,
+        after={"days": days, "jobs": [str(result.job.pk) for result in results]},
+    )  # fmt: skip
+    return results
+
+
+def _messages_of(rule: Rule) -> QuerySet[Message]:
+    messages = Message.objects.filter(in_scope(rule), outgoing=False).select_related("account")
+    found: QuerySet[Message] = messages
+    return found if rule.account_id is None else found.filter(account_id=rule.account_id)
+
+
+def _switch(rule: Rule, by: Actor, reason: str, operation: str, *, enabled: bool) -> Rule:
+    before = {"enabled": rule.enabled, "disabled_reason": rule.disabled_reason}
+    rule.enabled, rule.disabled_reason = enabled, ""
+    rule.changed_at = timezone.now()
+    rule.save(update_fields=["enabled", "disabled_reason", "changed_at"])
+    _audit(operation, rule, by, reason, before=before, after={"enabled": enabled})
+    return rule
+
+
+def _settings(rule: Rule) -> dict[str, Any]:
+    return {name: getattr(rule, name) for name in SETTINGS}
+
+
+def _save(rule: Rule) -> None:
+    try:
+        with transaction.atomic():
+            rule.save()
+    except IntegrityError:
+        taken = Rule.objects.filter(name=rule.name).exclude(pk=rule.pk).exists()
+        if not taken:
+            raise
+        raise RuleInvalid([fault("name", "is the name of another rule")]) from None
+
+
+def _audit(
+    operation: str,
+    rule: Rule,
+    by: Actor,
+    reason: str = "",
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    record_operation(
+        by,
+        operation,
+        firm_id=rule.firm_id,
+        target=("rule", rule.pk),
+        reason=reason,
+        before=plain(before),
+        after=plain(after),
+    )

@@ -1,0 +1,137 @@
+"""What people do with routing rules: make, change, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from mail.errors import RoutingInvalid
+from mail.models import MailAccount, Route, RoutingRule
+from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.rules.routing import parse_match
+from mail.services.rules.scopes import fault
+from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+DEFAULTS: dict[str, Any] = {
+    "account_id": None,
+    "position": 100,
+    "route": Route.PIPELINE.value,
+    "profile": "",
+    "enabled": True,
+}
+SETTINGS = ("name", "match", *DEFAULTS)
+
+
+def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> RoutingRule:
+    """Store a new rule; it holds for mail that comes from now on.
+
+    Raises:
+        RoutingInvalid: a setting cannot be used; `errors` says which and why.
+    """
+    with firm_scope(firm_id):
+        rule = RoutingRule(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
+        _save(rule)
+        _audit("routing_rule.create", rule, by, after=_settings(rule))
+    return rule
+
+
+def change_routing_rule(
+    rule: RoutingRule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
+) -> RoutingRule:
+    """Change settings of a rule.
+
+    Raises:
+        RoutingInvalid: a setting cannot be used; `errors` says which and why.
+    """
+    with firm_scope(rule.firm_id):
+        locked: RoutingRule = RoutingRule.objects.select_for_update().get(pk=rule.pk)
+        before = _settings(locked)
+        checked = _checked({**before, **settings})
+        changed = [name for name, value in checked.items() if value != before[name]]
+        for name in changed:
+            setattr(locked, name, checked[name])
+        if locked.enabled:
+            locked.disabled_reason = ""
+        _save(locked)
+        _audit(
+            "routing_rule.change",
+            locked,
+            by,
+            reason,
+            before={name: before[name] for name in changed},
+            after={name: checked[name] for name in changed},
+        )
+    return locked
+
+
+def delete_routing_rule(rule: RoutingRule, *, by: Actor = SERVICE, reason: str = "") -> None:
+    """Delete a rule; what it has routed stays where it is."""
+    with firm_scope(rule.firm_id):
+        _audit("routing_rule.delete", rule, by, reason, before=_settings(rule))
+        RoutingRule.objects.filter(pk=rule.pk).delete()
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    faults: list[dict[str, str]] = []
+    match: dict[str, Any] = {}
+    name, profile = str(settings.get("name") or "").strip(), settings["profile"].strip()
+    if not 0 < len(name) <= MAX_NAME_LENGTH:
+        faults.append(fault("name", f"must have 1 to {MAX_NAME_LENGTH} characters"))
+    if not 0 <= settings["position"] <= MAX_PRIORITY:
+        faults.append(fault("position", f"must be from 0 to {MAX_PRIORITY}"))
+    if settings["route"] not in Route.values:
+        faults.append(fault("route", f"must be one of {', '.join(Route.values)}"))
+    elif (settings["route"] == Route.AGENT) != bool(profile) or len(profile) > MAX_PROFILE_LENGTH:
+        faults.append(fault("profile", "must name the agent's profile, and is for agents only"))
+    account_id: UUID | None = settings["account_id"]
+    if account_id is not None and not MailAccount.objects.filter(pk=account_id).exists():
+        faults.append(fault("account_id", "is no mailbox of this firm"))
+    try:
+        match = parse_match(settings.get("match")).model_dump(mode="json", exclude_none=True)
+    except RoutingInvalid as error:
+        faults.extend(error.errors)
+    if faults:
+        raise RoutingInvalid(faults)
+    return {**settings, "name": name, "profile": profile, "match": match}
+
+
+def _settings(rule: RoutingRule) -> dict[str, Any]:
+    return {name: getattr(rule, name) for name in SETTINGS}
+
+
+def _save(rule: RoutingRule) -> None:
+    try:
+        with transaction.atomic():
+            rule.save()
+    except IntegrityError:
+        if not RoutingRule.objects.filter(name=rule.name).exclude(pk=rule.pk).exists():
+            raise
+        raise RoutingInvalid([fault("name", "is the name of another rule")]) from None
+
+
+def _audit(
+    operation: str,
+    rule: RoutingRule,
+    by: Actor,
+    reason: str = "",
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    before, after = (
+        {name: str(value) if isinstance(value, UUID) else value for name, value in side.items()}
+        for side in (before or {}, after or {})
+    )
+    record_operation(
+        by,
+        operation,
+        firm_id=rule.firm_id,
+        target=("routing_rule", rule.pk),
+        reason=reason,
+        before=before,
+        after=after,
+    )

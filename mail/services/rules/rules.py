@@ -1,0 +1,147 @@
+"""Finds the rules that hold for a message, and switches off those that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from mail.conf import all_rules_apply
+from mail.errors import ActionInvalid, ConditionsInvalid
+from mail.models import ActionType, Decision, MailAccount, Message, Rule
+from mail.rules.conditions import LabelPresent, leaves, parse_conditions
+from mail.rules.matching import RuleFacts, matches
+from mail.services.actions.actions import request_action
+from mail.services.rules.scopes import covers
+from tenants.audit import SERVICE, record_operation
+
+logger = structlog.get_logger(__name__)
+
+BROKEN = "Its conditions cannot be used"
+UNUSABLE = "Its actions cannot be used"
+
+
+def facts_of(message: Message) -> RuleFacts:
+    """Return what conditions ask about a message."""
+    return RuleFacts(
+        sender_address=message.sender_address.lower(),
+        subject=message.subject,
+        headers=tuple((name, value) for name, value in message.headers),
+        labels=frozenset(message.labels),
+    )
+
+
+def enabled_rules(account: MailAccount) -> list[Rule]:
+    """Return the rules that may hold for the mailbox's messages, by priority, for many messages.
+
+    Must run in the firm's scope.
+    """
+    return list(_enabled(account))
+
+
+def matching_rules(
+    account: MailAccount, message: Message, *, among: Iterable[Rule] | None = None
+) -> list[Rule]:
+    """Return the enabled rules that hold for the message, by priority.
+
+    Only the first, unless the setting RULES_APPLY is "all". A rule that cannot be used is switched
+    off with the reason, and the others go on. `among` are the mailbox's `enabled_rules`, read
+    unless given. Must run in the firm's scope.
+    """
+    facts = facts_of(message)
+    found = []
+    for rule in _enabled(account) if among is None else among:
+        if covers(rule, facts.sender_address) and rule.enabled and holds(rule, facts):
+            found.append(rule)
+            if not all_rules_apply():
+                break
+    return found
+
+
+def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
+    """Request the rule's actions on the message, in order. Must run in the firm's scope.
+
+    A rule whose actions can no longer be used is switched off with the reason.
+    """
+    try:
+        for one in rule.actions:
+            request_action(
+                message,
+                ActionType(one["action"]),
+                one["parameters"],
+                decision=decision,
+                rule=rule,
+            )
+    except ActionInvalid as error:
+        disable_rule(rule, f"{UNUSABLE}: {error}"[:500])
+
+
+def holds(rule: Rule, facts: RuleFacts) -> bool:
+    """Say whether the rule's conditions hold; one that cannot be used is switched off."""
+    try:
+        return matches(parse_conditions(rule.conditions), facts)
+    except (ConditionsInvalid, ValueError) as error:
+        if rule.enabled:
+            disable_rule(rule, f"{BROKEN}: {error}"[:500])
+        return False
+
+
+def disable_rule(rule: Rule, reason: str) -> None:
+    """Switch a rule off because it cannot be used. Must run in the firm's scope."""
+    updated = Rule.objects.filter(pk=rule.pk, enabled=True).update(
+        enabled=False, disabled_reason=reason, changed_at=Now()
+    )
+    if not updated:
+        return
+    rule.enabled, rule.disabled_reason = False, reason
+    logger.warning("mail.rule_disabled", rule_id=str(rule.pk), firm_id=rule.firm_id)
+    record_operation(
+        SERVICE,
+        "rule.disable",
+        firm_id=rule.firm_id,
+        target=("rule", rule.pk),
+        reason=reason,
+        before={"enabled": True},
+        after={"enabled": False},
+    )
+
+
+def disable_rules_of_labels(account: MailAccount, labels: Iterable[tuple[str, str]]) -> int:
+    """Switch off the rules that name labels Gmail no longer has; return how many.
+
+    `labels` are ids and names. Must run in the firm's scope.
+    """
+    gone = dict(labels)
+    disabled = 0
+    for rule in Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True):
+        lost = next((one for one in _labels_named(rule) if _is_gone(one, gone)), None)
+        # A rule of the whole firm names labels that other mailboxes may have.
+        if lost is not None and (rule.account_id is not None or lost in gone):
+            disable_rule(rule, f"Label '{gone.get(lost, lost)}' was deleted from Gmail")
+            disabled += 1
+    return disabled
+
+
+def _is_gone(label: str, gone: dict[str, str]) -> bool:
+    return label in gone or label.casefold() in {name.casefold() for name in gone.values()}
+
+
+def _labels_named(rule: Rule) -> list[str]:
+    try:
+        named = [
+            leaf.label
+            for leaf in leaves(parse_conditions(rule.conditions))
+            if isinstance(leaf, LabelPresent)
+        ]
+    except ConditionsInvalid:
+        named = []
+    parameters: list[dict[str, Any]] = [one["parameters"] for one in rule.actions]
+    return [*named, *(one["label"] for one in parameters if "label" in one)]
+
+
+def _enabled(account: MailAccount) -> QuerySet[Rule]:
+    rules: QuerySet[Rule] = Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
+    return rules.order_by("priority", "created_at", "pk")

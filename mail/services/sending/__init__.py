@@ -1,0 +1,1 @@
+"""Composes messages and sends each of them once."""

@@ -1,0 +1,62 @@
+"""Keeps machines from writing to machines: when a message that nobody wrote must not go out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from mail.errors import AutomaticRefused
+from mail.gmail.mime import OUTBOUND_HEADER
+from mail.models import MailAccount, Message, OutboundKind, OutboundMessage, OutboundStatus
+from mail.rules.automated import automated_signal
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.sending.compose import Content, own_recipients, stored_headers
+from mail.text.parsed import Address
+
+AUTO_REPLY_PAUSE = timedelta(days=1)
+# What never went out does not count.
+_NOT_SENT = (OutboundStatus.CANCELED, OutboundStatus.REJECTED, OutboundStatus.FAILED)
+
+
+def check_automatic(account: MailAccount, content: Content) -> None:
+    """Let a message that nobody wrote be stored. Must run in the firm's scope.
+
+    The account is locked, so that of two answers to one sender the second finds the first.
+
+    Raises:
+        AutomaticRefused: it could begin a loop, or is the second answer within a day.
+    """
+    if own_recipients(account, content):
+        raise AutomaticRefused("It would go to the mailbox's own owner.")
+    if content.message is not None:
+        _check_original(account, content.message, is_reply=content.kind == OutboundKind.REPLY)
+    if content.kind == OutboundKind.REPLY:
+        MailAccount.objects.select_for_update().get(pk=account.pk)
+        for address in content.to:
+            _check_day(account, address)
+
+
+def _check_original(account: MailAccount, message: Message, *, is_reply: bool) -> None:
+    headers = stored_headers(message)
+    if OUTBOUND_HEADER in headers:
+        raise AutomaticRefused("The message was sent by Mailroom.")
+    if not is_reply:
+        return
+    if message.outgoing or message.sender_address.lower() in own_addresses(account):
+        raise AutomaticRefused("The message is the owner's own.")
+    sender = Address(message.sender_name, message.sender_address)
+    signal = automated_signal(sender, headers)
+    if signal is not None:
+        kind = signal.kind.value.replace("_", " ")
+        raise AutomaticRefused(f"Nobody reads an answer: {kind}, by the header {signal.header}.")
+
+
+def _check_day(account: MailAccount, address: Address) -> None:
+    answered = OutboundMessage.objects.filter(
+        account=account,
+        auto_reply_to=address.key,
+        created_at__gt=timezone.now() - AUTO_REPLY_PAUSE,
+    ).exclude(status__in=_NOT_SENT)
+    if answered.exists():
+        raise AutomaticRefused("This sender had an automatic reply within the last day.")

@@ -1,0 +1,228 @@
+"""Stores messages that are to be sent, and lets them go.
+
+approved_pending → queued → sending → sent | failed | unknown; approved_pending → rejected;
+approved_pending, queued → canceled. What is unknown waits for a person.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from jobs.errors import Fault
+from jobs.queue import enqueue
+from jobs.states import Priority
+from mail.errors import OutboundInvalid
+from mail.gmail.mime import OutgoingMail, faults_of
+from mail.models import Action, MailAccount, Message, OutboundKind, OutboundMessage, OutboundStatus
+from mail.services.queueing import thread_lock
+from mail.services.sending.compose import (
+    Addresses,
+    Content,
+    IncludeOriginal,
+    as_stored,
+    forward_content,
+    reply_content,
+    sender_of,
+    signed,
+)
+from mail.services.sending.database_identity import database_identity
+from mail.services.sending.loop_guard import check_automatic
+from mail.text.parsed import Address
+
+# Gmail takes 25 MB; attachments grow by a third on their way.
+MAX_ATTACHMENT_BYTES = 18 * 1024 * 1024
+_HASHED = (
+    "kind", "automatic", "sender", "to", "cc", "bcc", "subject", "text", "html", "attachments",
+    "in_reply_to", "references", "gmail_thread_id", "rfc822_id",
+)  # fmt: skip
+
+
+def request_reply(
+    message: Message,
+    *,
+    text: str,
+    html: str = "",
+    cc: Addresses = (),
+    bcc: Addresses = (),
+    action: Action | None = None,
+    automatic: bool = False,
+    needs_approval: bool = False,
+) -> OutboundMessage:
+    """Store an answer to the message and enqueue its job; see `request_outbound`."""
+    content = reply_content(message, text=text, html_text=html, cc=cc, bcc=bcc)
+    return request_outbound(
+        message.account, content, action=action, automatic=automatic, needs_approval=needs_approval
+    )
+
+
+def request_forward(
+    message: Message,
+    *,
+    to: Addresses,
+    cc: Addresses = (),
+    bcc: Addresses = (),
+    note: str = "",
+    subject: str = "",
+    include_original: IncludeOriginal = "inline",
+    action: Action | None = None,
+    automatic: bool = False,
+    needs_approval: bool = False,
+) -> OutboundMessage:
+    """Pass the message on: store it and enqueue its job; see `request_outbound`."""
+    content = forward_content(
+        message,
+        to=to,
+        cc=cc,
+        bcc=bcc,
+        note=note,
+        subject=subject,
+        include_original=include_original,
+    )
+    return request_outbound(
+        message.account, content, action=action, automatic=automatic, needs_approval=needs_approval
+    )
+
+
+def request_outbound(
+    account: MailAccount,
+    content: Content,
+    *,
+    action: Action | None = None,
+    automatic: bool = False,
+    needs_approval: bool = False,
+) -> OutboundMessage:
+    """Store a message and enqueue its job; with `needs_approval` it waits for a yes instead.
+
+    Must run in the firm's scope. An action sends one message: asked again, that one is returned.
+
+    Raises:
+        OutboundInvalid: a field cannot be sent as it is.
+        AutomaticRefused: nobody wrote it, and it could begin a loop.
+    """
+    if action is not None:
+        found: OutboundMessage | None = OutboundMessage.objects.filter(action=action).first()
+        if found is not None:
+            return found
+    outbound = _new_row(account, content, action=action, automatic=automatic)
+    _check(outbound)
+    if automatic:
+        check_automatic(account, content)
+    outbound.status = OutboundStatus.APPROVED_PENDING
+    outbound.save(force_insert=True)
+    if not needs_approval:
+        release_outbound(outbound)
+    return outbound
+
+
+def release_outbound(outbound: OutboundMessage, *, at_once: bool = False) -> None:
+    """Let the message go: enqueue its job, to start when it can no longer be canceled.
+
+    Must run in the firm's scope, with the message waiting or unknown and its row locked or new.
+    """
+    delay = 0 if at_once else outbound.account.send_delay_seconds
+    outbound.status = OutboundStatus.QUEUED
+    outbound.error = ""
+    outbound.releases += 1
+    outbound.send_after = timezone.now() + timedelta(seconds=delay)
+    outbound.database_id = database_identity()
+    requested = enqueue(
+        "outbound.send",
+        {
+            "account_id": outbound.account_id,
+            "outbound_id": outbound.pk,
+            "release": outbound.releases,
+        },
+        priority=Priority.HIGH,
+        delay=delay,
+        lock_key=send_lock(outbound),
+    )
+    outbound.job_id = requested.job.pk
+    outbound.save(
+        update_fields=["status", "error", "releases", "send_after", "database_id", "job_id"]
+    )
+
+
+def send_lock(outbound: OutboundMessage) -> str:
+    """Name the lock under which it is sent: its thread's, or its own."""
+    if outbound.message is not None and outbound.gmail_thread_id:
+        return thread_lock(outbound.message.thread_id)
+    return f"outbound:{outbound.pk}"
+
+
+def content_hash_of(outbound: OutboundMessage) -> str:
+    """Return the hash of everything the message says, to whom and as whom."""
+    said = {name: getattr(outbound, name) for name in _HASHED}
+    text = json.dumps(said, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def outgoing_mail(outbound: OutboundMessage) -> OutgoingMail:
+    """Return the stored content as the message to be written, without its attachments."""
+    return OutgoingMail(
+        sender=Address(**outbound.sender),
+        to=_addresses(outbound.to),
+        cc=_addresses(outbound.cc),
+        bcc=_addresses(outbound.bcc),
+        subject=outbound.subject,
+        text=outbound.text,
+        html=outbound.html,
+        message_id=outbound.rfc822_id,
+        in_reply_to=outbound.in_reply_to,
+        references=tuple(outbound.references),
+        automatic=outbound.automatic,
+        outbound_id=str(outbound.pk),
+    )
+
+
+def _new_row(
+    account: MailAccount, content: Content, *, action: Action | None, automatic: bool
+) -> OutboundMessage:
+    sender, signature = sender_of(account, content.message)
+    text, html = signed(content.text, content.html, signature)
+    answers = automatic and content.kind == OutboundKind.REPLY and content.to
+    outbound = OutboundMessage(
+        firm_id=account.firm_id,
+        account=account,
+        message=content.message,
+        action=action,
+        kind=content.kind,
+        automatic=automatic,
+        auto_reply_to=content.to[0].key if answers else "",
+        sender=asdict(sender),
+        to=as_stored(content.to),
+        cc=as_stored(content.cc),
+        bcc=as_stored(content.bcc),
+        subject=content.subject,
+        text=text,
+        html=html,
+        attachments=list(content.attachments),
+        in_reply_to=content.in_reply_to,
+        references=list(content.references),
+        gmail_thread_id=content.gmail_thread_id,
+    )
+    outbound.rfc822_id = f"<mailroom.{outbound.pk.hex}@{account.address.rpartition('@')[2]}>"
+    outbound.content_hash = content_hash_of(outbound)
+    return outbound
+
+
+def _check(outbound: OutboundMessage) -> None:
+    faults = faults_of(outgoing_mail(outbound))
+    if outbound.kind != OutboundKind.FORWARD and not (outbound.text.strip() or outbound.html):
+        faults.append(Fault("text", "required", "Write something."))
+    size = sum(int(one.get("size", 0)) for one in outbound.attachments)
+    if size > MAX_ATTACHMENT_BYTES:
+        most = MAX_ATTACHMENT_BYTES // 1024**2
+        faults.append(Fault("attachments", "too_large", f"At most {most} MB can be sent."))
+    if faults:
+        raise OutboundInvalid(faults)
+
+
+def _addresses(stored: Sequence[dict[str, Any]]) -> tuple[Address, ...]:
+    return tuple(Address(**one) for one in stored)

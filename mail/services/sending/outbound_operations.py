@@ -1,0 +1,108 @@
+"""What people do about messages on their way out: cancel, send again, say that one was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from mail.errors import ReasonMissing, WrongState
+from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
+from mail.services.sending.outbound import release_outbound
+from mail.services.sending.send_outcome import complete_send
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+P = ParamSpec("P")
+
+_CANCELABLE = (OutboundStatus.APPROVED_PENDING, OutboundStatus.QUEUED)
+_SENDABLE = (OutboundStatus.UNKNOWN, OutboundStatus.FAILED, OutboundStatus.CANCELED)
+
+
+def _on_locked(
+    operation: Callable[Concatenate[OutboundMessage, P], None],
+) -> Callable[Concatenate[OutboundMessage, P], None]:
+    """Run an operation on the row as it is now, locked, in the scope of its firm."""
+
+    @wraps(operation)
+    def run(outbound: OutboundMessage, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        with firm_scope(outbound.firm_id):
+            locked = OutboundMessage.objects.select_for_update(of=("self",))
+            locked = locked.select_related("account", "message", "action")
+            operation(locked.get(pk=outbound.pk), *args, **kwargs)
+
+    return run
+
+
+@_on_locked
+def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = SERVICE) -> None:
+    """Do not send the message.
+
+    Raises:
+        WrongState: it is being sent, or is over.
+    """
+    _require(outbound, _CANCELABLE)
+    before = outbound.status
+    outbound.status = OutboundStatus.CANCELED
+    outbound.save(update_fields=["status"])
+    Action.objects.filter(
+        pk=outbound.action_id, status__in=[*UNFINISHED, ActionStatus.APPROVED_PENDING]
+    ).update(status=ActionStatus.CANCELED)
+    _audit("outbound.cancel", outbound, by, reason, before)
+
+
+@_on_locked
+def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -> None:
+    """Send a message that is not known to have been sent.
+
+    It is looked for once more before. Where its draft is still there, that one is sent: so it
+    cannot go out twice.
+
+    Raises:
+        ReasonMissing: no reason given.
+        WrongState: it was sent, waits or is being sent.
+    """
+    _require_reason(reason)
+    _require(outbound, _SENDABLE)
+    before = outbound.status
+    if outbound.missing_since is not None:
+        outbound.gmail_draft_id, outbound.missing_since = "", None
+        outbound.save(update_fields=["gmail_draft_id", "missing_since"])
+    release_outbound(outbound, at_once=True)
+    _audit("outbound.send_again", outbound, by, reason, before)
+
+
+@_on_locked
+def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -> None:
+    """Say that the message was sent: somebody has seen it.
+
+    Raises:
+        ReasonMissing: no reason given.
+        WrongState: nobody asks.
+    """
+    _require_reason(reason)
+    _require(outbound, (OutboundStatus.UNKNOWN,))
+    complete_send(outbound, None)
+    _audit("outbound.mark_sent", outbound, by, reason, OutboundStatus.UNKNOWN)
+
+
+def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) -> None:
+    if outbound.status not in statuses:
+        raise WrongState(f"The message is {outbound.get_status_display().lower()}.")
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise ReasonMissing("Say why.")
+
+
+def _audit(operation: str, outbound: OutboundMessage, by: Actor, reason: str, before: str) -> None:
+    record_operation(
+        by,
+        operation,
+        firm_id=outbound.firm_id,
+        target=("outbound_message", outbound.pk),
+        reason=reason,
+        before={"status": str(before)},
+        after={"status": str(outbound.status)},
+    )

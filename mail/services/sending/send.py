@@ -1,0 +1,177 @@
+"""Sends one message through Gmail, at most once whatever is lost or killed on the way.
+
+Gmail sends a draft once: then the draft is gone. So the message becomes a draft first, whose id is
+stored, and that draft alone is ever sent. An answer that was lost, or a worker that was killed, is
+made good by sending the same draft again: either it was not sent before, or Gmail says 404. Then
+the sent message is looked for by its Message-ID: in the search, which lags, and in the history.
+What is found in neither for some time waits for a person.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from mail.conf import send_check_seconds
+from mail.errors import MailboxWaits, RowGone
+from mail.gmail.answers import Draft, MessageReference
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailBadRequest, GmailError, GmailForbidden, GmailNotFound
+from mail.gmail.mime import build_mail
+from mail.models import MailAccount, OutboundMessage, OutboundStatus
+from mail.services.mailboxes.modes import suggests_only
+from mail.services.sending.database_identity import database_identity
+from mail.services.sending.outbound import outgoing_mail
+from mail.services.sending.outgoing_files import fetch_files
+from mail.services.sending.send_outcome import complete_send, end_send
+from mail.services.sending.sent_mail import rfc822_query, search_sent, sent_in_history
+from tenants.scope import firm_scope
+
+RESTORED = "The database was restored or taken over since: it may have been sent before."
+DRAFT_GONE = "Its draft is gone and it is not in the sent mail: sent or discarded, nobody can tell."
+CHECK_PAUSE_SECONDS = 5.0
+
+
+def send_outbound(
+    account: MailAccount, gmail: GmailClient, outbound_id: UUID, *, job_id: UUID, release: int
+) -> dict[str, Any]:
+    """Send the message for this job, and return the job's result.
+
+    Must run under the message's send lock.
+
+    Raises:
+        RowGone: the mailbox has no such message.
+        MailboxWaits: the mailbox is paused, or it is too early to say whether it was sent.
+        OutboundInvalid: it cannot be written.
+        GmailError: Gmail did not do it; the message stays sending.
+    """
+    outbound = _find(account, outbound_id)
+    if suggests_only(account):
+        end_send(outbound, OutboundStatus.CANCELED, "The mailbox suggests only")
+    elif _is_restored(outbound):
+        end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
+    else:
+        repeated = outbound.started_at is not None
+        if _start(outbound, job_id, release):
+            sent = _send_once(account, gmail, outbound, repeated=repeated)
+            if sent is None:
+                _check_later(outbound)
+            else:
+                complete_send(outbound, sent)
+                if repeated:
+                    _delete_left_drafts(gmail, outbound)
+    status = OutboundStatus(outbound.status)
+    if status == OutboundStatus.SENT:
+        return {"outbound_id": str(outbound.pk), "gmail_message_id": outbound.gmail_message_id}
+    return {"skipped": True, "reason": f"The message is {status.label.lower()}"}
+
+
+def _find(account: MailAccount, outbound_id: UUID) -> OutboundMessage:
+    with firm_scope(account.firm_id):
+        rows = OutboundMessage.objects.select_related("message", "action", "account")
+        found: OutboundMessage | None = rows.filter(account=account, pk=outbound_id).first()
+    if found is None:
+        raise RowGone(f"outbound message {outbound_id} is gone, or belongs to another mailbox")
+    return found
+
+
+def _is_restored(outbound: OutboundMessage) -> bool:
+    if outbound.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
+        return False
+    with firm_scope(outbound.firm_id):
+        return outbound.database_id != database_identity()
+
+
+def _start(outbound: OutboundMessage, job_id: UUID, release: int) -> bool:
+    """Mark it sending, unless it was canceled, ended or let go anew."""
+    own_failure = Q(status=OutboundStatus.FAILED, job_id=job_id)
+    unsent = Q(status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING])
+    with firm_scope(outbound.firm_id):
+        rows = OutboundMessage.objects.filter(own_failure | unsent, pk=outbound.pk)
+        started = rows.filter(releases=release).update(
+            status=OutboundStatus.SENDING, job_id=job_id, error="", started_at=Now()
+        )
+        outbound.refresh_from_db(fields=["status", "started_at", "gmail_draft_id"])
+    return bool(started)
+
+
+def _send_once(
+    account: MailAccount, gmail: GmailClient, outbound: OutboundMessage, *, repeated: bool
+) -> MessageReference | None:
+    """Return the sent message; None where a person has to say what became of it."""
+    sent = search_sent(gmail, outbound)
+    if sent is not None:
+        return sent
+    if not outbound.gmail_draft_id:
+        _make_draft(account, gmail, outbound, repeated=repeated)
+    try:
+        return gmail.send_draft(outbound.gmail_draft_id)
+    except GmailNotFound:
+        return search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
+    except (GmailBadRequest, GmailForbidden) as error:
+        # The draft is there, so it was not sent.
+        end_send(outbound, OutboundStatus.FAILED, str(error))
+        with suppress(GmailError):
+            gmail.delete_draft(outbound.gmail_draft_id)
+        raise
+
+
+def _make_draft(
+    account: MailAccount, gmail: GmailClient, outbound: OutboundMessage, *, repeated: bool
+) -> None:
+    """Store the message as a draft in Gmail, and its id here: the first that is stored counts."""
+    history_id = int(gmail.profile()["historyId"])
+    left = gmail.find_drafts(rfc822_query(outbound)) if repeated else []
+    draft = left[0] if left else _create_draft(account, gmail, outbound)
+    with firm_scope(account.firm_id):
+        OutboundMessage.objects.filter(
+            pk=outbound.pk, gmail_draft_id="", status=OutboundStatus.SENDING
+        ).update(gmail_draft_id=draft["id"], history_id=history_id)
+        outbound.refresh_from_db(fields=["gmail_draft_id", "history_id"])
+    if outbound.gmail_draft_id != draft["id"]:
+        # Another worker, which took this one for dead, was faster.
+        gmail.delete_draft(draft["id"])
+
+
+def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMessage) -> Draft:
+    raw = build_mail(
+        replace(outgoing_mail(outbound), files=fetch_files(account, gmail, outbound.attachments))
+    )
+    if outbound.gmail_thread_id:
+        try:
+            return gmail.create_draft(raw, outbound.gmail_thread_id)
+        except GmailNotFound:
+            # The person deleted the conversation: the answer begins one of its own.
+            pass
+    return gmail.create_draft(raw)
+
+
+def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:
+    """Delete what a killed worker may have left; it is tidiness, and never worth an attempt."""
+    with suppress(GmailError):
+        for draft in gmail.find_drafts(rfc822_query(outbound)):
+            gmail.delete_draft(draft["id"])
+
+
+def _check_later(outbound: OutboundMessage) -> None:
+    """Leave the message to a person when what was sent is still out of sight after some time.
+
+    Raises:
+        MailboxWaits: it may come into sight.
+    """
+    with firm_scope(outbound.firm_id):
+        OutboundMessage.objects.filter(pk=outbound.pk, missing_since=None).update(
+            missing_since=Now()
+        )
+        outbound.refresh_from_db(fields=["missing_since"])
+    missing_since = outbound.missing_since or timezone.now()
+    if (timezone.now() - missing_since).total_seconds() < send_check_seconds():
+        message = "It is too early to say whether the message was sent"
+        raise MailboxWaits(message, seconds=min(CHECK_PAUSE_SECONDS, send_check_seconds()))
+    end_send(outbound, OutboundStatus.UNKNOWN, DRAFT_GONE)

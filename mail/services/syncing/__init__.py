@@ -1,0 +1,1 @@
+"""Makes the store equal to Gmail: fetch, parse, store, mirror, watch."""

@@ -1,0 +1,218 @@
+"""Fetches messages, parses them, stores them with their threads, and has the threads judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from django.db import DatabaseError
+
+from mail.errors import MailboxWaits
+from mail.gmail.answers import Message as GmailMessage
+from mail.gmail.client import MAX_BATCH, GmailClient
+from mail.gmail.errors import (
+    GmailAuthExpired,
+    GmailError,
+    GmailMisconfigured,
+    GmailNotFound,
+    GmailRateLimited,
+)
+from mail.models import MailAccount, Message
+from mail.services.exports.suppression import Suppression
+from mail.services.queueing import enqueue_each_ingest
+from mail.services.rules.routing import hand_over
+from mail.services.sending.own_notices import is_own_notice
+from mail.services.syncing.mirror import cursor_of
+from mail.services.syncing.store_messages import Fetched, StoredMessage, store_messages
+from mail.text.parse import parse_message
+from mail.text.parts import raw_headers
+from tenants.scope import firm_scope
+
+# How often a message is read again because a sync moved on meanwhile.
+MOST_READINGS = 5
+BUSY_SECONDS = 1.0
+_BUSY = "The mailbox is being read: the message has to wait"
+ERASED = "The message mentions a person who was erased"
+_ABOUT_THE_MAILBOX = (GmailAuthExpired, GmailMisconfigured, GmailRateLimited)
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass
+class Page:
+    """What became of a page's messages: read, to be ingested alone, or nothing for us."""
+
+    fetched: list[Fetched] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
+    skipped: int = 0
+    error: GmailError | None = None
+    """Why the rest of the page was not read; it concerns the whole mailbox."""
+
+
+def ingest_message(
+    account: MailAccount, gmail: GmailClient, gmail_message_id: str
+) -> dict[str, Any]:
+    """Store one message, new or known, and return the job's result.
+
+    Raises:
+        MailboxWaits: syncs moved on again and again while it was read.
+    """
+    try:
+        with firm_scope(account.firm_id):
+            cursor = cursor_of(account)
+        resource = gmail.get_message(gmail_message_id)
+        reason = _no_mail(resource)
+        if reason:
+            return {"skipped": True, "reason": reason}
+        fetched = _parsed(gmail, resource)
+        for _ in range(MOST_READINGS):
+            with firm_scope(account.firm_id):
+                now = cursor_of(account, lock=True)
+                if now == cursor:
+                    if Suppression(account.firm_id).mentions_erased(fetched.mail):
+                        return {"skipped": True, "reason": ERASED}
+                    (stored,) = store_messages(account, [fetched])
+                    if stored.to_be_judged:
+                        hand_over(account, [stored.message])
+                    return {"message_id": str(stored.message.pk), "created": stored.created}
+            # A sync was faster: of a message only its labels may have changed.
+            cursor = now
+            again = gmail.get_message(gmail_message_id, fmt="minimal")
+            resource["labelIds"] = again.get("labelIds", [])
+    except GmailNotFound:
+        return {"skipped": True, "reason": "The message is no longer in Gmail"}
+    raise MailboxWaits(_BUSY, seconds=BUSY_SECONDS)
+
+
+def ingest_page(
+    account: MailAccount, gmail: GmailClient, gmail_message_ids: Sequence[str]
+) -> dict[str, Any]:
+    """Store the messages that are not stored yet, and return the job's result.
+
+    One that cannot be read or stored with the others gets an `ingest.gmail` of its own. What was
+    stored stays so, whatever is raised.
+
+    Raises:
+        MailboxWaits: syncs moved on again and again while they were read.
+        GmailError: Gmail refused the mailbox as a whole.
+    """
+    with firm_scope(account.firm_id):
+        cursor = cursor_of(account)
+        known = Message.objects.filter(account=account, gmail_message_id__in=gmail_message_ids)
+        stored = set(known.values_list("gmail_message_id", flat=True))
+    page = _read_page(gmail, [one for one in gmail_message_ids if one not in stored])
+    created = _store_page(account, gmail, page, cursor)
+    if page.error is not None:
+        raise page.error
+    return {
+        "created": created,
+        "known": len(stored),
+        "skipped": page.skipped,
+        "ingested_alone": len(page.apart),
+    }
+
+
+def _read_page(gmail: GmailClient, gmail_message_ids: Sequence[str]) -> Page:
+    page = Page()
+    for part in _parts(gmail_message_ids):
+        answers = gmail.get_messages(part)
+        for gmail_message_id in part:
+            answer = answers[gmail_message_id]
+            if isinstance(answer, GmailNotFound):
+                page.skipped += 1
+            elif isinstance(answer, _ABOUT_THE_MAILBOX):
+                page.error = answer
+            elif isinstance(answer, GmailError):
+                page.apart.append(gmail_message_id)
+            elif _no_mail(answer):
+                page.skipped += 1
+            else:
+                _parse_into(page, gmail, answer)
+        if page.error is not None:
+            break
+    return page
+
+
+def _parse_into(page: Page, gmail: GmailClient, resource: GmailMessage) -> None:
+    try:
+        page.fetched.append(_parsed(gmail, resource))
+    except _ABOUT_THE_MAILBOX as error:
+        page.error = error
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others are stored
+        logger.warning("mail.left_the_page", error_class=type(error).__name__)
+        page.apart.append(resource["id"])
+
+
+def _store_page(account: MailAccount, gmail: GmailClient, page: Page, cursor: int | None) -> int:
+    """Store what was read, and have its threads judged; return how many messages were new."""
+    for _ in range(MOST_READINGS):
+        with firm_scope(account.firm_id):
+            now = cursor_of(account, lock=True)
+            if now == cursor:
+                _leave_out_erased(account, page)
+                stored = _store_or_set_apart(account, page)
+                enqueue_each_ingest(account, page.apart)
+                hand_over(account, [one.message for one in stored if one.to_be_judged])
+                return sum(one.created for one in stored)
+        cursor = now
+        _read_labels_again(gmail, page)
+    raise MailboxWaits(_BUSY, seconds=BUSY_SECONDS)
+
+
+def _leave_out_erased(account: MailAccount, page: Page) -> None:
+    suppression = Suppression(account.firm_id)
+    wanted = [one for one in page.fetched if not suppression.mentions_erased(one.mail)]
+    page.skipped += len(page.fetched) - len(wanted)
+    page.fetched = wanted
+
+
+def _store_or_set_apart(account: MailAccount, page: Page) -> list[StoredMessage]:
+    try:
+        # A savepoint: a message the database refuses must not take the page with it.
+        with firm_scope(account.firm_id):
+            return store_messages(account, page.fetched) if page.fetched else []
+    except (DatabaseError, ValueError) as error:
+        logger.warning("mail.page_refused", error_class=type(error).__name__)
+        page.apart += [one.resource["id"] for one in page.fetched]
+        return []
+
+
+def _read_labels_again(gmail: GmailClient, page: Page) -> None:
+    """A sync was faster: of a message only its labels may have changed, or it is gone."""
+    present: list[Fetched] = []
+    for part in _parts([one.resource["id"] for one in page.fetched]):
+        answers = gmail.get_messages(part, "minimal")
+        for one in page.fetched:
+            answer = answers.get(one.resource["id"])
+            if answer is None:
+                continue
+            if isinstance(answer, GmailNotFound):
+                page.skipped += 1
+            elif isinstance(answer, GmailError):
+                page.apart.append(one.resource["id"])
+            else:
+                one.resource["labelIds"] = answer.get("labelIds", [])
+                present.append(one)
+    page.fetched = present
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + MAX_BATCH] for start in range(0, len(ids), MAX_BATCH)]
+
+
+def _parsed(gmail: GmailClient, resource: GmailMessage) -> Fetched:
+    def fetch(attachment_id: str) -> bytes:
+        return gmail.get_attachment(resource["id"], attachment_id)
+
+    return Fetched(resource, parse_message(resource, fetch=fetch))
+
+
+def _no_mail(resource: GmailMessage) -> str:
+    """Return why the message is not stored at all, empty for mail."""
+    if "DRAFT" in resource.get("labelIds", []):
+        return "The message is a draft"
+    if is_own_notice(raw_headers(resource.get("payload", {}))):
+        return "The message is Mailroom's own notice"
+    return ""

@@ -1,0 +1,173 @@
+"""Keeps the stored messages equal to Gmail's: label changes and deletions.
+
+Whoever stores what it read from Gmail compares cursors: read before the request, and again with the
+account locked. If a sync has moved the cursor meanwhile, it may have applied a newer change already,
+so what was read is read again or left out. If not, the next sync applies every change since.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mail.gmail.answers import HistoryRecord
+from mail.gmail.client import GmailClient
+from mail.models import MailAccount, MailThread, Message
+from mail.services.rules.routing import hand_over
+from mail.services.timelines.threads import refresh_threads
+from tenants.scope import firm_scope
+
+WATCHED_LABELS = frozenset({"INBOX", "SENT"})
+# What carries one of these is in no listing, whatever else it carries.
+HIDING_LABELS = frozenset({"TRASH", "SPAM"})
+LISTED = 500
+BATCH = 500
+
+
+@dataclass
+class MessageChange:
+    """What happened to one message, in order: labels gained (True) and lost, or its deletion."""
+
+    labels: dict[str, bool] = field(default_factory=dict)
+    deleted: bool = False
+    arrived: bool = False
+
+    @property
+    def enters(self) -> bool:
+        """Whether it came into the inbox or the sent mail, which are read, or into sight there."""
+        watched = any(self.labels.get(label) for label in WATCHED_LABELS)
+        shown = any(self.labels.get(label) is False for label in HIDING_LABELS)
+        return not self.deleted and (self.arrived or watched or shown)
+
+    def applied_to(self, labels: Collection[str]) -> list[str]:
+        """Return the labels after the change, those kept in their order."""
+        kept = [label for label in labels if self.labels.get(label, True)]
+        return kept + [one for one, has in self.labels.items() if has and one not in kept]
+
+
+def cursor_of(account: MailAccount, *, lock: bool = False) -> int | None:
+    """Return the account's cursor as it is in the table; with `lock`, nobody moves it meanwhile.
+
+    Must run in the firm's scope.
+    """
+    rows = MailAccount.objects.filter(pk=account.pk)
+    cursor: int | None = (rows.select_for_update() if lock else rows).values_list(
+        "history_cursor", flat=True
+    )[0]
+    return cursor
+
+
+def changes_in(records: Iterable[HistoryRecord]) -> dict[str, MessageChange]:
+    """Return what the records say of each message, by Gmail's id."""
+    changes: dict[str, MessageChange] = defaultdict(MessageChange)
+    for record in records:
+        for one in record.get("messagesAdded", []):
+            # Gmail does not always name the labels here; ingest sees them and decides.
+            labels = set(one["message"].get("labelIds", WATCHED_LABELS))
+            if labels & WATCHED_LABELS and "DRAFT" not in labels:
+                changes[one["message"]["id"]].arrived = True
+        for added in record.get("labelsAdded", []):
+            changes[added["message"]["id"]].labels |= dict.fromkeys(added["labelIds"], True)
+        for removed in record.get("labelsRemoved", []):
+            changes[removed["message"]["id"]].labels |= dict.fromkeys(removed["labelIds"], False)
+        for one in record.get("messagesDeleted", []):
+            changes[one["message"]["id"]].deleted = True
+    return dict(changes)
+
+
+def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) -> None:
+    """Apply the changes to what is stored; hand over what came back to the inbox.
+
+    Must run in the firm's scope, with the account locked, in the transaction that moves the cursor.
+    """
+    gone: list[Message] = []
+    changed: list[Message] = []
+    returned: list[Message] = []
+    for message in _stored(account, changes):
+        change = changes[message.gmail_message_id]
+        if change.deleted:
+            gone.append(message)
+            continue
+        labels = change.applied_to(message.labels)
+        if labels != message.labels:
+            if "INBOX" in set(labels) - set(message.labels):
+                returned.append(message)
+            message.labels = labels
+            changed.append(message)
+    Message.objects.bulk_update(changed, ["labels"], batch_size=BATCH)
+    _delete(gone)
+    if returned:
+        # Whole rows: routing rules ask for more than is loaded here.
+        hand_over(account, list(Message.objects.filter(pk__in=[one.pk for one in returned])))
+
+
+def differences(account: MailAccount, gmail: GmailClient) -> dict[str, set[str] | None]:
+    """Return the labels in Gmail of every message that is stored, None for one that is gone.
+
+    It lists the whole mailbox once for all messages and once for each label: for a mailbox whose
+    history was lost.
+    """
+    with firm_scope(account.firm_id):
+        stored = set(_ids(account))
+    if not stored:
+        return {}
+    labels: dict[str, set[str] | None] = dict.fromkeys(stored)
+    for gmail_message_id in _listed(gmail, None):
+        if gmail_message_id in stored:
+            labels[gmail_message_id] = set()
+    for label in gmail.list_labels():
+        for gmail_message_id in _listed(gmail, label["id"]):
+            carried = labels.get(gmail_message_id)
+            if carried is not None:
+                carried.add(label["id"])
+    return labels
+
+
+def apply_differences(account: MailAccount, labels: Mapping[str, set[str] | None]) -> None:
+    """Make what is stored equal to `differences`; demands as of `apply_changes`."""
+    changes = {}
+    for message in _stored(account, labels):
+        wanted = labels[message.gmail_message_id]
+        change = MessageChange(deleted=wanted is None)
+        if wanted is not None:
+            change.labels = dict.fromkeys(sorted(wanted), True) | dict.fromkeys(
+                set(message.labels) - wanted, False
+            )
+        changes[message.gmail_message_id] = change
+    apply_changes(account, changes)
+
+
+def _stored(account: MailAccount, ids: Collection[str]) -> Iterator[Message]:
+    rows = Message.objects.filter(account=account)
+    columns = ("firm", "account", "thread", "gmail_message_id", "labels")
+    wanted = sorted(ids)
+    for start in range(0, len(wanted), BATCH):
+        part = wanted[start : start + BATCH]
+        yield from rows.filter(gmail_message_id__in=part).only(*columns)
+
+
+def _ids(account: MailAccount) -> Iterable[str]:
+    return Message.objects.filter(account=account).values_list("gmail_message_id", flat=True)
+
+
+def _listed(gmail: GmailClient, label_id: str | None) -> Iterator[str]:
+    page_token: str | None = None
+    while True:
+        page = gmail.list_messages(
+            "", page_token, max_results=LISTED, label_id=label_id, everywhere=True
+        )
+        yield from (message["id"] for message in page.get("messages", []))
+        page_token = page.get("nextPageToken")
+        if not page_token:
+            return
+
+
+def _delete(messages: Collection[Message]) -> None:
+    """Delete messages with all that is about them, and threads that have none left."""
+    if not messages:
+        return
+    threads = {message.thread_id for message in messages}
+    Message.objects.filter(pk__in=[message.pk for message in messages]).delete()
+    locked = MailThread.objects.select_for_update().filter(pk__in=threads).order_by("pk")
+    refresh_threads(list(locked))

@@ -1,0 +1,149 @@
+"""Stores parsed messages with their attachments and threads, many in a few statements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+from mail.gmail.answers import Message as GmailMessage
+from mail.models import (
+    MAX_ADDRESS_LENGTH,
+    MAX_CALENDAR_METHOD_LENGTH,
+    MAX_MIME_TYPE_LENGTH,
+    MAX_PART_ID_LENGTH,
+    Attachment,
+    EventType,
+    MailAccount,
+    MailThread,
+    Message,
+)
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.timelines.events import record_events
+from mail.services.timelines.threads import refresh_threads
+from mail.text.cleaning import clean_line
+from mail.text.parsed import Address, ParsedMail
+
+MAX_SNIPPET_LENGTH = 500
+_IDENTITY = ("firm", "account", "gmail_message_id")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A message as Gmail gave it, and what was read in it."""
+
+    resource: GmailMessage
+    mail: ParsedMail
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """A stored message, and whether it was unknown before."""
+
+    message: Message
+    created: bool
+
+    @property
+    def to_be_judged(self) -> bool:
+        """Whether it changes what its thread wants: it is in the inbox, or an answer."""
+        return self.message.outgoing or "INBOX" in self.message.labels
+
+
+def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[StoredMessage]:
+    """Store messages, new or known, once each, and bring their threads up to date.
+
+    Must run in the firm's scope, with the account locked.
+    """
+    threads = _locked_threads(account, {one.resource["threadId"] for one in fetched})
+    ids = [one.resource["id"] for one in fetched]
+    known = Message.objects.filter(account=account, gmail_message_id__in=ids)
+    keys = dict(known.values_list("gmail_message_id", "pk"))
+    messages = []
+    for one in fetched:
+        message = Message(
+            account=account,
+            thread=threads[one.resource["threadId"]],
+            gmail_message_id=one.resource["id"],
+            **_columns(account, one.resource, one.mail),
+        )
+        message.pk = keys.get(message.gmail_message_id, message.pk)
+        messages.append(message)
+    new = [message for message in messages if message.gmail_message_id not in keys]
+    Message.objects.bulk_create(new)
+    _renew([message for message in messages if message.gmail_message_id in keys])
+    _store_attachments(messages, fetched)
+    refresh_threads(list(threads.values()))
+    record_events(EventType.INGESTED, account, [(message, {}) for message in new])
+    return [StoredMessage(one, one.gmail_message_id not in keys) for one in messages]
+
+
+def _locked_threads(account: MailAccount, gmail_thread_ids: Collection[str]) -> dict[str, Any]:
+    """Return the threads by Gmail's id, made where missing and locked: ingests count them."""
+    rows = MailThread.objects.filter(account=account, gmail_thread_id__in=gmail_thread_ids)
+    locked = rows.select_for_update().order_by("pk")
+    found = {thread.gmail_thread_id: thread for thread in locked}
+    missing = sorted(set(gmail_thread_ids) - found.keys())
+    if missing:
+        MailThread.objects.bulk_create(
+            [MailThread(account=account, gmail_thread_id=one) for one in missing],
+            ignore_conflicts=True,
+        )
+        found = {thread.gmail_thread_id: thread for thread in locked.all()}
+    return found
+
+
+def _renew(messages: Collection[Message]) -> None:
+    """Write known messages anew: of a message only its labels change, but so may our reading."""
+    fixed = {"id", "firm", "account", "gmail_message_id", "created_at"}
+    names = [field.name for field in Message._meta.concrete_fields if field.name not in fixed]
+    Message.objects.bulk_update(messages, names)
+
+
+def _store_attachments(messages: Sequence[Message], fetched: Sequence[Fetched]) -> None:
+    Attachment.objects.bulk_create(
+        [
+            Attachment(
+                message=message,
+                part_id=attachment.part_id[:MAX_PART_ID_LENGTH],
+                filename=attachment.filename,
+                mime_type=attachment.mime_type[:MAX_MIME_TYPE_LENGTH],
+                size=attachment.size,
+                gmail_attachment_id=attachment.attachment_id,
+                content_id=attachment.content_id,
+                inline=attachment.inline,
+            )
+            for message, one in zip(messages, fetched, strict=True)
+            for attachment in one.mail.attachments
+        ],
+        # A message never changes: what is stored of it already is the same.
+        ignore_conflicts=True,
+    )
+
+
+def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> dict[str, Any]:
+    labels = resource.get("labelIds", [])
+    return {
+        "message_id": mail.message_id,
+        "outgoing": "SENT" in labels or mail.sender.key in own_addresses(account),
+        "sender_name": mail.sender.name,
+        "sender_address": mail.sender.address[:MAX_ADDRESS_LENGTH],
+        "to": _plain(mail.to),
+        "cc": _plain(mail.cc),
+        "subject": mail.subject,
+        "snippet": clean_line(unescape(resource.get("snippet", "")), MAX_SNIPPET_LENGTH),
+        "text": mail.text,
+        "html": mail.html or "",
+        "hidden_text": mail.hidden_text,
+        "text_source": mail.text_source,
+        "calendar_method": mail.calendar_method[:MAX_CALENDAR_METHOD_LENGTH],
+        "labels": labels,
+        "headers": [list(pair) for pair in mail.headers],
+        "internal_date": datetime.fromtimestamp(int(resource["internalDate"]) / 1000, tz=UTC),
+        "size": resource.get("sizeEstimate", 0),
+    }
+
+
+def _plain(addresses: tuple[Address, ...]) -> list[dict[str, str]]:
+    return [asdict(address) for address in addresses]

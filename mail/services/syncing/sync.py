@@ -1,0 +1,217 @@
+"""Reads what has changed in a mailbox, and moves the cursor that says how far it was read.
+
+New mail becomes ingest jobs; label changes and deletions are applied to what is stored. The jobs
+and changes of a page and the move of the cursor past it are committed together, and the cursor only
+grows: a crash at any point repeats some reading and loses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from mail.conf import sync_full_days
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailHistoryExpired
+from mail.labels import LABEL_NAMES
+from mail.models import EventType, MailAccount, SyncStatus
+from mail.services.queueing import enqueue_ingests, enqueue_next_page
+from mail.services.syncing.mirror import (
+    apply_changes,
+    apply_differences,
+    changes_in,
+    cursor_of,
+    differences,
+)
+from mail.services.timelines.events import record_event
+from tenants.scope import firm_scope
+
+PAGE_SIZE = 500
+INBOX_AND_SENT = "{in:inbox in:sent}"
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What one sync read."""
+
+    pages: int = 0
+    listed: int = 0
+    enqueued: int = 0
+    full: bool = False
+
+    def __add__(self, other: SyncReport) -> SyncReport:
+        return SyncReport(
+            self.pages + other.pages,
+            self.listed + other.listed,
+            self.enqueued + other.enqueued,
+            self.full or other.full,
+        )
+
+    def as_result(self) -> dict[str, Any]:
+        """Return the report as a job's result."""
+        return asdict(self)
+
+
+def sync_mailbox(
+    account: MailAccount, gmail: GmailClient, *, force_full: bool = False
+) -> SyncReport:
+    """Bring the queue up to the mailbox: changes since the cursor, everything without one.
+
+    `force_full` scans besides, for what slipped through; the cursor is read from as ever, since
+    a scan sees recent mail alone.
+    """
+    cursor = _start(account)
+    report = SyncReport()
+    if cursor is not None:
+        try:
+            report = _read_history(account, gmail, cursor)
+        except GmailHistoryExpired:
+            _forget_cursor(account, cursor)
+            cursor = None
+    if cursor is None or force_full:
+        report += _scan(account, gmail, seed_cursor=cursor is None)
+    _finish(account)
+    return report
+
+
+def backfill_page(
+    account: MailAccount,
+    gmail: GmailClient,
+    *,
+    query: str | None,
+    page_token: str | None,
+    history_id: str,
+) -> SyncReport:
+    """Read one page of a backfill and enqueue the next one.
+
+    `history_id` is the mailbox's at the start of the backfill, empty on the first page. When a
+    backfill of everything ends in a mailbox without a cursor, history is read from there on.
+    """
+    if page_token is None:
+        _start(account)
+        history_id = gmail.profile()["historyId"]
+    page = gmail.list_messages(query or INBOX_AND_SENT, page_token, max_results=PAGE_SIZE)
+    found = [message["id"] for message in page.get("messages", [])]
+    next_token = page.get("nextPageToken")
+    seeds = query is None and not next_token and _has_no_cursor(account)
+    # What was stored before may have changed while there was no cursor to read changes from.
+    found_out = differences(account, gmail) if seeds else {}
+    with firm_scope(account.firm_id):
+        enqueued = enqueue_ingests(account, found)
+        if next_token:
+            enqueue_next_page(account, query=query, page_token=next_token, history_id=history_id)
+        elif seeds and cursor_of(account, lock=True) is None:
+            apply_differences(account, found_out)
+            _seed_cursor(account, int(history_id))
+    return SyncReport(pages=1, listed=len(found), enqueued=enqueued, full=True)
+
+
+def _start(account: MailAccount) -> int | None:
+    """Note that reading starts now, and return the cursor to read from."""
+    with firm_scope(account.firm_id):
+        MailAccount.objects.filter(pk=account.pk).update(sync_generation=F("sync_generation") + 1)
+        account.refresh_from_db(fields=["history_cursor", "sync_generation", "last_sync_at"])
+    return account.history_cursor
+
+
+def _finish(account: MailAccount) -> None:
+    with firm_scope(account.firm_id):
+        MailAccount.objects.filter(pk=account.pk).update(
+            last_sync_at=Now(), sync_status=SyncStatus.NORMAL
+        )
+
+
+def _read_history(account: MailAccount, gmail: GmailClient, cursor: int) -> SyncReport:
+    report = SyncReport()
+    page_token: str | None = None
+    while report.pages == 0 or page_token:
+        # Gmail wants the same start on every page, however far the cursor has come meanwhile.
+        page = gmail.history(str(cursor), page_token)
+        page_token = page.get("nextPageToken")
+        records = page.get("history", [])
+        changes = changes_in(records)
+        found = [one for one, change in changes.items() if change.enters]
+        reached = [int(record["id"]) for record in records]
+        if not page_token:
+            reached.append(int(page["historyId"]))
+        with firm_scope(account.firm_id):
+            cursor_of(account, lock=True)
+            apply_changes(account, changes)
+            enqueued = enqueue_ingests(account, found)
+            _advance_cursor(account, max(reached, default=cursor))
+        report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
+    return report
+
+
+def _scan(account: MailAccount, gmail: GmailClient, *, seed_cursor: bool) -> SyncReport:
+    # Read before listing: what arrives while listing is then found by the next history read.
+    history_id = int(gmail.profile()["historyId"])
+    query = _scan_query(account)
+    _set_status(account, SyncStatus.BACKFILLING)
+    report = SyncReport(full=True)
+    found_out = differences(account, gmail) if seed_cursor else {}
+    page_token: str | None = None
+    while report.pages == 0 or page_token:
+        page = gmail.list_messages(query, page_token, max_results=PAGE_SIZE)
+        page_token = page.get("nextPageToken")
+        found = [message["id"] for message in page.get("messages", [])]
+        with firm_scope(account.firm_id):
+            enqueued = enqueue_ingests(account, found)
+            if seed_cursor and not page_token:
+                cursor_of(account, lock=True)
+                apply_differences(account, found_out)
+                _seed_cursor(account, history_id)
+        report += SyncReport(pages=1, listed=len(found), enqueued=enqueued)
+    return report
+
+
+def _scan_query(account: MailAccount) -> str:
+    """Return the search for recent mail that Mailroom has not labelled.
+
+    The window reaches back to the last sync when that is longer ago than the setting.
+    """
+    days = sync_full_days()
+    if account.last_sync_at is not None:
+        away = datetime.now(UTC) - account.last_sync_at
+        days = max(days, (away + timedelta(days=1)).days)
+    ours = " ".join(f'-label:"{name}"' for name in LABEL_NAMES.values())
+    return f"{INBOX_AND_SENT} newer_than:{days}d {ours}"
+
+
+def _advance_cursor(account: MailAccount, history_id: int) -> None:
+    """Move the cursor forward; one that is further already stays."""
+    MailAccount.objects.filter(pk=account.pk, history_cursor__lt=history_id).update(
+        history_cursor=history_id
+    )
+
+
+def _has_no_cursor(account: MailAccount) -> bool:
+    with firm_scope(account.firm_id):
+        return cursor_of(account) is None
+
+
+def _seed_cursor(account: MailAccount, history_id: int) -> None:
+    """Give the mailbox its first cursor. One that reads history already keeps its own.
+
+    A listing may leave out what history holds, so it must not carry a cursor past it.
+    """
+    MailAccount.objects.filter(pk=account.pk, history_cursor=None).update(
+        history_cursor=history_id, sync_status=SyncStatus.NORMAL, last_sync_at=Now()
+    )
+
+
+def _forget_cursor(account: MailAccount, expired: int) -> None:
+    with firm_scope(account.firm_id):
+        MailAccount.objects.filter(pk=account.pk, history_cursor=expired).update(
+            history_cursor=None, sync_status=SyncStatus.NEEDS_BACKFILL
+        )
+        record_event(EventType.HISTORY_EXPIRED, account, detail={"cursor": expired})
+
+
+def _set_status(account: MailAccount, status: SyncStatus) -> None:
+    with firm_scope(account.firm_id):
+        MailAccount.objects.filter(pk=account.pk).update(sync_status=status)

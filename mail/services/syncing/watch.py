@@ -1,0 +1,131 @@
+"""Watches: Gmail publishes that a mailbox has changed, for a week at most, then it must be asked anew."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from mail.conf import pubsub_topic
+from mail.errors import WrongState
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailError
+from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
+from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, PushReceipt
+from mail.services.mailboxes.accounts import in_firm_scope
+from mail.services.queueing import request_watch
+from mail.services.syncing.labels import known_label_id, refresh_labels
+from mail.services.syncing.push import forget_old_receipts
+from mail.services.timelines.events import record_event
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import all_firms, firm_scope
+
+# Without SENT and DRAFT, mail that its owner sends would be noticed by the next scheduled sync alone.
+WATCHED_LABELS = ("INBOX", "SENT", "DRAFT")
+# The labels by which a person asks Mailroom for something.
+WATCHED_OWN_LABELS = (
+    LABEL_NAMES[LabelKey.NEEDS_RESPONSE],
+    LABEL_NAMES[LabelKey.REWORK],
+    LABEL_NAMES[LabelKey.DONE],
+    PAUSE_LABEL,
+)
+
+_log = structlog.get_logger("mail")
+
+
+def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
+    """Have Gmail publish the mailbox's changes for another week, and return the job's result.
+
+    Raises:
+        GmailError: Gmail refused; the mailbox's page says so until a renewal succeeds.
+    """
+    topic = pubsub_topic()
+    if not topic:
+        return {"skipped": True, "reason": "GMAIL_PUBSUB_TOPIC is not set"}
+    try:
+        # Gmail refuses a watch that names a label which somebody has deleted.
+        refresh_labels(account, gmail)
+        own = (known_label_id(account, label) for label in WATCHED_OWN_LABELS)
+        answer = gmail.watch(topic, [*WATCHED_LABELS, *(label for label in own if label)])
+    except GmailError as error:
+        _note_failure(account, error)
+        raise
+    expires_at = datetime.fromtimestamp(int(answer["expiration"]) / 1000, tz=UTC)
+    with firm_scope(account.firm_id):
+        MailAccount.objects.filter(pk=account.pk).update(
+            watch_expires_at=expires_at, watch_error=""
+        )
+        forget_old_receipts(account)
+    return {"expires_at": expires_at.isoformat()}
+
+
+def _note_failure(account: MailAccount, error: GmailError) -> None:
+    with firm_scope(account.firm_id):
+        rows = MailAccount.objects.filter(pk=account.pk)
+        if rows.filter(watch_error="").exists():
+            record_event(EventType.WATCH_FAILED, account, detail={"reason": error.reason})
+        rows.update(watch_error=str(error)[:MAX_ERROR_LENGTH])
+    _log.warning("mail.watch_not_renewed", account_id=str(account.pk), reason=error.reason)
+
+
+def warn_of_lapse(account: MailAccount) -> None:
+    """Log that nothing tells Mailroom of the mailbox's changes; its scheduled syncs still find them."""
+    if pubsub_topic() and is_lapsed(account):
+        expired = account.watch_expires_at and account.watch_expires_at.isoformat()
+        _log.warning("mail.watch_lapsed", account_id=str(account.pk), expired_at=expired)
+
+
+def is_lapsed(account: MailAccount) -> bool:
+    """Say whether Gmail no longer, or not yet, publishes the mailbox's changes."""
+    return account.watch_expires_at is None or account.watch_expires_at <= timezone.now()
+
+
+@in_firm_scope
+def renew_watch_now(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
+    """Have the mailbox's watch renewed.
+
+    Raises:
+        WrongState: no topic is configured, or the mailbox is not connected.
+    """
+    if not pubsub_topic():
+        raise WrongState("GMAIL_PUBSUB_TOPIC is not set.")
+    if account.connection != Connection.CONNECTED:
+        raise WrongState("The mailbox is not connected.")
+    request_watch(account)
+    record_operation(
+        by,
+        "mailbox.renew_watch",
+        firm_id=account.firm_id,
+        target=("mailbox", account.pk),
+        reason=reason,
+    )
+
+
+def count_watches() -> dict[str, int]:
+    """Count the watches of all connected mailboxes: live, failed (the last renewal), lapsed.
+
+    Nothing where no topic is configured.
+    """
+    if not pubsub_topic():
+        return {}
+    lapsed = Q(watch_expires_at=None) | Q(watch_expires_at__lte=timezone.now())
+    with all_firms("metrics carry no firm"):
+        counted = MailAccount.objects.filter(
+            active=True, connection=Connection.CONNECTED, firm__active=True
+        ).aggregate(
+            live=Count("pk", filter=~lapsed),
+            failed=Count("pk", filter=~Q(watch_error="")),
+            lapsed=Count("pk", filter=lapsed),
+        )
+    return {state: int(number) for state, number in counted.items()}
+
+
+def last_push_age() -> float | None:
+    """Return how many seconds ago the last notification was taken; None before the first."""
+    with all_firms("metrics carry no firm"):
+        # Ids are in the order of time.
+        last = PushReceipt.objects.order_by("-pk").values_list("received_at", flat=True).first()
+    return None if last is None else max((timezone.now() - last).total_seconds(), 0.0)

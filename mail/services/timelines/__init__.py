@@ -1,0 +1,1 @@
+"""What happened to a message, kept and told in order."""

@@ -1,0 +1,287 @@
+"""Everything that happened to one message, in order: for its page, and over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from jobs.models import JobQueue
+from jobs.models.ids import id_at
+from jobs.queries.durations import in_words
+from jobs.queries.filters import CLOCK_MARGIN
+from jobs.queries.lists import job_rows
+from mail.models import (
+    Action,
+    ActionLink,
+    ActionType,
+    AgentRun,
+    Approval,
+    Decision,
+    LLMCall,
+    MailEvent,
+    MailLabel,
+    Message,
+    OutboundMessage,
+    Relation,
+)
+from mail.services.actions.undo import why_not_undoable_with
+
+# Of each kind the newest are shown; of the firm's jobs since the message came, so many are searched.
+MOST_OF_A_KIND = 200
+JOBS_SEARCHED = 20_000
+MOST_ANCESTORS = 20
+# Where a job of the message names it in its payload.
+_NAMES = ("message_id", "gmail_message_id", "action_id", "original_action_id", "outbound_id")
+_LABELS = ("labels_added", "labels_removed")
+
+
+class EntryKind(StrEnum):
+    """What an entry of the timeline is about."""
+
+    EVENT = "event"
+    DECISION = "decision"
+    ACTION = "action"
+    JOB = "job"
+    APPROVAL = "approval"
+    OUTBOUND = "outbound"
+    MODEL_CALL = "model_call"
+    AGENT_RUN = "agent_run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEntry:
+    """One thing that happened; `content` quotes the mail and is empty for who may not read it."""
+
+    kind: EntryKind
+    row: Any
+    at: datetime
+    title: str
+    status: str = ""
+    detail: str = ""
+    content: str = ""
+    correlation_id: str = ""
+    job_id: UUID | None = None
+    # Of an action: why it cannot be undone, empty where it can.
+    why_not_undoable: str | None = None
+
+
+Source = Callable[[Message, bool], Iterator[TimelineEntry]]
+
+
+def timeline_of(message: Message, *, is_readable: bool) -> list[TimelineEntry]:
+    """Return what happened to the message, oldest first. Must run in its firm's scope.
+
+    `is_readable` says whether the reader may read the mailbox.
+    """
+    entries = [entry for source in _SOURCES for entry in source(message, is_readable)]
+    entries += _jobs(message, entries)
+    return sorted(entries, key=lambda entry: (entry.at, entry.row.pk))
+
+
+def _newest(rows: QuerySet[Any]) -> list[Any]:
+    return list(rows.order_by("-pk")[:MOST_OF_A_KIND])
+
+
+def _events(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    events = _newest(MailEvent.objects.filter(message=message))
+    names = _label_names(message, events) if is_readable else {}
+    for event in events:
+        yield TimelineEntry(
+            kind=EntryKind.EVENT,
+            row=event,
+            at=event.created_at,
+            title=event.get_event_type_display(),
+            detail=_in_words(
+                {key: value for key, value in event.detail.items() if key not in _LABELS}
+            ),
+            content=_in_words(
+                {
+                    key: [names.get(label, label) for label in event.detail.get(key, ())]
+                    for key in _LABELS
+                }
+            )
+            if is_readable
+            else "",
+            correlation_id=event.correlation_id,
+        )
+
+
+def _label_names(message: Message, events: Iterable[MailEvent]) -> dict[str, str]:
+    used = {label for event in events for key in _LABELS for label in event.detail.get(key, ())}
+    known = MailLabel.objects.filter(account_id=message.account_id, gmail_label_id__in=used)
+    return dict(known.values_list("gmail_label_id", "name"))
+
+
+def _in_words(values: Mapping[str, object]) -> str:
+    """Return what a row's JSON says, without ids: those are links elsewhere."""
+    said = {
+        name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in values.items()
+        if not name.endswith("_id")
+    }
+    return "; ".join(f"{name}: {value}" for name, value in said.items() if value not in ("", None))
+
+
+def _decisions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    for decision in _newest(Decision.objects.filter(message=message)):
+        yield TimelineEntry(
+            kind=EntryKind.DECISION,
+            row=decision,
+            at=decision.created_at,
+            title=f"{decision.get_category_display()}, {decision.confidence:.0%} sure",
+            status=decision.source,
+            detail=f"Decided by: {decision.get_source_display().lower()}",
+            content=decision.rationale if is_readable else "",
+            job_id=decision.job_id,
+        )
+
+
+def _actions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    links = ActionLink.objects.filter(relation=Relation.UNDO_OF)
+    undo = links.filter(effect=OuterRef("pk"), counts=True).values("cause__status")
+    undone = links.filter(cause=OuterRef("pk")).values("effect__action_type")
+    actions = Action.objects.filter(message=message).select_related("rule")
+    actions = actions.annotate(undo_status=Subquery(undo[:1]), undone_type=Subquery(undone[:1]))
+    for action in _newest(actions):
+        title = action.get_action_type_display()
+        if action.undone_type:
+            title = f"{title} of “{ActionType(action.undone_type).label}”"
+        rule = f"Asked for by the rule “{action.rule.name}”" if action.rule else ""
+        yield TimelineEntry(
+            kind=EntryKind.ACTION,
+            row=action,
+            at=action.created_at,
+            title=title,
+            status=action.status,
+            detail=". ".join(part for part in (rule, action.error) if part),
+            content=_in_words(action.parameters) if is_readable else "",
+            job_id=action.job_id,
+            why_not_undoable=why_not_undoable_with(action, action.undo_status),
+        )
+
+
+def _approvals(message: Message, _: bool) -> Iterator[TimelineEntry]:
+    approvals = Approval.objects.filter(message=message).select_related("action", "outbound")
+    for approval in _newest(approvals):
+        by = f"Decided by {approval.decided_by}" if approval.decided_by else ""
+        why = ", ".join(approval.reasons).replace("_", " ")
+        yield TimelineEntry(
+            kind=EntryKind.APPROVAL,
+            row=approval,
+            at=approval.created_at,
+            title=f"Approval asked for: {approval.subject.lower()}",
+            status=approval.status,
+            detail=". ".join(part for part in (why and f"Because of: {why}", by) if part),
+        )
+
+
+def _outbound(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    for outbound in _newest(OutboundMessage.objects.filter(message=message)):
+        to = ", ".join(outbound.recipients)
+        yield TimelineEntry(
+            kind=EntryKind.OUTBOUND,
+            row=outbound,
+            at=outbound.created_at,
+            title=outbound.get_kind_display(),
+            status=outbound.status,
+            detail=outbound.error,
+            content=f"To {to}: {outbound.subject}" if is_readable else "",
+            job_id=outbound.job_id,
+        )
+
+
+def _model_calls(message: Message, _: bool) -> Iterator[TimelineEntry]:
+    for call in _newest(LLMCall.objects.filter(message=message)):
+        tokens = f"{call.prompt_tokens} tokens in, {call.completion_tokens} out"
+        yield TimelineEntry(
+            kind=EntryKind.MODEL_CALL,
+            row=call,
+            at=call.created_at,
+            title=f"{call.model} asked to {call.get_call_type_display().lower()}",
+            status=call.error or "answered",
+            detail=f"{tokens}, after {in_words(call.latency_ms / 1000)}",
+            job_id=call.job_id,
+        )
+
+
+def _agent_runs(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    for run in _newest(AgentRun.objects.filter(message=message)):
+        tools = ", ".join(dict.fromkeys(call["tool"] for call in run.tool_calls))
+        yield TimelineEntry(
+            kind=EntryKind.AGENT_RUN,
+            row=run,
+            at=run.created_at,
+            title=f"Agent {run.profile_name}",
+            status=run.status,
+            detail=run.error or (f"It used {tools}" if tools else ""),
+            content=run.final_message if is_readable else "",
+            job_id=run.job_id,
+        )
+
+
+_SOURCES: tuple[Source, ...] = (
+    _events,
+    _decisions,
+    _actions,
+    _approvals,
+    _outbound,
+    _model_calls,
+    _agent_runs,
+)
+
+
+def _jobs(message: Message, entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """Yield the jobs that the other entries name, those they come from, and those about the message."""
+    jobs = {job.pk: job for job in _jobs_about(message, entries)}
+    wanted = {entry.job_id for entry in entries if entry.job_id is not None}
+    for _ in range(MOST_ANCESTORS):
+        wanted |= {job.parent_id for job in jobs.values() if job.parent_id is not None}
+        missing = wanted - jobs.keys()
+        found = list(job_rows().filter(firm_id=message.firm_id, pk__in=missing))
+        if not found:
+            break
+        jobs |= {job.pk: job for job in found}
+    for job in jobs.values():
+        ran = ""
+        if job.started_at and job.completed_at and job.started_at <= job.completed_at:
+            ran = f" after {in_words((job.completed_at - job.started_at).total_seconds())}"
+        yield TimelineEntry(
+            kind=EntryKind.JOB,
+            row=job,
+            at=job.created_at,
+            title=job.job_type,
+            status=job.status,
+            detail=job.last_error or f"Attempt {job.attempts} of {job.max_attempts}{ran}",
+            correlation_id=job.correlation_id,
+            job_id=job.pk,
+        )
+
+
+def _jobs_about(message: Message, entries: Iterable[TimelineEntry]) -> Iterable[JobQueue]:
+    """Return the jobs of the events' correlation ids that name the message in their payloads.
+
+    No index holds the correlation id: the first jobs of the firm since the message came are read.
+    """
+    correlation_ids = {entry.correlation_id for entry in entries if entry.correlation_id}
+    if not correlation_ids:
+        return ()
+    since = job_rows().filter(
+        firm_id=message.firm_id, pk__gte=id_at(message.created_at - CLOCK_MARGIN)
+    )
+    last = since.order_by("pk").values_list("pk", flat=True)[JOBS_SEARCHED : JOBS_SEARCHED + 1]
+    end = next(iter(last), None)
+    if end is not None:
+        since = since.filter(pk__lt=end)
+    ids = {str(message.pk), message.gmail_message_id}
+    ids |= {str(entry.row.pk) for entry in entries}
+    names_it = Q()
+    for name in _NAMES:
+        names_it |= Q(**{f"payload__{name}__in": sorted(ids)})
+    related = since.filter(names_it, correlation_id__in=correlation_ids)
+    return list(related.order_by("pk")[:MOST_OF_A_KIND])

@@ -1,0 +1,231 @@
+"""A yes does exactly what was asked, once; each try is in the audit log."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core import mail as django_mail
+from django.db import connection
+from django.utils import timezone
+
+from mail.models import (
+    Action,
+    ActionType,
+    Approval,
+    EventType,
+    MailAccount,
+    MailEvent,
+    OutboundMessage,
+)
+from mail.services.approvals.approvals import approve, ask_approval, expire_approvals, reject
+from tenants.audit import Actor
+from tenants.models import Role
+from tenants.scope import firm_scope
+from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
+from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored
+from tests.mail.send_kit import at_once, current, sent
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-14")]
+
+
+@pytest.fixture
+def box(mailbox: Mailbox) -> Mailbox:
+    return at_once(mailbox)
+
+
+def waiting_action(box: Mailbox) -> Approval:
+    arrived = box.receive()
+    box.store_all()
+    drain()
+    with firm_scope(box.firm):
+        action = Action.objects.create(
+            account=box.account,
+            message=box.message(arrived),
+            action_type=ActionType.TRASH,
+            status="approved_pending",
+        )
+        return ask_approval(action=action, reasons=["asked_by_model"])
+
+
+def test_nothing_is_sent_before_the_yes_and_once_after(box: Mailbox) -> None:
+    approval, ada = waiting(box), person(box)
+    drain()
+    assert sent(box) == []
+    assert not approve(approval, by=ada, reason="I know her").refused
+    assert approve(approval, by=ada).refused == "It is approved by ada@acme.example already"
+    drain()
+    assert len(sent(box)) == 1
+    assert audited(approval) == [
+        ("approval.approved", "ada@acme.example"),
+        ("approval.approve_refused", "ada@acme.example"),
+    ]
+    done = reread(approval)
+    assert (done.status, done.decided_via) == ("approved", "admin")
+    events = [row.event_type for row in stored(MailEvent) if "approval_id" in row.detail]
+    assert events == [EventType.APPROVAL_ASKED, EventType.APPROVED]
+
+
+def test_a_no_is_final(box: Mailbox) -> None:
+    approval, ada = waiting(box), person(box)
+    assert not reject(approval, by=ada).refused
+    assert approve(approval, by=ada).refused
+    drain()
+    assert (outbound_of(approval).status, sent(box)) == ("rejected", [])
+    assert [act for act, _ in audited(approval)] == [
+        "approval.rejected",
+        "approval.approve_refused",
+    ]
+
+
+def test_an_action_is_executed_after_the_yes(box: Mailbox) -> None:
+    approval = waiting_action(box)
+    (message,) = box.messages()
+    drain()
+    assert "INBOX" in box.labels(message.gmail_message_id)
+    approve(approval, by=person(box))
+    drain()
+    assert only(stored(Action), pk=approval.action_id).status == "completed"
+    assert "TRASH" in box.labels(message.gmail_message_id)
+
+
+def test_what_nobody_answers_ends_by_itself(box: Mailbox) -> None:
+    approval = waiting_action(box)
+    assert expire_approvals() == 0
+    over(approval)
+    assert expire_approvals() == 1
+    assert expire_approvals() == 0
+    assert reread(approval).status == "expired"
+    assert only(stored(Action), pk=approval.action_id).status == "rejected"
+    assert approve(approval, by=person(box)).refused
+    assert [act for act, _ in audited(approval)] == [
+        "approval.expired",
+        "approval.approve_refused",
+    ]
+
+
+def test_a_yes_that_comes_too_late_has_no_effect(box: Mailbox) -> None:
+    approval = waiting(box)
+    over(approval)
+    assert approve(approval, by=person(box)).refused == "Nobody approved it in time"
+    drain()
+    assert (reread(approval).status, sent(box)) == ("expired", [])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("to", [{"name": "", "address": "eve@else.example"}]),
+        ("subject", "Another subject"),
+        ("text", "Another text"),
+        ("attachments", [{"message_id": "x", "part_id": "1", "filename": "a", "mime_type": "a/b"}]),
+    ],
+)
+def test_a_yes_to_what_has_changed_since_has_no_effect(
+    box: Mailbox, column: str, value: Any
+) -> None:
+    approval = waiting(box)
+    with firm_scope(box.firm):
+        OutboundMessage.objects.update(**{column: value})
+    assert approve(approval, by=person(box)).refused == "What was asked has changed since; ask anew"
+    drain()
+    assert (reread(approval).status, outbound_of(approval).status) == ("canceled", "rejected")
+    assert sent(box) == []
+
+
+def test_a_yes_to_other_parameters_has_no_effect(box: Mailbox) -> None:
+    approval = waiting_action(box)
+    with firm_scope(box.firm):
+        Action.objects.filter(pk=approval.action_id).update(parameters={"permanently": True})
+    assert approve(approval, by=person(box)).refused
+    assert only(stored(Action), pk=approval.action_id).status == "rejected"
+
+
+@pytest.mark.req("M-23")
+def test_only_an_operator_who_may_read_the_mailbox_decides(box: Mailbox) -> None:
+    approval = waiting(box)
+    viewer = person(box, Role.VIEWER, "vera@acme.example")
+    ada = person(box)
+    assert approve(approval, by=viewer).refused
+    with firm_scope(box.firm):
+        MailAccount.objects.update(shared=False)
+    assert approve(approval, by=ada).refused
+    assert reread(approval).status == "pending"
+    assert len(audited(approval)) == 2
+
+
+def test_of_two_at_the_same_moment_one_has_an_effect(box: Mailbox) -> None:
+    approval, ada = waiting(box), person(box)
+    bob = person(box, name="bob@acme.example")
+    decided: list[Any] = []
+    start = threading.Barrier(2)
+
+    def decide(actor: Actor) -> None:
+        start.wait()
+        decided.append(approve(approval, by=actor))
+        connection.close()
+
+    threads = [threading.Thread(target=decide, args=(actor,)) for actor in (ada, bob)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(bool(one.refused) for one in decided) == [False, True]
+    drain()
+    assert len(sent(box)) == 1
+
+
+def test_those_who_may_decide_are_asked_once(box: Mailbox) -> None:
+    ada = person(box)
+    person(box, Role.VIEWER, "vera@acme.example")
+    approval = waiting(box)
+    drain()
+    (asked,) = django_mail.outbox
+    assert asked.to == [ada.name]
+    assert "anna@customer.example" in asked.body
+    assert f"/approvals/{box.firm.pk}.{approval.pk.hex}." in asked.body
+    (job,) = jobs("approval.notify", live=False)
+    assert job.result == {"recipients": 1, "discord": False}
+
+
+@pytest.mark.req("M-23")
+def test_the_owner_alone_is_asked_about_a_mailbox_of_their_own(box: Mailbox) -> None:
+    person(box)
+    owner = person(box, name="owner@acme.example")
+    with firm_scope(box.firm):
+        MailAccount.objects.update(shared=False, owner=owner.user)
+    waiting(box)
+    drain()
+    assert [one.to for one in django_mail.outbox] == [["owner@acme.example"]]
+
+
+def test_our_own_notice_is_never_read_as_mail(box: Mailbox) -> None:
+    person(box)
+    waiting(box)
+    drain()
+    (asked,) = django_mail.outbox
+    before = len(box.messages())
+    box.receive(asked.message().as_bytes())
+    forged = asked.message()
+    forged.replace_header("X-Mailroom-Notice", "0123:forged")
+    box.receive(forged.as_bytes())
+    box.store_all()
+    assert len(box.messages()) == before + 1
+
+
+def over(approval: Approval) -> None:
+    """Let the question's time be over."""
+    with firm_scope(approval.firm_id):
+        Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_a_message_canceled_meanwhile_is_not_sent_by_a_yes(box: Mailbox) -> None:
+    from mail.services.sending.outbound_operations import cancel_outbound
+
+    approval = waiting(box)
+    cancel_outbound(outbound_of(approval))
+    assert approve(approval, by=person(box)).refused
+    drain()
+    assert (current(outbound_of(approval)).status, sent(box)) == ("canceled", [])

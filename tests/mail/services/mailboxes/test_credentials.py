@@ -1,0 +1,191 @@
+"""Tokens of mailboxes, over HTTP: refreshed once, withdrawn, refused, and never readable."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.core import mail
+from django.db import connection
+from django.utils import timezone
+
+from jobs.engine.outcomes import Completed, Snoozed
+from jobs.models import Pause
+from mail.errors import MailboxWaits
+from mail.gmail.errors import GmailMisconfigured, GmailUnavailable
+from mail.gmail.simulator.faults import Fault
+from mail.gmail.simulator.server import SimulatorServer
+from mail.models import Connection, MailCredential, MailEvent
+from mail.services.mailboxes.accounts import usable_account
+from mail.services.mailboxes.connection import resume_mailbox
+from mail.services.mailboxes.credentials import StoredToken, store_grant
+from mail.services.queueing import request_sync
+from tenants.encryption import decrypt_field
+from tenants.scope import firm_scope
+from tests.mail.google_kit import granted
+from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored
+from tests.queue_kit import later, work_off
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-02")]
+
+
+def sync_now(mailbox: Mailbox) -> None:
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account)
+
+
+def token_of(mailbox: Mailbox) -> str:
+    (credential,) = stored(MailCredential)
+    return decrypt_field(credential, "access_token")
+
+
+def test_a_sync_goes_over_http_with_the_stored_token(connected: Mailbox) -> None:
+    arrived = connected.receive()
+    sync_now(connected)
+    assert [type(outcome) for outcome in drain()] == [Completed] * 4
+    assert any("🤖" in name for name in connected.labels(arrived))
+
+
+def test_an_ended_token_is_refreshed_and_kept(connected: Mailbox) -> None:
+    before = token_of(connected)
+    connected.simulator.expire_access_tokens(connected.account.address)
+
+    assert connected.gmail.profile()["emailAddress"] == connected.account.address
+
+    assert token_of(connected) != before
+    (credential,) = stored(MailCredential)
+    assert credential.refreshed_at is not None
+    assert credential.expires_at > timezone.now() + timedelta(minutes=50)
+
+
+def test_a_token_is_refreshed_before_it_ends(connected: Mailbox) -> None:
+    before = token_of(connected)
+    with firm_scope(connected.firm):
+        MailCredential.objects.update(expires_at=timezone.now() + timedelta(minutes=4))
+    connected.gmail.profile()
+    assert token_of(connected) != before
+
+
+def test_many_who_need_a_new_token_ask_google_once(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mail.gmail import oauth
+
+    asked = []
+    refresh = oauth.refresh
+    monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(1) or refresh(*args))
+    refused = token_of(connected)
+    got: list[str] = []
+
+    def take() -> None:
+        got.append(StoredToken(connected.account).fresh(refused).value)
+        connection.close()
+
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(asked) == 1
+    assert set(got) == {token_of(connected)}
+
+
+def test_a_withdrawn_permission_holds_the_jobs_and_notifies_once(
+    connected: Mailbox, firm_admin: str
+) -> None:
+    connected.receive()
+    sync_now(connected)
+    connected.simulator.revoke_grants(connected.account.address)
+
+    assert isinstance(work_off(), Snoozed)
+    (job,) = jobs("sync")
+    assert (job.attempts, job.status) == (0, "pending")
+    (pause,) = stored(Pause)
+    assert (pause.limit_key, pause.until) == (f"mailbox:{connected.account.pk}", None)
+    assert connected.reload().connection == Connection.NEEDS_REAUTH
+    assert "invalid_grant" in connected.account.last_error
+    assert only(stored(MailEvent), event_type="needs_reauth").detail == {"reason": "invalid_grant"}
+
+    drain()
+    with later(seconds=400):
+        drain()
+    assert [message.to for message in mail.outbox] == [[firm_admin]]
+    assert connected.account.address in mail.outbox[0].body
+    assert jobs("sync")[0].attempts == 0
+
+    with firm_scope(connected.firm):
+        store_grant(connected.account, granted(connected.account.address))
+        type(connected.account).objects.update(connection=Connection.CONNECTED)
+        resume_mailbox(connected.account)
+    with later(seconds=800):
+        drain()
+    assert {job.status for job in jobs(live=False)} == {"completed"}
+
+
+def test_a_late_refusal_of_an_old_grant_does_not_undo_a_new_one(connected: Mailbox) -> None:
+    source = StoredToken(connected.account)
+    old = source._load()
+    connected.simulator.revoke_grants(connected.account.address)
+    with firm_scope(connected.firm):
+        store_grant(connected.account, granted(connected.account.address))
+    with pytest.raises(Exception, match="invalid_grant"):
+        source._refresh(old)
+    assert connected.reload().connection == Connection.CONNECTED
+
+
+def test_a_mailbox_without_a_permission_waits_for_one(
+    mailbox: Mailbox, google: SimulatorServer
+) -> None:
+    sync_now(mailbox)
+    assert isinstance(work_off(), Snoozed)
+    assert mailbox.reload().connection == Connection.NEEDS_REAUTH
+    assert "no_credential" in mailbox.account.last_error
+
+
+def test_a_refused_client_holds_the_mailbox_and_blames_the_settings(connected: Mailbox) -> None:
+    connected.simulator.order_fault(Fault(401, "invalid_client"), method="oauth.token")
+    with pytest.raises(GmailMisconfigured, match="GOOGLE_CLIENT_ID"):
+        StoredToken(connected.account).fresh(token_of(connected))
+    assert connected.reload().connection == Connection.CONNECTED
+
+
+def test_an_outage_of_the_token_endpoint_passes(connected: Mailbox) -> None:
+    connected.simulator.order_fault(Fault(503), method="oauth.token", times=20)
+    with pytest.raises(GmailUnavailable):
+        StoredToken(connected.account).fresh(token_of(connected))
+    assert connected.reload().connection == Connection.CONNECTED
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        (Fault(429, retry_after=90), 90),
+        (Fault(403, "rateLimitExceeded"), 60),
+        (Fault(403, "userRateLimitExceeded", retry_after=30), 30),
+    ],
+)
+def test_a_rate_limit_holds_the_whole_mailbox_without_attempts(
+    connected: Mailbox, fault: Fault, seconds: int
+) -> None:
+    connected.receive_many(3)
+    sync_now(connected)
+    work_off()
+    connected.simulator.order_fault(fault, method="messages.get")
+
+    (outcome,) = drain()
+
+    assert isinstance(outcome, Snoozed)
+    assert seconds - 5 < outcome.delay_seconds <= seconds
+    assert [job.attempts for job in jobs("ingest.gmail")] == [0, 0, 0]
+    (pause,) = stored(Pause)
+    assert pause.limit_key == f"mailbox:{connected.account.pk}"
+    assert pause.until == connected.reload().held_until
+
+    with firm_scope(connected.firm), pytest.raises(MailboxWaits):
+        usable_account(connected.firm.pk, connected.account.pk)
+    with firm_scope(connected.firm):
+        type(connected.account).objects.update(held_until=None)
+    with later(seconds=seconds + 5):
+        drain()
+    assert {job.status for job in jobs("ingest.gmail", live=False)} == {"completed"}

@@ -1,0 +1,192 @@
+"""Suggest-only, active, paused: when Gmail is written to, and when it is not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pytest_django import Settings
+
+from jobs.models import Pause
+from jobs.queue import enqueue
+from mail.labels import LABEL_NAMES, PAUSE_LABEL
+from mail.models import Action, Decision, MailAccount, Mode, PausedBy
+from mail.services.mailboxes import modes
+from mail.services.mailboxes.accounts import own_addresses, refresh_aliases
+from mail.services.queueing import request_backfill, request_sync
+from mail.services.syncing.labels import ensure_label
+from tenants.audit import Actor
+from tenants.scope import firm_scope
+from tests.factories.tenants import UserFactory
+from tests.jobs.admin.pages import audit_entries
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
+
+
+def set_mode(mailbox: Mailbox, **values: object) -> None:
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.filter(pk=mailbox.account.pk).update(**values)
+    mailbox.reload()
+
+
+def sync(mailbox: Mailbox) -> None:
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account)
+    drain()
+
+
+@pytest.fixture
+def suggesting(mailbox: Mailbox) -> Mailbox:
+    """Return a mailbox that only suggests."""
+    set_mode(mailbox, mode=Mode.SUGGEST)
+    return mailbox
+
+
+def ours(mailbox: Mailbox, gmail_message_id: str) -> set[str]:
+    return {name for name in mailbox.labels(gmail_message_id) if name in LABEL_NAMES.values()}
+
+
+def test_a_new_mailbox_suggests_only_and_a_local_one_is_active(mailbox: Mailbox) -> None:
+    assert MailAccount(address="x@y.example").mode == Mode.SUGGEST
+    assert (mailbox.account.mode, mailbox.account.shared) == (Mode.ACTIVE, True)
+
+
+def test_suggestions_are_stored_and_nothing_is_written(suggesting: Mailbox) -> None:
+    arrived = suggesting.receive()
+    before = suggesting.gmail.profile()["historyId"]
+    sync(suggesting)
+    assert len(stored(Decision)) == 1
+    assert stored(Action) == []
+    assert ours(suggesting, arrived) == set()
+    assert suggesting.gmail.profile()["historyId"] == before
+
+
+def test_made_active_only_mail_of_the_last_days_is_labelled(
+    suggesting: Mailbox, settings: Settings
+) -> None:
+    settings.LABEL_BACKLOG_DAYS = 3
+    now = datetime.now(UTC)
+    recent = suggesting.receive(letter("Recent"), at=now - timedelta(days=2))
+    old = suggesting.receive(letter("Old"), at=now - timedelta(days=5))
+    sync(suggesting)
+    assert len(stored(Decision)) == 2
+    ada = UserFactory(username="ada")
+    modes.activate(suggesting.account, reason="it is right", by=Actor("admin", ada))
+    drain()
+    assert len(ours(suggesting, recent)) == 1
+    assert ours(suggesting, old) == set()
+
+    older = suggesting.receive(letter("Older still"), at=now - timedelta(days=30))
+    new = suggesting.receive(letter("New"))
+    with firm_scope(suggesting.firm):
+        request_backfill(suggesting.account)
+    sync(suggesting)
+    assert len(stored(Decision)) == 4
+    assert ours(suggesting, older) == set()
+    assert len(ours(suggesting, new)) == 1
+    entry = audit_entries(suggesting.account.pk)[0]
+    assert (entry.act, entry.reason, entry.actor_name) == ("mailbox.activate", "it is right", "ada")
+    assert (entry.before["mode"], entry.after["mode"]) == ("suggest", "active")
+
+
+def test_activation_makes_the_labels_one_pauses_with(suggesting: Mailbox) -> None:
+    modes.activate(suggesting.account)
+    drain()
+    names = {label["name"] for label in suggesting.gmail.list_labels()}
+    assert {PAUSE_LABEL, *LABEL_NAMES.values()} <= names
+
+
+def test_back_to_suggestions_cancels_what_waits(mailbox: Mailbox) -> None:
+    arrived = mailbox.receive()
+    sync_without_actions(mailbox)
+    modes.suggest_only(mailbox.account)
+    drain()
+    assert [action.status for action in stored(Action)] == ["canceled"]
+    assert ours(mailbox, arrived) == set()
+    assert {job.status for job in jobs(live=False)} == {"completed"}
+
+
+def sync_without_actions(mailbox: Mailbox) -> None:
+    """Sync and judge, and leave the actions in the queue."""
+    modes.pause_mailbox(mailbox.account)
+    set_mode(mailbox, paused_by=PausedBy.NOTHING)
+    sync(mailbox)
+    assert [job.status for job in jobs("action.gmail")] == ["pending"]
+    with firm_scope(mailbox.firm):
+        Pause.objects.all().delete()
+
+
+def test_a_pause_holds_at_once_what_was_asked_for(mailbox: Mailbox) -> None:
+    arrived = mailbox.receive()
+    sync_without_actions(mailbox)
+    modes.pause_mailbox(mailbox.account, reason="holidays")
+    drain()
+    assert ours(mailbox, arrived) == set()
+    (job,) = jobs("action.gmail")
+    assert (job.status, job.attempts) == ("pending", 0)
+
+    second = mailbox.receive(letter("Second"))
+    sync(mailbox)
+    assert len(stored(Decision)) == 2
+    assert ours(mailbox, second) == set()
+
+    modes.resume_writing(mailbox.account)
+    drain()
+    assert len(ours(mailbox, arrived)) == 1
+    assert len(ours(mailbox, second)) == 1
+    assert stored(Pause) == []
+
+
+def test_an_action_claimed_before_the_pause_waits_without_an_attempt(mailbox: Mailbox) -> None:
+    arrived = mailbox.receive()
+    sync_without_actions(mailbox)
+    set_mode(mailbox, paused_by=PausedBy.SWITCH)
+    drain()
+    assert ours(mailbox, arrived) == set()
+    assert jobs("action.gmail")[0].attempts == 0
+
+
+@pytest.mark.parametrize("job_type", ["sync", "history.sync.gmail"])
+def test_the_gmail_label_pauses_and_its_removal_resumes(mailbox: Mailbox, job_type: str) -> None:
+    label = ensure_label(mailbox.account, mailbox.gmail, PAUSE_LABEL)
+    arrived = mailbox.receive()
+    mailbox.gmail.modify_message(arrived, add=[label])
+
+    def sync_by_type() -> None:
+        with firm_scope(mailbox.firm):
+            request_sync(mailbox.account, job_type=job_type)
+        drain()
+
+    sync_by_type()
+    assert mailbox.reload().paused_by == PausedBy.LABEL
+    assert len(stored(Decision)) == 1
+    assert ours(mailbox, arrived) == set()
+
+    mailbox.gmail.modify_message(arrived, remove=[label])
+    sync_by_type()
+    assert mailbox.reload().paused_by == PausedBy.NOTHING
+    assert len(ours(mailbox, arrived)) == 1
+
+
+def test_the_label_does_not_end_a_persons_pause(mailbox: Mailbox) -> None:
+    ensure_label(mailbox.account, mailbox.gmail, PAUSE_LABEL)
+    modes.pause_mailbox(mailbox.account)
+    sync(mailbox)
+    assert mailbox.reload().paused_by == PausedBy.SWITCH
+
+
+def test_the_owners_aliases_count_as_the_owner(mailbox: Mailbox) -> None:
+    address = mailbox.account.address
+    mailbox.simulator.add_alias(address, "Sales@Acme.example")
+    mailbox.simulator.add_alias(address, "unproven@acme.example", verified=False)
+    with firm_scope(mailbox.firm):
+        enqueue("sync", {"account_id": mailbox.account.pk, "force_full": True})
+    drain()
+    assert own_addresses(mailbox.reload()) == {address, "sales@acme.example"}
+    wire_id = mailbox.receive(letter(sender="Sales <SALES@acme.example>", to="a@b.example"))
+    sync(mailbox)
+    assert mailbox.message(wire_id).outgoing
+
+    refresh_aliases(mailbox.account, mailbox.gmail)
+    assert mailbox.reload().aliases == ["sales@acme.example"]

@@ -1,0 +1,257 @@
+"""Sending: threads, identities, attachments; once, whatever answer is lost; canceled in time."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from typing import Any
+
+import pytest
+
+from mail.errors import OutboundInvalid, WrongState
+from mail.gmail.simulator.faults import LOST_ANSWER, Fault
+from mail.models import (
+    Action,
+    ActionType,
+    EventType,
+    MailAccount,
+    MailEvent,
+    Mode,
+    OutboundMessage,
+)
+from mail.services.sending.outbound_operations import cancel_outbound
+from tenants.scope import firm_scope
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
+from tests.mail.send_kit import answer, at_once, attempts, current, drafts, forward, sent
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
+
+
+@pytest.fixture
+def box(mailbox: Mailbox) -> Mailbox:
+    return at_once(mailbox)
+
+
+def received(box: Mailbox, raw: bytes | None = None) -> str:
+    arrived = box.receive(raw or letter("Ceník", message_id="<one@customer.example>"))
+    box.store_all()
+    drain()
+    return arrived
+
+
+def test_an_answer_lands_in_the_thread(box: Mailbox) -> None:
+    arrived = received(box)
+    outbound = answer(box, arrived, "Příští úterý.\nAda")
+    drain()
+    done, (mail,) = current(outbound), sent(box)
+    assert (done.status, done.error) == ("sent", "")
+    assert mail["Subject"] == "Re: Ceník"
+    assert mail["To"] == "Anna Novak <anna@customer.example>"
+    assert mail["From"] == box.account.address
+    assert mail["In-Reply-To"] == mail["References"] == "<one@customer.example>"
+    assert mail["Message-ID"] == done.rfc822_id
+    assert mail.get_content() == "Příští úterý.\nAda\n"
+    thread = box.gmail.get_thread(box.message(arrived).thread.gmail_thread_id, fmt="minimal")
+    assert [one["id"] for one in thread["messages"]] == [arrived, done.gmail_message_id]
+    assert drafts(box) == 0
+    event = only(stored(MailEvent), event_type=EventType.SENT)
+    assert event.detail == {"outbound_id": str(outbound.pk), "kind": "reply"}
+
+
+def test_a_forwarded_message_begins_a_thread_and_takes_its_attachments_along(box: Mailbox) -> None:
+    original = email.message_from_bytes(letter("Plán hřiště"), policy=email.policy.default)
+    original.add_attachment(
+        b"%PDF-1", maintype="application", subtype="pdf", filename="plán č. 1.pdf"
+    )
+    arrived = received(box, original.as_bytes())
+    forward(box, arrived, "Bob <bob@partner.example>", cc=["carol@partner.example"], note="See.")
+    drain()
+    (mail,) = sent(box)
+    assert (mail["Subject"], mail["Cc"]) == ("Fwd: Plán hřiště", "carol@partner.example")
+    assert mail["In-Reply-To"] is mail["References"] is None
+    body = mail.get_body(("plain",))
+    assert body is not None
+    assert body.get_content().startswith(
+        "See.\n\n---------- Forwarded message ---------\nFrom: Anna"
+    )
+    (file,) = mail.iter_attachments()
+    assert (file.get_filename(), file.get_content()) == ("plán č. 1.pdf", b"%PDF-1")
+
+
+def test_the_whole_original_can_go_along_as_a_file(box: Mailbox) -> None:
+    arrived = received(box)
+    forward(box, arrived, "bob@partner.example", include_original="attachment", note="Attached.")
+    drain()
+    (file,) = sent(box)[0].iter_attachments()
+    assert file.get_filename() == "Ceník.eml"
+    assert b"Could you send me the price list" in file.get_content()
+
+
+@pytest.mark.parametrize("faults", [1, 3])
+@pytest.mark.parametrize("method", ["drafts.create", "drafts.send"])
+def test_a_lost_answer_sends_once(box: Mailbox, method: str, faults: int) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(LOST_ANSWER, method=method, times=faults)
+    assert attempts(outbound)[-1] == "completed"
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
+
+
+@pytest.mark.parametrize("method", ["messages.list", "getProfile", "drafts.create", "drafts.send"])
+@pytest.mark.parametrize("status", [401, 429, 500, 503])
+def test_what_gmail_refused_for_now_is_tried_again(box: Mailbox, method: str, status: int) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=status), method=method, times=2)
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
+
+
+@pytest.mark.parametrize("reason", ["domainPolicy", "insufficientPermissions"])
+def test_what_gmail_refuses_for_good_has_failed_and_leaves_no_draft(
+    box: Mailbox, reason: str
+) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=403, reason=reason), method="drafts.send")
+    assert attempts(outbound) == ["dlq"]
+    assert (current(outbound).status, sent(box), drafts(box)) == ("failed", [], 0)
+
+
+def test_a_refusal_after_a_lost_answer_leaves_it_to_a_person(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    attempts(outbound, most=1)
+    box.simulator.order_fault(Fault(status=403), method="messages.list")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box))) == ("unknown", 1)
+
+
+def test_an_outage_to_the_last_attempt_leaves_it_to_a_person(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=503), method="drafts.send", times=50)
+    attempts(outbound)
+    done = current(outbound)
+    assert (done.status, sent(box), drafts(box)) == ("unknown", [], 1)
+    assert "could not say" in done.error
+
+
+def test_before_there_is_a_draft_nothing_can_have_gone_out(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=503), method="drafts.create", times=50)
+    attempts(outbound)
+    assert current(outbound).status == "failed"
+
+
+def test_a_search_that_lags_is_no_proof_that_nothing_was_sent(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.delay_search(3600)
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent_by_label(box))) == ("sent", 1)
+
+
+def test_a_draft_the_person_discarded_is_left_to_a_person(box: Mailbox, settings: Any) -> None:
+    settings.SEND_CHECK_SECONDS = 3600
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+    attempts(outbound, most=1)
+    box.gmail.delete_draft(current(outbound).gmail_draft_id)
+    assert attempts(outbound, most=1) == ["pending"]
+    settings.SEND_CHECK_SECONDS = 0
+    attempts(outbound)
+    assert (current(outbound).status, sent(box)) == ("unknown", [])
+
+
+def test_a_conversation_deleted_meanwhile_gets_its_answer_all_the_same(box: Mailbox) -> None:
+    arrived = received(box)
+    outbound = answer(box, arrived)
+    messages = box.gmail._resources.messages
+    box.gmail._execute(messages.delete(userId="me", id=arrived))
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box))) == ("sent", 1)
+
+
+def test_a_message_waits_so_that_it_can_be_canceled(box: Mailbox) -> None:
+    arrived = received(box)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(send_delay_seconds=30)
+    outbound = answer(box, arrived)
+    assert drain() == []
+    with firm_scope(box.firm):
+        cancel_outbound(current(outbound), reason="A slip")
+    attempts(outbound)
+    assert (current(outbound).status, sent(box)) == ("canceled", [])
+
+
+def test_what_is_being_sent_is_not_canceled(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=503), method="drafts.send")
+    attempts(outbound, most=1)
+    with pytest.raises(WrongState), firm_scope(box.firm):
+        cancel_outbound(current(outbound))
+    attempts(outbound)
+    assert current(outbound).status == "sent"
+
+
+def test_a_mailbox_that_suggests_only_sends_nothing(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    with firm_scope(box.firm):
+        MailAccount.objects.update(mode=Mode.SUGGEST)
+    attempts(outbound)
+    assert (current(outbound).status, sent(box)) == ("canceled", [])
+
+
+def test_an_action_sends_one_message_however_often_it_asks(box: Mailbox) -> None:
+    arrived = received(box)
+    with firm_scope(box.firm):
+        action = Action.objects.create(
+            account=box.account, message=box.message(arrived), action_type=ActionType.STAR
+        )
+    first = answer(box, arrived, action=action)
+    again = answer(box, arrived, "Other words", action=action)
+    assert first.pk == again.pk
+    assert len(jobs("outbound.send")) == 1
+    with firm_scope(box.firm):
+        Action.objects.update(status="executing")
+    attempts(first)
+    done = only(stored(Action), pk=action.pk)
+    assert done.status == "completed"
+    hint = done.undo_hint or {}
+    assert (hint["irreversible"], hint["inverse_action"]) == (True, "none")
+    assert hint["sent_message_id"] == current(first).gmail_message_id
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"to": "Bob\r\nBcc: all@x.example <bob@x.example>"}, "to"),
+        ({"to": "bob@x.example", "subject": "Hello\nBcc: all@x.example"}, "subject"),
+        ({"to": "bob@x.example", "cc": "a@x.example\x00"}, "cc"),
+        ({"to": "bob@x.example", "bcc": "nobody"}, "bcc"),
+        ({"to": ""}, "to"),
+    ],
+)
+def test_what_could_inject_a_header_is_refused_with_its_field(
+    box: Mailbox, more: dict[str, str], field: str
+) -> None:
+    arrived = received(box)
+    with pytest.raises(OutboundInvalid) as refused:
+        forward(box, arrived, **more)
+    assert field in {fault["field"] for fault in refused.value.errors}
+    assert stored(OutboundMessage) == []
+
+
+def test_the_address_a_mail_came_to_answers_it_under_its_name_and_signature(box: Mailbox) -> None:
+    box.account.identities = [
+        {"address": box.account.address, "name": "Ada", "signature": ""},
+        {"address": "sales@acme.example", "name": "Sales Ž", "signature": "<b>Acme</b> s.r.o."},
+    ]
+    with firm_scope(box.firm):
+        box.account.save()
+    answer(box, received(box, letter(to="Sales@acme.example")), "Yes.")
+    drain()
+    (mail,) = sent(box)
+    assert mail["From"] == "Sales Ž <sales@acme.example>"
+    assert mail.get_content() == "Yes.\n\n-- \nAcme s.r.o.\n"
+
+
+def sent_by_label(box: Mailbox) -> list[Any]:
+    return list(box.gmail.list_messages("", label_id="SENT").get("messages", []))
