@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import orjson
 from pydantic import ValidationError
 
+from interfaces.plain_json import ENCODED, plain
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from jobs.errors import Fault, PayloadInvalid
@@ -98,7 +96,7 @@ def _parse_any(declared: JobType, text: str) -> JobPayload:
     payload = _decode(declared, text)
     version = payload.get("version")
     if isinstance(version, str) and version != declared.version:
-        text = json.dumps(_upcast(declared, payload, version), default=_plain)
+        text = json.dumps(_upcast(declared, payload, version), default=plain)
     try:
         return declared.payload_model.model_validate_json(text)
     except ValidationError as error:
@@ -133,7 +131,7 @@ def _upcast(declared: JobType, payload: dict[str, Any], version: str) -> dict[st
 def _apply_upcaster(declared: JobType, payload: dict[str, Any], version: str) -> dict[str, Any]:
     try:
         upcasted = dict(declared.upcasters[version](dict(payload)))
-        json.dumps(upcasted, default=_plain)
+        json.dumps(upcasted, default=plain)
     except Exception as error:
         message = f"cannot be brought up from version {version!r}: {type(error).__name__}"
         raise _refused(declared, "payload", "upcast_failed", message) from error
@@ -174,17 +172,8 @@ def _encode_checked(declared: JobType, payload: Mapping[str, Any]) -> bytes:
     if faults:
         raise PayloadInvalid(declared.name, faults)
     return json.dumps(
-        dict(payload), ensure_ascii=False, separators=(",", ":"), default=_plain, allow_nan=False
+        dict(payload), ensure_ascii=False, separators=(",", ":"), default=plain, allow_nan=False
     ).encode()
-
-
-def _plain(value: object) -> str:
-    """Encode the values beyond JSON that callers pass: ids, times, amounts."""
-    if isinstance(value, UUID | Decimal):
-        return str(value)
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    raise TypeError(type(value).__name__)
 
 
 def _form_faults(payload: Mapping[str, Any], free_form: Collection[str]) -> Iterator[Fault]:
@@ -237,7 +226,7 @@ def _value_faults(path: str, value: object) -> Iterator[Fault]:
         # Python does not convert integers of more than 4,300 digits to text.
         if value.bit_length() > 1024:
             yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
-    elif value is not None and not isinstance(value, UUID | datetime | date | Decimal):
+    elif value is not None and not isinstance(value, ENCODED):
         yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
 
 

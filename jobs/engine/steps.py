@@ -8,6 +8,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
+from interfaces.plain_json import plain
 from interfaces.stored_json import is_deeper_than
 from jobs.conf import RESULT_MAX_BYTES, RESULT_MAX_DEPTH
 from jobs.engine import dialects
@@ -85,14 +86,16 @@ class NotStorable(ValueError):
 
 
 def to_json(value: Any) -> str:
-    """Return `value` as JSON text.
+    """Return `value` as JSON text; ids, times and amounts as `plain` spells them.
 
     Raises:
-        NotStorable: not plain JSON, too large, too deep, NaN, NUL, a lone surrogate, a key that is
+        NotStorable: not JSON, too large, too deep, NaN, NUL, a lone surrogate, a key that is
             no string.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=plain
+        )
         size = len(text.encode())
     except RecursionError as error:
         raise NotStorable(_DEEP) from error

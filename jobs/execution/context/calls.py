@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from threading import Event
-from typing import Any, TypeVar
+from time import monotonic
+from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+from interfaces.plain_json import unstorable_return
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals, in_event_loop
 from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
@@ -23,9 +26,13 @@ from jobs.execution.context.fan_out import Then, fan_out
 from jobs.execution.context.transaction import JobTransaction, completing
 from tenants.models import Firm
 
+P = ParamSpec("P")
 T = TypeVar("T")
+# Stored as text.
+Encoded = UUID | Decimal | date | time | timedelta
 
 MAX_NOTE_LENGTH = 200
+MAX_STEP_NAME_LENGTH = 200
 
 
 class JobCalls:
@@ -41,7 +48,7 @@ class JobCalls:
     def __init__(self, claim: Claim, signals: Signals) -> None:
         self._claim = claim
         self._signals = signals
-        self._begun = time.monotonic()
+        self._begun = monotonic()
 
     @property
     def job_id(self) -> UUID:
@@ -110,34 +117,48 @@ class JobCalls:
         if not save_progress(self._claim, fraction, note[:MAX_NOTE_LENGTH]):
             raise self._lost()
 
-    def step(self, name: str, function: Callable[..., T], *args: Any) -> T:
-        """Run `function(*args)` once in the job's life and return its result as stored, in JSON.
+    @overload
+    def step(
+        self, name: str, function: Callable[P, Encoded], /, *args: P.args, **kwargs: P.kwargs
+    ) -> str: ...
+    @overload
+    def step(
+        self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run `function(*args, **kwargs)` once in the job's life and return its result as stored.
 
         The name identifies the step: a later call with the same name, in this attempt or after a
         retry, a rescue or a reprocess, returns the stored result without calling the function.
+        It is stored as JSON; a date, time, timedelta, Decimal or UUID comes back as text.
         A crash between the call and the store repeats the call: make it idempotent, or write in
         `ctx.transaction()`.
 
         Raises:
             LeaseLost: the job is no longer this worker's; the result was not stored.
-            Fatal: the result cannot be stored, and running the step again would not help.
+            Fatal: the result cannot be stored, and running the step again would not help; where
+                the declared return type or the name says so, before the call.
         """
-        stored = self._find_step(name)
+        stored = self._find_step(name, function)
         if stored is not None:
-            result: T = stored[0]
-            return result
-        result = function(*args)
+            return stored[0]
+        result = function(*args, **kwargs)
         if inspect.iscoroutine(result):
             result.close()
             raise TypeError(
                 "step() takes no async function: use await ctx.astep(…) in an async one"
             )
-        stored_result: T = self._save_step(name, result)
-        return stored_result
+        return self._save_step(name, result)
 
-    def _find_step(self, name: str) -> tuple[Any] | None:
+    def _find_step(self, name: str, function: Callable[..., Any]) -> tuple[Any] | None:
         self._checkpoint("astep")
-        return find_step(self._claim, name)
+        if not 1 <= len(name) <= MAX_STEP_NAME_LENGTH or "\x00" in name:
+            raise Fatal(f"a step's name has 1 to {MAX_STEP_NAME_LENGTH} characters and no NUL")
+        stored = find_step(self._claim, name)
+        if stored is None and (refused := unstorable_return(function)) is not None:
+            # Now, because what the function does cannot be undone.
+            raise Fatal(f"step {name!r} is declared to return {refused.__name__}: not storable")
+        return stored
 
     def _save_step(self, name: str, result: object) -> Any:
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Event
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.new_job import EnqueueSpec
@@ -16,6 +17,7 @@ from jobs.execution.context.fan_out import Then
 from jobs.execution.context.transaction import JobTransaction
 from tenants.models import Firm
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -39,19 +41,21 @@ class JobContext(JobCalls):
         """Show how far the job got."""
         await in_database_thread(self.progress, fraction, note)
 
-    async def astep(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Run `function(*args)` once in the job's life and return its result as stored, in JSON.
+    async def astep(
+        self, name: str, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Any:
+        """Run `function(*args, **kwargs)` once in the job's life and return its result as stored.
 
         An `async def` function is awaited here. A plain one occupies one of the few threads: keep
         it short.
         """
-        stored = await in_database_thread(self._find_step, name)
+        stored = await in_database_thread(self._find_step, name, function)
         if stored is not None:
             return stored[0]
         if inspect.iscoroutinefunction(function):
-            result = await function(*args)
+            result = await function(*args, **kwargs)
         else:
-            result = await in_database_thread(function, *args)
+            result = await in_database_thread(partial(function, *args, **kwargs))
             if inspect.isawaitable(result):
                 result = await result
         return await in_database_thread(self._save_step, name, result)

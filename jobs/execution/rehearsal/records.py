@@ -84,8 +84,8 @@ class RehearsalContext(JobContext):
         super().__init__(*args)
         self._steps = STEPS
 
-    def _find_step(self, name: str) -> tuple[Any] | None:
-        stored = super()._find_step(name)
+    def _find_step(self, name: str, function: Callable[..., Any]) -> tuple[Any] | None:
+        stored = super()._find_step(name, function)
         if stored is not None:
             self._note(name, stored[0], was_stored=True)
         return stored

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Protocol, TypedDict
+from uuid import UUID
+
 import pytest
 
 from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Released
+from jobs.engine.steps import to_json
 from jobs.errors import Cancel, Fatal, LeaseLost
 from jobs.execution.context import JobContext, Signals
 from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
+from jobs.registry import JobPayload
 from jobs.states import Priority, Status
 from tests.queue_kit import RunningJob, context, finish, row, rows, take_one
 from tests.support.nesting import nested
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]
+
+
+class _Typed(TypedDict):
+    amount: int
+
+
+class _Shaped(Protocol):
+    amount: int
+
+
+STORABLE = (
+    None, Any, object, dict[str, int], Mapping[str, int], _Typed, _Shaped, list[date], int | None,
+    "int | None", "Unknown", "dict[str, Any]", UUID, Decimal, datetime, bool, Status,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -64,8 +86,24 @@ def test_any_json_comes_back_as_it_was(late_and_current, result):
         ([1e22, -0.0, 1.0, 1e-7, 10**30], [1e22, 0, 1.0, 1e-7, 10**30]),
         (Priority.HIGH, 1),
         (Status.PENDING, "pending"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (
+            {"due": date(2026, 3, 1), "at": datetime(2026, 3, 1, 9, 30, 0, 123456, tzinfo=UTC)},
+            {"due": "2026-03-01", "at": "2026-03-01T09:30:00.123456+00:00"},
+        ),
+        ([Decimal("1.10"), time(9, 30), timedelta(hours=1)], ["1.10", "09:30:00", "P0DT01H00M00S"]),
     ],
-    ids=["tuples", "a tuple inside", "the order of keys", "numbers", "an IntEnum", "a StrEnum"],
+    ids=[
+        "tuples",
+        "a tuple inside",
+        "the order of keys",
+        "numbers",
+        "an IntEnum",
+        "a StrEnum",
+        "a UUID",
+        "times",
+        "amounts",
+    ],
 )
 def test_a_step_returns_the_first_time_what_it_returns_on_every_replay(
     late_and_current, result, stored
@@ -75,6 +113,75 @@ def test_a_step_returns_the_first_time_what_it_returns_on_every_replay(
     assert first == stored
     # Types, signs of zero and the order of keys are part of it.
     assert repr(first) == repr(replayed)
+
+
+def test_what_a_step_stored_is_read_back_by_payload_fields():
+    class Receipt(JobPayload):
+        number: UUID
+        amount: Decimal
+        at: datetime
+        lasts: timedelta
+
+    values = {
+        "number": UUID(int=7),
+        "amount": Decimal("1.10"),
+        "at": datetime(2026, 3, 1, 9, 30, tzinfo=UTC),
+        "lasts": timedelta(hours=-1),
+    }
+    envelope = {"tenant_id": 1, "version": "1.0", "correlation_id": "c"}
+    read = Receipt.model_validate_json(to_json({**envelope, **values}))
+    assert {name: getattr(read, name) for name in values} == values
+
+
+def test_a_steps_function_takes_keywords_also_those_of_the_step_itself(late_and_current):
+    _, ctx = late_and_current
+
+    def greet(greeting, *, name, function="?"):
+        return f"{greeting} {name} {function}"
+
+    assert ctx.step("greet", greet, "Hello", name="Ada", function="!") == "Hello Ada !"
+
+
+def returns_bytes() -> bytes:
+    raise AssertionError("called")
+
+
+def returns_a_set() -> set[int]:
+    raise AssertionError("called")
+
+
+async def returns_a_model() -> JobStep:
+    raise AssertionError("called")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "why"),
+    [
+        ("a", returns_bytes, "step 'a' is declared to return bytes"),
+        ("a", returns_a_set, "step 'a' is declared to return set"),
+        ("a", returns_a_model, "step 'a' is declared to return JobStep"),
+        ("x" * 201, lambda: 1 / 0, "a step's name has 1 to 200 characters"),
+        ("", lambda: 1 / 0, "a step's name has 1 to 200 characters"),
+        ("a\x00", lambda: 1 / 0, "a step's name has 1 to 200 characters"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_before_the_side_effect(
+    late_and_current, name, function, why
+):
+    _, ctx = late_and_current
+    with pytest.raises(Fatal, match=why):
+        ctx.step(name, function)
+
+
+def test_declarations_that_may_be_stored_are_not_refused(late_and_current):
+    _, ctx = late_and_current
+    for number, declared in enumerate(STORABLE):
+
+        def returns():
+            return {}
+
+        returns.__annotations__["return"] = declared
+        assert ctx.step(str(number), returns) == {}
 
 
 def test_steps_have_names_of_their_own(late_and_current):

@@ -1,0 +1,63 @@
+"""Encodes the values beyond JSON that callers pass and handlers return: ids, times, amounts."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any, get_type_hints
+from uuid import UUID
+
+from django.utils.duration import duration_iso_string
+
+# JSON, and what `plain` makes of the rest; a datetime is a date.
+PLAIN = (str, int, float, list, tuple, dict, types.NoneType)
+ENCODED = (UUID, Decimal, date, time, timedelta)
+
+
+def plain(value: object) -> str:
+    """Return the value as the text that is stored; payload fields of its type read it back.
+
+    Raises:
+        TypeError: it is nothing of `ENCODED`.
+    """
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return duration_iso_string(value)
+    raise TypeError(type(value).__name__)
+
+
+def unstorable_return(function: Callable[..., Any]) -> type | None:
+    """Return the class that the function is declared to return, if no value of it can be stored.
+
+    None says nothing: most declarations do not tell, and many functions have none.
+    """
+    declared = _declared_return(function)
+    if isinstance(declared, types.GenericAlias):
+        declared = declared.__origin__
+    if not isinstance(declared, type) or declared in (object, Any):
+        return None
+    try:
+        # An abstract class or a protocol may stand for one of them.
+        storable = issubclass(declared, PLAIN + ENCODED) or any(
+            issubclass(one, declared) for one in PLAIN + ENCODED
+        )
+    except TypeError:
+        return None
+    return None if storable else declared
+
+
+def _declared_return(function: Callable[..., Any]) -> Any:
+    declared = getattr(function, "__annotations__", {}).get("return")
+    if not isinstance(declared, str):
+        return declared
+    try:
+        return get_type_hints(function)["return"]
+    except (NameError, TypeError, AttributeError, KeyError, SyntaxError):
+        # A name that exists for type checkers only, among the arguments it may be.
+        return getattr(sys.modules.get(function.__module__), declared, None)
