@@ -16,6 +16,7 @@ from rich.status import Status
 from interfaces.commands import JsonCommand, NotFound, Refused
 from mail.conf import demo_worker_log
 from mail.models import MailAccount
+from mail.services.importing import sample_tour
 from mail.services.importing.import_mail import ImportReport, guess_address, import_mail
 from mail.services.importing.mail_files import Unreadable
 from mail.services.importing.sample_mailbox import SAMPLE_ADDRESS, SAMPLE_OWNER, import_sample
@@ -87,12 +88,21 @@ class Command(JsonCommand):
             request_backfill(account)
             request_sync(account)
         self._drain(account, quiet=json)
+        if mail is None:
+            self._tour(account, quiet=json)
         seconds = round(monotonic() - started, 1)
         result = DemoResult(account.address, imported, overview_of(account), seconds)
         if json:
             self.emit(result.as_json())
         else:
             self._show(result)
+
+    def _tour(self, account: MailAccount, *, quiet: bool) -> None:
+        sample_tour.apply_rule(account)
+        sample_tour.ask_to_forward(account)
+        self._drain(account, quiet=quiet)
+        sample_tour.undo_newest_archive(account)
+        self._drain(account, quiet=quiet)
 
     def _own_account(self, firm: Firm, mail: Path, address: str | None) -> MailAccount:
         try:
@@ -144,8 +154,17 @@ class Command(JsonCommand):
         for action_type, by_status in overview.actions.items():
             rows += _section(f"action {action_type}", by_status)
         rows += _section("jobs", overview.jobs)
-        rows += [("dead letters", "open", overview.dead_letters), ("seconds", "", result.seconds)]
+        rows += [
+            ("approvals", "waiting", overview.approvals_waiting),
+            ("dead letters", "open", overview.dead_letters),
+            ("seconds", "", result.seconds),
+        ]
         self.table(f"{result.account}", ["what", "which", "count"], rows)
+        self.table(
+            "One decision of each category, and why",
+            ["category", "by", "message", "why"],
+            [(one.category, one.source, one.subject, one.rationale) for one in overview.examples],
+        )
         python = _as_typed(Path(sys.executable))
         self.stdout.write(
             "\nWhere to look next:\n"

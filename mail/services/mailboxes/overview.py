@@ -8,8 +8,26 @@ from django.db.models import Count, QuerySet
 
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.states import LIVE, OPEN_RESOLUTIONS
-from mail.models import Action, Decision, MailAccount, MailThread, Message
+from mail.models import (
+    Action,
+    Approval,
+    ApprovalStatus,
+    Decision,
+    MailAccount,
+    MailThread,
+    Message,
+)
 from tenants.scope import firm_scope
+
+
+@dataclass(frozen=True)
+class Example:
+    """One decision: what was decided about which message, and why."""
+
+    subject: str
+    category: str
+    source: str
+    rationale: str
 
 
 @dataclass(frozen=True)
@@ -25,6 +43,9 @@ class Overview:
     jobs: dict[str, int]
     """By status."""
     dead_letters: int
+    approvals_waiting: int
+    examples: list[Example]
+    """The newest decision of each category."""
 
 
 def overview_of(account: MailAccount) -> Overview:
@@ -43,6 +64,10 @@ def overview_of(account: MailAccount) -> Overview:
             actions=actions,
             jobs=_counts(JobQueue.objects.all(), "status"),
             dead_letters=DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS).count(),
+            approvals_waiting=Approval.objects.filter(
+                account=account, status=ApprovalStatus.PENDING
+            ).count(),
+            examples=_examples(account),
         )
 
 
@@ -51,6 +76,17 @@ def live_jobs(account: MailAccount) -> int:
     with firm_scope(account.firm_id):
         count: int = JobQueue.objects.filter(status__in=list(LIVE)).count()
     return count
+
+
+def _examples(account: MailAccount) -> list[Example]:
+    decisions = Decision.objects.filter(account=account).select_related("message")
+    newest: dict[str, Decision] = {}
+    for decision in decisions.order_by("category", "-pk"):
+        newest.setdefault(decision.category, decision)
+    return [
+        Example(one.message.subject, one.category, one.source, one.rationale)
+        for one in newest.values()
+    ]
 
 
 def _counts(rows: QuerySet, column: str) -> dict[str, int]:  # type: ignore[type-arg]  # any table

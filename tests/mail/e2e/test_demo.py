@@ -51,19 +51,31 @@ def demo(var_dir: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("E-01", "M-03")
+@pytest.mark.timeout(300)
 def test_the_demo_shows_every_category_and_repeats_nothing(var_dir: Path) -> None:
     first = demo(var_dir)
     assert first["messages"] == first["imported"] >= 55
     assert set(first["decisions"]) == set(Category)
     decided = sum(first["decisions"].values())
-    assert first["actions"] == {"apply_label": {"completed": decided}}
+    archived = first["actions"].pop("archive")["completed"]
+    assert archived >= 5
+    assert first["actions"] == {
+        "apply_label": {"completed": decided},
+        "forward": {"approved_pending": 1},
+        "undo": {"completed": 1},
+    }
+    assert first["approvals_waiting"] == 1
+    assert {one["category"] for one in first["examples"]} == set(Category)
+    assert all(one["rationale"] for one in first["examples"])
     assert set(first["jobs"]) == {"completed"}
     assert first["dead_letters"] == 0
 
     second = demo(var_dir)
     assert (second["imported"], second["already_there"]) == (0, first["imported"])
-    for what in ("messages", "threads", "decisions", "actions", "dead_letters"):
+    assert second["actions"].pop("archive")["completed"] == archived
+    for what in ("messages", "threads", "decisions", "actions", "approvals_waiting"):
         assert second[what] == first[what]
+    assert second["dead_letters"] == 0
     # One backfill and one sync, which find nothing to do.
     assert second["jobs"]["completed"] == first["jobs"]["completed"] + 2
 
