@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from structlog.processors import KeyValueRenderer
 from structlog.types import EventDict, Processor, WrappedLogger
 
 from interfaces.correlation import current_correlation_id
+from interfaces.log_lines import Line
 from jobs.execution.telemetry import FinishedAttempt, Lines
 
 RenderAttempts = Callable[[dict[str, str], Sequence[FinishedAttempt]], Iterable[str]]
@@ -82,6 +84,10 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line or lines."""
+        if isinstance(record.msg, Line):
+            # The fields are attributes of the record, which end up in the line as they are.
+            record = copy(record)
+            record.msg = record.msg.event
         if not isinstance(record.msg, Lines):
             return super().format(record)
         moment = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")

@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_tasks",
+    "interfaces",
     "tenants",
     "jobs",
     "mail",
@@ -149,6 +150,8 @@ ALERT_QUIET_MINUTES = ENV.alert_quiet_minutes
 ALERT_UNREVIEWED_HOURS = ENV.alert_unreviewed_hours
 ALERT_AGE_INTERVAL_MINUTES = ENV.alert_age_interval_minutes
 EMBEDDED_WORKER = ENV.embedded_worker
+# The application's users are Django's own: their pages record changes in the audit log.
+TENANTS_USER_ADMIN = True
 REQUIRE_RLS = ENV.require_rls
 TRUSTED_PROXIES = ENV.trusted_proxies
 LISTEN_DATABASE_URL = ENV.listen_database_url

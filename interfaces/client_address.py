@@ -19,7 +19,7 @@ def address_of(request: HttpRequest) -> str:
     anything before that. Of IPv6 addresses only the network counts.
     """
     passed = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
-    proxies: int = settings.TRUSTED_PROXIES
+    proxies = int(getattr(settings, "TRUSTED_PROXIES", 0))
     seen = passed[-proxies] if 0 < proxies <= len(passed) else ""
     return _network(seen.strip() or request.META.get("REMOTE_ADDR", ""))
 

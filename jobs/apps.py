@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+import django
 from django.apps import AppConfig
 from django.db.models.signals import pre_save
 
@@ -20,10 +23,18 @@ class JobsConfig(AppConfig):
         from jobs.operations import dead_letters
         from jobs.registry import autodiscover
         from jobs.schedules.tick import set_first_slot
-        from jobs.tasks_backend.calls import send_task_signals
 
         DeadLetterQueue.operations = dead_letters
         pre_save.connect(set_first_slot, sender=Schedule)
+        if _has_tasks():
+            from jobs.tasks_backend import task_handler  # noqa: F401 - declares its job type
+            from jobs.tasks_backend.calls import send_task_signals
+
+            send_task_signals()
         autodiscover()
-        send_task_signals()
         watch_forks()
+
+
+def _has_tasks() -> bool:
+    """Say whether there is `django.tasks`: Django 6 has it, the package `django-tasks` is optional."""
+    return django.VERSION >= (6,) or find_spec("django_tasks") is not None

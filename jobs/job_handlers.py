@@ -34,8 +34,6 @@ from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category, Channel, NotificationEvent, Priority
-from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
-from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, run_task
 from tenants.models import Firm
 
 # Workers of `bench_queue` run these types only, and leave other jobs of the database alone.
@@ -287,14 +285,3 @@ default_schedule(
     every_seconds=lambda: conf.alert_age_interval_minutes() * 60,
     priority=Priority.HIGH,
 )
-
-
-@job(
-    TASK_JOB_TYPE,
-    category=Category.ORCHESTRATION,
-    payload=TaskPayload,
-    retry=RetryPolicy(max_attempts=DEFAULT_MAX_ATTEMPTS),
-)
-def django_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
-    """Call a function of `django.tasks`."""
-    return run_task(payload, ctx)

@@ -7,18 +7,19 @@ queue's own tables the setting `mailroom.engine` bypasses the policy.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
-import structlog
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, migrations
 
+from interfaces.log_lines import write_line
 from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
 
-_log = structlog.get_logger("tenants")
+_log = logging.getLogger("tenants")
 
 # A scalar subquery is evaluated once per statement, so indexes on firm_id stay usable.
 FIRM_POLICY = f"""
@@ -105,14 +106,14 @@ def require_rls() -> None:
     Raises:
         ImproperlyConfigured: REQUIRE_RLS is set, and there is a fault, or no PostgreSQL.
     """
-    required = settings.REQUIRE_RLS
+    required = getattr(settings, "REQUIRE_RLS", False)
     if required and connection.vendor != "postgresql":
         raise ImproperlyConfigured(
             "REQUIRE_RLS is set, but only PostgreSQL has row level security: see DATABASE_URL"
         )
     found = [fault for fault, _ in rls_faults()]
     for fault in found:
-        _log.warning("tenants.rls_fault", fault=fault)
+        write_line(_log, logging.WARNING, "tenants.rls_fault", {"fault": fault})
     if found and required:
         raise ImproperlyConfigured(f"REQUIRE_RLS is set, but {found[0]}")
 

@@ -1,29 +1,20 @@
-"""The queue's admin pages."""
+"""The queue's admin pages; simple ones for the stock admin, where Unfold is not installed."""
 
-from jobs.admin import (
-    breaker,
-    bulk_run,
-    dead_letter,
-    deletion,
-    job,
-    limits,
-    lock,
-    notifications,
-    pause,
-    schedule,
-    worker,
-)
+from django.apps import apps
 
-__all__ = [
-    "breaker",
-    "bulk_run",
-    "dead_letter",
-    "deletion",
-    "job",
-    "limits",
-    "lock",
-    "notifications",
-    "pause",
-    "schedule",
-    "worker",
-]
+if apps.is_installed("unfold"):
+    from jobs.admin import (  # noqa: F401 - each registers its pages
+        breaker,
+        bulk_run,
+        dead_letter,
+        deletion,
+        job,
+        limits,
+        lock,
+        notifications,
+        pause,
+        schedule,
+        worker,
+    )
+else:
+    from jobs.admin import plain  # noqa: F401

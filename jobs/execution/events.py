@@ -23,7 +23,7 @@ from jobs.engine.outcomes import (
 )
 from jobs.engine.rescue import RescueReport
 from jobs.engine.rollups import Measured
-from jobs.execution import telemetry
+from jobs.execution import metrics, telemetry
 from jobs.execution.telemetry import FinishedAttempt
 from jobs.states import BreakerState, Status
 
@@ -92,9 +92,9 @@ COMPLETED = OUTCOMES[Completed]
 ENDED = frozenset(OUTCOMES[outcome] for outcome in (Completed, Retry, DeadLettered, Canceled))
 
 _MEASURED = {
-    Event.ATTEMPT_STALE: telemetry.measure_stale,
-    Event.JOBS_RESCUED: telemetry.measure_rescue,
-    Event.BREAKER_OPENED: telemetry.measure_opening,
+    Event.ATTEMPT_STALE: metrics.measure_stale,
+    Event.JOBS_RESCUED: metrics.measure_rescue,
+    Event.BREAKER_OPENED: metrics.measure_opening,
 }
 
 Subscriber = Callable[[Mapping[str, Any]], None]
@@ -233,7 +233,7 @@ def _as_text(worker_id: UUID) -> str:
 
 def _emit_finished(attempts: Sequence[FinishedAttempt]) -> None:
     telemetry.log_many(Event.ATTEMPT_FINISHED.value, attempts)
-    telemetry.measure_attempts(attempts)
+    metrics.measure_attempts(attempts)
     for subscriber, job_type in _subscribers.get(Event.ATTEMPT_FINISHED, ()):
         for attempt in attempts:
             if job_type in ("", attempt.job_type):

@@ -16,6 +16,7 @@ from jobs.tasks_backend.calls import (
 )
 from jobs.tasks_backend.framework import (
     BaseTaskBackend,
+    GenericTask,
     InvalidTask,
     Task,
     TaskResult,
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MailroomTask(Task[P, T]):
+class MailroomTask(GenericTask[P, T]):
     """A task that may be tried more than once: `@task(max_attempts=5)`.
 
     The default is one attempt, as with the framework's own backends: their tasks were not written

@@ -1,11 +1,9 @@
-"""Imports `django.tasks` from Django 6, or from the package `django-tasks` before that.
-
-Tested with the package `django-tasks` on Django 5.2; Django 6 needs a newer Python and is untested.
-"""
+"""Imports `django.tasks` from Django 6, or from the package `django-tasks` before that."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_tasks import TaskContext, TaskResult, TaskResultStatus
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
     from django_tasks.exceptions import TaskResultDoesNotExist
     from django_tasks.signals import task_enqueued, task_finished, task_started
     from django_tasks.utils import normalize_json
+
+    GenericTask = Task
 else:
     try:
         from django.tasks import TaskContext, TaskResult, TaskResultStatus
@@ -24,6 +24,13 @@ else:
         from django.tasks.exceptions import InvalidTask, InvalidTaskBackend, TaskResultDoesNotExist
         from django.tasks.signals import task_enqueued, task_finished, task_started
         from django.utils.json import normalize_json
+
+        @dataclass(frozen=True, slots=True, kw_only=True)
+        class GenericTask(Task):
+            """Django's class is not generic, the package's is."""
+
+            def __class_getitem__(cls, _: Any) -> type:
+                return cls
     except ImportError:
         from django_tasks import TaskContext, TaskResult, TaskResultStatus
         from django_tasks.backends.base import BaseTaskBackend
@@ -34,8 +41,11 @@ else:
         from django_tasks.signals import task_enqueued, task_finished, task_started
         from django_tasks.utils import normalize_json
 
+        GenericTask = Task
+
 __all__ = [
     "BaseTaskBackend",
+    "GenericTask",
     "InvalidTask",
     "InvalidTaskBackend",
     "Task",

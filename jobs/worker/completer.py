@@ -21,7 +21,7 @@ from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.engine.settle import settle
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_settled, measured
-from jobs.execution.telemetry import SETTLE_SECONDS
+from jobs.execution.metrics import SETTLE_SECONDS
 from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
 
 CAPACITY = 1000

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+try:
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+except ImportError:
+    generate_latest = None  # type: ignore[assignment]  # the extra `metrics` brings it
 
 
 def serve_health(host: str, port: int, ready: Callable[[], bool]) -> ThreadingHTTPServer:
@@ -44,6 +47,6 @@ def _answer(path: str, ready: Callable[[], bool]) -> tuple[HTTPStatus, str, byte
         if ready():
             return HTTPStatus.OK, text, b"ready\n"
         return HTTPStatus.SERVICE_UNAVAILABLE, text, b"the lease is not held\n"
-    if path == "/metrics":
+    if path == "/metrics" and generate_latest is not None:
         return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest()
     return HTTPStatus.NOT_FOUND, text, b"not found\n"

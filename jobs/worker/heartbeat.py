@@ -23,7 +23,7 @@ from jobs.engine.lease import (
     write_request,
 )
 from jobs.execution.events import Event, emit
-from jobs.execution.telemetry import RESCUED
+from jobs.execution.metrics import RESCUED
 from jobs.states import WorkerRequest
 from jobs.worker.pool import Pool
 from jobs.worker.running import PROCESSING_AFTER_SECONDS

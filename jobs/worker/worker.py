@@ -22,7 +22,7 @@ from jobs.engine.release import release, release_lost
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_released
 from jobs.execution.executor import timed_out
-from jobs.execution.telemetry import CLAIM_SECONDS
+from jobs.execution.metrics import CLAIM_SECONDS
 from jobs.worker.completer import Completer
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.listener import Listener

@@ -1,9 +1,16 @@
-"""Firms, members, their API keys, the audit log and users in the admin."""
+"""Firms, members, their API keys, the audit log and users in the admin.
 
-from tenants.admin.api_key import ApiKeyAdmin
-from tenants.admin.audit import AuditEntryAdmin
-from tenants.admin.firm import FirmAdmin
-from tenants.admin.membership import MembershipAdmin
-from tenants.admin.user import UserAdmin
+Where Unfold is not installed, the stock admin has a simple page of firms. The pages of users
+replace the host's own, and Groups, only where TENANTS_USER_ADMIN is set.
+"""
 
-__all__ = ["ApiKeyAdmin", "AuditEntryAdmin", "FirmAdmin", "MembershipAdmin", "UserAdmin"]
+from django.apps import apps
+from django.conf import settings
+
+if apps.is_installed("unfold"):
+    from tenants.admin import api_key, audit, firm, membership, user  # noqa: F401 - register pages
+
+    if getattr(settings, "TENANTS_USER_ADMIN", False):
+        user.replace_user_admin()
+else:
+    from tenants.admin import plain  # noqa: F401

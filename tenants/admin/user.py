@@ -22,9 +22,6 @@ from tenants.admin.base import access_in, actor_in
 from tenants.audit import Actor, record_operation
 from tenants.models import Firm
 
-admin.site.unregister(User)
-admin.site.unregister(Group)
-
 # What the audit log keeps of a user. Of a password it keeps only the fact that it was set.
 FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
 Facts = dict[str, Any]
@@ -35,7 +32,6 @@ PlatformStaffFilter = flag_filter("is_superuser", "sees every firm")
 ActiveUserFilter = flag_filter("is_active", "may sign in")
 
 
-@admin.register(User)
 class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, misc]  # the stubs' class is generic, and Unfold has none
     """Django's user pages with this admin's looks; the audit log records each change.
 
@@ -112,6 +108,13 @@ class UserAdmin(DjangoUserAdmin, OperationsAdmin):  # type: ignore[type-arg, mis
         if user is not None and User.objects.get(pk=user.pk).password != user.password:
             _record(request, "user.password", user)
         return answer
+
+
+def replace_user_admin() -> None:
+    """Show these pages of users in place of Django's, and none of groups."""
+    for model in (User, Group):
+        admin.site.unregister(model)
+    admin.site.register(User, UserAdmin)
 
 
 def _facts(user: User) -> Facts:

@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import REGISTRY
 
 from config.metrics import QueueCollector, WatchCollector
-from jobs.execution import telemetry
+from jobs.execution import metrics, telemetry
 from jobs.queries.held_back import HELD_BACK, INTENDED
 from jobs.queries.stats import JobCounts, QueueStats
 from jobs.queries.why_waiting import WaitCode
@@ -39,7 +39,7 @@ WATCHES = WatchCollector(watches={"live": 3, "failed": 1, "lapsed": 0}, push_age
 
 def exported() -> dict[str, set[str]]:
     """Return the labels of every metric of ours, by its name as it is queried."""
-    assert telemetry.ATTEMPTS
+    assert metrics.ATTEMPTS
     families = [
         *(family for family in REGISTRY.collect() if family.name.startswith("mailroom_")),
         *COLLECTOR.collect(),
@@ -155,5 +155,5 @@ def test_a_type_that_no_code_declares_has_no_label_of_its_own() -> None:
     )
     name, labels = "mailroom_run_seconds_count", {"category": "sync", "job_type": "unknown"}
     before = REGISTRY.get_sample_value(name, labels) or 0
-    telemetry.measure_attempts([attempt, attempt._replace(job_type="another")])
+    metrics.measure_attempts([attempt, attempt._replace(job_type="another")])
     assert REGISTRY.get_sample_value(name, labels) == before + 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -65,8 +66,10 @@ def test_the_suites_own_role_has_no_fault(settings: Any) -> None:
 
 
 @postgresql_only
-def test_a_superuser_is_reported_warned_of_and_refused(superuser: str, settings: Any) -> None:
-    with default_database(superuser), capture_logs() as logs:
+def test_a_superuser_is_reported_warned_of_and_refused(
+    superuser: str, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with default_database(superuser):
         ((fault, fix),) = rls.rls_faults()
         check_rls()
         settings.REQUIRE_RLS = True
@@ -75,8 +78,8 @@ def test_a_superuser_is_reported_warned_of_and_refused(superuser: str, settings:
         with pytest.raises(SystemCheckError, match=r"tenants\.E001.* is a superuser"):
             call_command("check", deploy=True, tags=["security"], stderr=StringIO())
     assert "NOSUPERUSER NOBYPASSRLS" in fix
-    warned = {"event": "tenants.rls_fault", "log_level": "warning", "fault": fault}
-    assert logs == [warned, warned]
+    warned = ("tenants", logging.WARNING, f"tenants.rls_fault fault={fault}")
+    assert caplog.record_tuples == [warned, warned]
 
 
 @postgresql_only

@@ -1,0 +1,11 @@
+"""Django's handle on what the doors share."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class InterfacesConfig(AppConfig):
+    """The templates that the admin pages of several apps share; it has no tables."""
+
+    name = "interfaces"

@@ -1,0 +1,31 @@
+"""Log lines with fields, through the standard library's logging, so that LOGGING decides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# What a record has of its own.
+_TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The message of a log record: the event's name, then its fields as `name=value`.
+
+    The record carries the fields as attributes too, for formatters that read those.
+    """
+
+    event: str
+    fields: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return " ".join([self.event, *(f"{name}={value}" for name, value in self.fields.items())])
+
+
+def write_line(logger: logging.Logger, level: int, event: str, fields: Mapping[str, Any]) -> None:
+    """Write one line to this logger."""
+    extra = {name: value for name, value in fields.items() if name not in _TAKEN}
+    logger.log(level, Line(event, fields), extra=extra)
