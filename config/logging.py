@@ -84,10 +84,11 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line or lines."""
-        if isinstance(record.msg, Line):
+        line: object = record.msg
+        if isinstance(line, Line):
             # The fields are attributes of the record, which end up in the line as they are.
             record = copy(record)
-            record.msg = record.msg.event
+            record.msg = line.event
         if not isinstance(record.msg, Lines):
             return super().format(record)
         moment = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")

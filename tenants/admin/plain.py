@@ -28,7 +28,8 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # generic to the c
     @cached_property
     def count(self) -> int:
         """The number of rows, up to a limit."""
-        return int(self.object_list[:MOST_COUNTED].count())  # type: ignore[union-attr]  # lists are of querysets
+        rows: Any = self.object_list
+        return int(rows[:MOST_COUNTED].count())
 
 
 class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic to the checker alone
