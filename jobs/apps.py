@@ -6,7 +6,8 @@ from importlib.util import find_spec
 
 import django
 from django.apps import AppConfig
-from django.db.models.signals import pre_save
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models.signals import post_delete, post_migrate, pre_save
 
 
 class JobsConfig(AppConfig):
@@ -16,16 +17,33 @@ class JobsConfig(AppConfig):
     verbose_name = "Queue"
     default_auto_field = "django.db.models.BigAutoField"
 
+    def import_models(self) -> None:
+        """Import them; they refer to those of `tenants`.
+
+        Raises:
+            ImproperlyConfigured: `tenants` is not installed.
+        """
+        if not self.apps.is_installed("tenants"):
+            raise ImproperlyConfigured("jobs needs the app `tenants`: add it to INSTALLED_APPS")
+        super().import_models()
+
     def ready(self) -> None:
         """Find every app's job types; let `django.tasks` hear of the ends of its tasks."""
+        from django.contrib.auth import get_user_model
+
+        from jobs.doctor import system_checks  # noqa: F401 - registers them
+        from jobs.engine.dialects.sqlite_indexes import spell_conditions
         from jobs.engine.transactions import watch_forks
         from jobs.models import DeadLetterQueue, Schedule
         from jobs.operations import dead_letters
+        from jobs.operations.deletion import take_jobs_along
         from jobs.registry import autodiscover
         from jobs.schedules.tick import set_first_slot
 
         DeadLetterQueue.operations = dead_letters
         pre_save.connect(set_first_slot, sender=Schedule)
+        post_delete.connect(take_jobs_along, sender=get_user_model())
+        post_migrate.connect(spell_conditions, sender=self)
         if _has_tasks():
             from jobs.tasks_backend import task_handler  # noqa: F401 - declares its job type
             from jobs.tasks_backend.calls import send_task_signals

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
+
+# Of one distribution with this package.
+SIBLINGS = ("interfaces", "jobs")
+
+
+def refuse_shadows() -> None:
+    """Refuse to start where a folder of the project is imported in place of one of the packages.
+
+    Raises:
+        ImproperlyConfigured: naming the folder.
+    """
+    home = Path(__file__).resolve().parent.parent
+    for name in SIBLINGS:
+        spec = find_spec(name)
+        places = [] if spec is None else list(spec.submodule_search_locations or [spec.origin])
+        for place in places:
+            if place is not None and Path(place).resolve().parent != home:
+                raise ImproperlyConfigured(
+                    f"{place} hides the package {name!r} of the queue, which is in {home}: rename "
+                    "it, or move it into a package of the project"
+                )
+
+
+# As soon as the first of the apps is known: what imports from a hidden package fails less clearly.
+refuse_shadows()
 
 
 class TenantsConfig(AppConfig):
@@ -16,15 +44,17 @@ class TenantsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Refuse to delete a firm or a user whose rows would stay behind."""
+        """Connect what keeps rows together: of firms, of users, of the project's own companies."""
         from django.contrib.auth import get_user_model
         from django.db.models.signals import pre_delete
 
+        from tenants.companies import keep_firms
         from tenants.models import Firm
-        from tenants.ownership import refuse_deletion
+        from tenants.ownership import refuse_deletion, take_rows_along
 
-        for model in (Firm, get_user_model()):
-            pre_delete.connect(refuse_deletion, sender=model)
+        pre_delete.connect(refuse_deletion, sender=Firm)
+        pre_delete.connect(take_rows_along, sender=get_user_model())
+        keep_firms()
 
 
 @register(Tags.security, deploy=True)

@@ -21,12 +21,13 @@ class TenantError(Exception):
 
 
 class MissingTenant(TenantError):
-    """No firm is in scope: use `with firm_scope(firm):` or `with all_firms("reason"):`."""
+    """No firm is in scope: use `with firm_scope(firm):` or `with all_firms("reason"):` of `tenants.scope`."""
 
     code = "missing_tenant"
 
-    def __init__(self, what: str = "") -> None:
-        super().__init__(f"{what}: {self.__doc__}" if what else self.__doc__)
+    def __init__(self, what: str = "", advice: str = "") -> None:
+        advice = advice or str(self.__doc__)
+        super().__init__(f"{what}: {advice}" if what else advice)
 
 
 class TenantMismatch(TenantError):
@@ -51,7 +52,7 @@ class AppendOnly(TenantError):
 
 
 class DeletionRefused(TenantError):
-    """Its rows would stay behind: use `manage.py delete_firm`, `manage.py delete_user` or the admin."""
+    """Its rows would stay behind: use `manage.py delete_firm` or the admin, which take them along."""
 
     code = "deletion_refused"
 

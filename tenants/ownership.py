@@ -11,8 +11,8 @@ from django.apps import apps
 from django.db import connection, models
 
 from tenants.errors import DeletionRefused
-from tenants.models import AuditEntry, Firm, FirmOwned
-from tenants.scope import current_scope
+from tenants.models import AuditEntry, FirmOwned
+from tenants.scope import all_firms, current_scope
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,35 @@ def delete_rows(table: OwnedTable, firm_id: int, most: int) -> int:
         return int(cursor.rowcount)
 
 
-def refuse_deletion(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
-    """Refuse to delete a firm or user, unless every firm is in scope: else rows stay unseen.
+def refuse_deletion(instance: models.Model, **_: Any) -> None:
+    """Refuse to delete a firm, unless every firm is in scope: else rows stay unseen.
 
     Raises:
         DeletionRefused: not every firm is in scope.
     """
+    if not _sees_all():
+        raise DeletionRefused(f"firm {instance}")
+
+
+def take_rows_along(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    """Let go of what firms own and what refers to this user, who is deleted in any scope or none.
+
+    Django has collected what the scope shows: the rest would keep the user in the database.
+    """
+    if _sees_all():
+        return
+    with all_firms("a user is deleted, of whichever firms"):
+        for relation in sender._meta.related_objects:
+            owner = relation.related_model
+            if not issubclass(owner, FirmOwned) or not relation.field.db_constraint:
+                continue
+            rows = owner._base_manager.filter(**{relation.field.name: instance.pk})
+            if relation.on_delete is models.CASCADE:
+                rows.delete()
+            elif relation.on_delete is models.SET_NULL:
+                rows.update(**{relation.field.name: None})
+
+
+def _sees_all() -> bool:
     scope = current_scope()
-    if scope is None or scope.firm_ids is not None:
-        noun = "firm" if sender is Firm else "user"
-        raise DeletionRefused(f"{noun} {instance}")
+    return scope is not None and scope.firm_ids is None

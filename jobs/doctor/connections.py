@@ -26,6 +26,10 @@ WHY = (
 )
 FULL_NOTIFICATION_QUEUE = 0.5
 
+WHY_KEPT = (
+    "To open a connection takes longer than to run a short job; a worker that opens one for each "
+    "chunk of jobs runs short jobs up to 50 times slower."
+)
 WHY_POOLED = (
     "A pooler in transaction mode gives the session to another client after each transaction, so "
     "nothing may depend on the session: the service keeps nothing there but LISTEN."
@@ -71,6 +75,7 @@ def check() -> Iterator[Finding]:
         problem=used >= room,
         notice=used >= NEARLY_FULL * room,
     )
+    yield _kept()
     live = Worker.objects.filter(dead_at__isnull=True, lease_expires_at__gt=database_now())
     sums = live.aggregate(workers=Count("pk"), handlers=Sum("concurrency", default=0))
     workers, handlers = sums["workers"], sums["handlers"]
@@ -87,6 +92,18 @@ def check() -> Iterator[Finding]:
         mend = f"ALTER ROLE {own_role()} CONNECTION LIMIT -1;"
     full, nearly = needed > allowed, needed > NEARLY_FULL * allowed
     yield graded("connections.needed", what, WHY, mend, problem=full, notice=nearly)
+
+
+def _kept() -> Finding:
+    database = connection.settings_dict
+    kept = database["CONN_MAX_AGE"] != 0 or bool(database["OPTIONS"].get("pool"))
+    what = (
+        "Connections are kept."
+        if kept
+        else "Each connection is closed after use: CONN_MAX_AGE is 0."
+    )
+    mend = '"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True  # in the settings of the database'
+    return graded("connections.kept", what, WHY_KEPT, mend, problem=False, notice=not kept)
 
 
 def check_pooling() -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from tenants.errors import MissingTenant
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import current_scope
 
+NAME_THE_FIRM = "there are several firms: pass `firm=`, or call it inside `with firm_scope(firm):`."
 # That many are stored while the next are validated.
 BATCH = 250
 
@@ -185,5 +186,5 @@ def firm_in_scope(firm: Firm | int | None) -> int:
     if not firms:
         return Firm.objects.system().pk
     if len(firms) > 1:
-        raise MissingTenant("enqueue")
+        raise MissingTenant("enqueue", NAME_THE_FIRM)
     return firms[0]

@@ -124,6 +124,17 @@ def delete_user(user: AbstractBaseUser, reason: str, *, by: By = None) -> JobQue
     return _begin(USER_JOB_TYPE, {"user_id": str(user.pk)}, facts, reason, by)
 
 
+def take_jobs_along(instance: Any, **_: Any) -> None:
+    """Begin to delete the jobs on behalf of a user whom the project itself deleted."""
+    enqueue(
+        USER_JOB_TYPE,
+        {"user_id": str(instance.pk)},
+        firm=Firm.objects.system(),
+        priority=Priority.HIGH,
+        idempotency_key=f"{USER_JOB_TYPE}:{instance.pk}",
+    )
+
+
 def _begin(
     job_type: str,
     payload: dict[str, Any],
@@ -276,8 +287,11 @@ def user_by_key(key: str) -> AbstractBaseUser:
         UnknownJob: there is none.
     """
     model = get_user_model()
-    user = model._default_manager.filter(**{f"{model.USERNAME_FIELD}": key.lower()}).first()
-    user = user or model._default_manager.filter(email__iexact=key).first()
+    user = model._default_manager.filter(**{f"{model.USERNAME_FIELD}__iexact": key}).first()
+    if user is None and model.get_email_field_name() in {one.name for one in model._meta.fields}:
+        user = model._default_manager.filter(
+            **{f"{model.get_email_field_name()}__iexact": key}
+        ).first()
     if user is None:
         raise UnknownJob(f"no user is named {key!r}")
     return user

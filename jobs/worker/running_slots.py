@@ -6,7 +6,8 @@ The supervisor creates it and the worker inherits it. It is an array of 8-byte c
     1, 2: the worker's id
     3: liveness counter
     4, 5: how many jobs the supervisor has taken back, and how many of them the metrics count
-    6: 1 once an operator asked the worker to end, so that nobody replaces it
+    6: 1 once an operator asked the worker to end, so that nobody replaces it; 2 once it met a
+        mistake in code or schema, which would end its successors too
     then for each thread: the lease token it runs (0: none), and that job's deadline
 
 A cell is written by one instruction, so a process killed at any moment leaves no half-written token.
@@ -26,6 +27,7 @@ from uuid import UUID
 HEADER_CELLS = 7
 CELL_BYTES = 8
 NAMED, WORKER_ID, LIVENESS, RESCUED, COUNTED, ENDS = 0, 1, 3, 4, 5, 6
+MISTAKE = 2
 
 
 class RunningSlots:
@@ -84,6 +86,10 @@ class RunningSlots:
         """Tell the supervisor that an operator asked this worker to end."""
         self._cells[ENDS] = 1
 
+    def end_for_mistake(self) -> None:
+        """Tell the supervisor that no other worker of this code and schema would do better."""
+        self._cells[ENDS] = MISTAKE
+
     def take_rescued(self) -> int:
         """Return how many jobs the supervisor has taken back since the last call."""
         rescued = self._cells[RESCUED] - self._cells[COUNTED]
@@ -108,8 +114,13 @@ class RunningSlots:
 
     @property
     def ends_for_good(self) -> bool:
-        """Whether an operator asked the worker to end."""
+        """Whether nobody replaces the worker."""
         return bool(self._cells[ENDS])
+
+    @property
+    def is_mistaken(self) -> bool:
+        """Whether the worker ended for a mistake in code or schema."""
+        return self._cells[ENDS] == MISTAKE
 
     def add_rescued(self, jobs: int) -> None:
         """Count jobs that were taken back: no metrics are read where that is done."""

@@ -8,12 +8,18 @@ from collections.abc import Callable
 from random import Random, SystemRandom
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import (
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+    close_old_connections,
+    connection,
+)
 from uuid_utils.compat import uuid7
 
 from jobs.conf import lease_seconds
 from jobs.engine.claim import Claim
-from jobs.engine.outcomes import class_path
+from jobs.engine.outcomes import class_path, message_of
 from jobs.engine.rollups import Rollups
 from jobs.execution.context import Flag
 from jobs.execution.events import Event, emit
@@ -77,11 +83,19 @@ class SharedState:
             try:
                 work()
             except BaseException as error:  # noqa: BLE001 - whatever it was, the thread is gone
-                emit(Event.WORKER_BROKEN, thread=name, error_class=class_path(error))
-                self.broken.set()
-                self.stopping.set()
+                self.break_by(error, name)
 
         threading.Thread(target=run, name=name, daemon=True).start()
+
+    def break_by(self, error: BaseException, thread: str) -> None:
+        """Have the worker end; for a mistake in code or schema, for good: another would end too."""
+        # What the database says of a statement names columns and indexes, never values.
+        why = {"error": message_of(error)} if is_mistake(error) else {}
+        emit(Event.WORKER_BROKEN, thread=thread, error_class=class_path(error), **why)
+        if why:
+            self.slots.end_for_mistake()
+        self.broken.set()
+        self.stopping.set()
 
     @property
     def lease(self) -> Lease:
@@ -104,10 +118,19 @@ class SharedState:
 
 
 AWAY = (OperationalError, InterfaceError)
+# The beginnings of what SQLite says of a statement that it can never run.
+MISTAKES = ("no query solution", "no such ", "near ", "incomplete input", "ambiguous column")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 3.0
 # After an outage a worker must send a heartbeat before others may consider its lease expired.
 LONGEST_PAUSE_PER_LEASE = 0.25
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Say whether the database refuses the statement itself, so that no repeat can succeed."""
+    if isinstance(error, OperationalError) and connection.vendor == "sqlite":
+        return str(error).startswith(MISTAKES)
+    return isinstance(error, ProgrammingError)
 
 
 class Outage:
@@ -119,7 +142,13 @@ class Outage:
         self._failures = 0
 
     def failed(self, error: Exception) -> None:
-        """Drop the broken connection and pause; the first failure is logged."""
+        """Drop the broken connection and pause; the first failure is logged.
+
+        Raises:
+            OperationalError: the database is there, and refuses the statement itself.
+        """
+        if is_mistake(error):
+            raise error
         if self._failures == 0:
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
         connection.close()

@@ -175,7 +175,7 @@ class Supervisor:
             child.slots.clear()
             if child.slots.ends_for_good:
                 emit(Event.WORKER_NOT_REPLACED, pid=pid, exit_code=code)
-                child.exit_code = 0
+                child.exit_code = 1 if child.slots.is_mistaken else 0
             elif self._stopping or (code == 0 and not self._lasting):
                 child.exit_code = max(code, 0) if code >= 0 else 1
             else:

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db import DatabaseError
 
 from jobs import VERSION, conf
 from jobs.execution.child_process import die_with_parent
@@ -17,6 +18,7 @@ from jobs.states import Category
 from jobs.worker.health import serve_health
 from jobs.worker.running_slots import RunningSlots
 from jobs.worker.signals import stop_on_sigterm
+from jobs.worker.state import is_mistake
 from jobs.worker.supervisor import Supervisor
 from jobs.worker.worker import WorkerLoop, WorkerOptions
 
@@ -191,7 +193,13 @@ def _serve(
     if health_port:
         serve_health(health_host, health_port, loop.is_ready)
     tune_garbage_collector()
-    loop.run()
+    try:
+        loop.run()
+    except DatabaseError as error:
+        if not is_mistake(error):
+            raise
+        # The supervisor is told, and the line in the log names it.
+        loop.state.break_by(error, "claim")
     if loop.state.stuck.is_set() or loop.state.broken.is_set():
         # A stuck handler ends only with the process; the parent starts another.
         os._exit(EXIT_REPLACE_ME)

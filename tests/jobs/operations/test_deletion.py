@@ -17,11 +17,11 @@ from jobs.queue import enqueue
 from jobs.testing import drain, run_job
 from jobs.testing.run import run_maintenance
 from tenants.errors import DeletionRefused
-from tenants.models import AuditEntry, Firm, FirmOwned
+from tenants.models import AuditEntry, Firm, FirmOwned, Membership
 from tenants.ownership import owned_tables
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
-from tests.factories.tenants import UserFactory
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.tenants.canaries import fill
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("T-04")]
@@ -139,10 +139,22 @@ def test_what_cannot_be_deleted_is_refused_by_name(firm: Firm) -> None:
         delete_firm(Firm.objects.system(), "test")
     with pytest.raises(WrongState, match="own account"):
         delete_user(user, "test", by=user)
-    for row in (firm, user):
-        with pytest.raises(DeletionRefused, match=r"manage\.py delete_firm"):
-            row.delete()
+    with pytest.raises(DeletionRefused, match=r"manage\.py delete_firm"):
+        firm.delete()
     assert acts() == []
+
+
+@pytest.mark.req("A-01")
+def test_the_projects_own_code_deletes_a_user_outside_any_scope(firm: Firm) -> None:
+    user = UserFactory(username="a@x.example")
+    MembershipFactory(firm=firm, user=user, role="admin")
+    job = enqueue("noop", firm=firm, user=user).job_id
+    user.delete()
+    with all_firms("test"):
+        assert not Membership.objects.exists()
+    drain()
+    with all_firms("test"):
+        assert not JobQueue.objects.filter(pk=job).exists()
 
 
 def test_a_deletion_is_begun_once(firm: Firm) -> None:

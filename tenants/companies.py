@@ -1,0 +1,93 @@
+"""Keeps a firm for each row of a table of companies that the project has already.
+
+TENANTS_COMPANY_MODEL names the table, as in "shop.Company". A firm is made when its company is
+saved or first asked for, takes over a new name, and stays, inactive, when the company is deleted:
+`manage.py delete_firm` takes its jobs along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db import connection
+from django.db.models import Model
+from django.db.models.signals import post_delete, post_migrate, post_save
+
+from tenants.errors import UnknownFirm
+from tenants.models import Firm
+
+CHUNK = 500
+
+
+def company_model() -> type[Model] | None:
+    """Return the model that TENANTS_COMPANY_MODEL names, None where it names none."""
+    name = getattr(settings, "TENANTS_COMPANY_MODEL", "")
+    return apps.get_model(name) if name else None
+
+
+def slug_of(company: Model) -> str:
+    """Return the slug of the company's firm: the model's name and the key."""
+    return f"{company._meta.model_name}-{company.pk}"
+
+
+def firm_of(company: Model) -> Firm:
+    """Return the company's firm; it is made where there is none yet, as after `bulk_create`.
+
+    Raises:
+        UnknownFirm: the company is not saved, or no row of TENANTS_COMPANY_MODEL.
+    """
+    model = company_model()
+    if model is None or not isinstance(company, model) or company.pk is None:
+        raise UnknownFirm(f"{company!r} is no saved row of TENANTS_COMPANY_MODEL")
+    firm, _ = Firm.objects.get_or_create(slug=slug_of(company), defaults={"name": _name(company)})
+    return firm
+
+
+def company_of(firm: Firm | int) -> Any:
+    """Return the company whose firm this is, or is the id of; None where it is gone or has none."""
+    model = company_model()
+    if model is None:
+        return None
+    slug = firm.slug if isinstance(firm, Firm) else Firm.objects.get(pk=firm).slug
+    prefix, _, key = slug.partition("-")
+    if prefix != model._meta.model_name:
+        return None
+    return model._base_manager.filter(pk=key).first()
+
+
+def keep_firms() -> None:
+    """From now on keep a firm for each company, and make those that are missing after a migration."""
+    model = company_model()
+    if model is not None:
+        post_save.connect(_saved, sender=model, dispatch_uid="tenants.companies")
+        post_delete.connect(_deleted, sender=model, dispatch_uid="tenants.companies")
+        post_migrate.connect(_migrated, dispatch_uid="tenants.companies")
+
+
+def _name(company: Model) -> str:
+    return str(company)[: Firm._meta.get_field("name").max_length]
+
+
+def _saved(instance: Model, *, raw: bool = False, **_: Any) -> None:
+    if raw:
+        # A fixture; its firms are in it, or made when they are asked for.
+        return
+    firm, name = firm_of(instance), _name(instance)
+    if firm.name != name:
+        Firm.objects.filter(pk=firm.pk).update(name=name)
+
+
+def _deleted(instance: Model, **_: Any) -> None:
+    Firm.objects.filter(slug=slug_of(instance)).update(active=False)
+
+
+def _migrated(using: str, **_: Any) -> None:
+    model = company_model()
+    if model is None or using != "default":
+        return
+    tables = connection.introspection.table_names()
+    if model._meta.db_table in tables and Firm._meta.db_table in tables:
+        for company in model._base_manager.iterator(chunk_size=CHUNK):
+            firm_of(company)

@@ -1,0 +1,171 @@
+"""The wheel in a project that is not ours: from `pip install` to the first completed job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import environ
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.support.databases import empty_database
+from tests.support.paths import ROOT
+from tests.support.shop import Shop, build_wheel
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("A-01"), pytest.mark.timeout(600)]
+
+HANDLERS = """
+from jobs.registry import JobPayload, job
+
+class Greeting(JobPayload):
+    name: str
+
+@job("greet", category="notifications", payload=Greeting)
+def greet(payload, ctx):
+    if payload.name == "nobody":
+        raise ValueError("there is nobody")
+    return {"text": f"Hello {payload.name}"}
+"""
+
+COMPANIES = """
+
+class Company(models.Model):
+    title = models.CharField(max_length=100)
+
+    def __str__(self):
+        return self.title
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def shop(
+    tmp_path: Path, wheel: Path, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Shop:
+    with django_db_blocker.unblock(), empty_database("shop", tmp_path) as url:
+        shop = Shop(tmp_path / "shop", dict(environ.Env.db_url_config(url)))
+        shop.start()
+        shop.install(wheel)
+        shop.edit("shop/settings.py", "INSTALLED_APPS = [", 'INSTALLED_APPS = ["tenants", "jobs", ')
+        shop.write("shop/catalogue/job_handlers.py", HANDLERS)
+        yield shop
+
+
+def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> None:
+    shop.manage("makemigrations", "catalogue")
+    shop.manage("check")
+    shop.manage("migrate")
+    shop.python("""
+        from django.contrib.auth import get_user_model
+        from jobs.queue import enqueue
+
+        user = get_user_model().objects.create(email="ada@example.org")
+        enqueue("greet", {"name": "Ada"}, user=user)
+        enqueue("greet", {"name": "nobody"}, max_attempts=1)
+    """)
+    shop.manage("runworker", "--burst")
+    (failed, done) = json.loads(shop.manage("jobs", "list", "--json"))["results"]
+    assert (done["status"], done["firm"]) == ("completed", "system")
+    assert failed["status"] == "dlq"
+    shown = json.loads(shop.manage("jobs", "show", done["job_id"], "--json"))
+    assert shown["result"] == {"text": "Hello Ada"}
+    told = shop.python(f"""
+        from django.apps import apps
+        from django.contrib.auth import get_user_model
+        from django.test import Client
+        from django.conf import settings
+        settings.ALLOWED_HOSTS = ["testserver"]
+
+        User = get_user_model()
+        client = Client()
+        client.force_login(User.objects.create(email="b@c.d", is_staff=True, is_superuser=True))
+        jobs = "/admin/jobs/jobqueue/"
+        for address in ("/admin/", "/admin/catalogue/customer/", "/admin/auth/group/", jobs,
+                        "/admin/jobs/deadletterqueue/", "/admin/jobs/schedule/",
+                        "/admin/jobs/worker/", "/admin/tenants/firm/",
+                        jobs + "{failed["job_id"]}/change/"):
+            answer = client.get(address)
+            assert answer.status_code == 200, (address, answer.status_code)
+        assert "there is nobody" in answer.content.decode()
+        chosen = {{"action": "retry", "_selected_action": ["{failed["job_id"]}"]}}
+        answer = client.post(jobs, chosen, follow=True)
+        assert "Retried: 1" in answer.content.decode()
+        # The project's own way to delete a user, outside any scope.
+        User.objects.get(email="ada@example.org").delete()
+        print("all is well")
+    """)
+    assert "all is well" in told
+    shop.manage("runworker", "--burst")
+    left = json.loads(shop.manage("jobs", "list", "--json"))["results"]
+    # The job went with the user on whose behalf it was; the retried one failed again.
+    by_id = {one["job_id"]: one for one in left}
+    assert done["job_id"] not in by_id
+    assert by_id[failed["job_id"]]["status"] == "dlq"
+
+
+def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> None:
+    shop.append("shop/catalogue/models.py", COMPANIES)
+    shop.append("shop/settings.py", 'TENANTS_COMPANY_MODEL = "catalogue.Company"')
+    shop.manage("makemigrations", "catalogue")
+    shop.manage("migrate")
+    told = shop.python("""
+        from jobs.models import JobQueue
+        from jobs.queue import enqueue
+        from shop.catalogue.models import Company
+        from tenants.companies import company_of, firm_of
+        from tenants.errors import MissingTenant
+        from tenants.models import Firm
+        from tenants.scope import firm_scope
+
+        one = Company.objects.create(title="One")
+        two, three = Company.objects.bulk_create([Company(title="Two"), Company(title="Three")])
+        for company in (one, two, three):
+            enqueue("greet", {"name": company.title}, firm=firm_of(company))
+        with firm_scope(firm_of(two)):
+            assert JobQueue.objects.get().payload["name"] == "Two"
+        assert company_of(firm_of(three)) == three
+        one.title = "First"
+        one.save()
+        assert firm_of(one).name == "First"
+        three.delete()
+        assert [firm.name for firm in Firm.objects.filter(active=False)] == ["Three"]
+        try:
+            enqueue("greet", {"name": "whose"})
+        except MissingTenant as error:
+            print(error)
+    """)
+    assert "there are several firms: pass `firm=`" in told
+    shop.manage("runworker", "--burst")
+    jobs = json.loads(shop.manage("jobs", "list", "--json"))["results"]
+    ended = {job["firm"]: job["status"] for job in jobs}
+    # The firm of the company that was deleted is inactive.
+    assert ended == {
+        "company-1": "completed",
+        "company-2": "completed",
+        "company-3": "pending",
+    }
+
+
+def test_a_folder_of_the_project_that_hides_the_queue_is_named(shop: Shop) -> None:
+    shop.manage("makemigrations", "catalogue")
+    (shop.folder / "jobs").mkdir()
+    (shop.folder / "jobs" / "__init__.py").touch()
+    assert f"{shop.folder / 'jobs'} hides the package 'jobs'" in shop.manage("check", exit_code=1)
+
+
+def test_the_install_page_has_these_steps() -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    for step in (
+        "pip install mailroom-jobs",
+        'INSTALLED_APPS = ["tenants", "jobs",',
+        "manage.py migrate",
+        '@job("greet", category="notifications", payload=Greeting)',
+        "manage.py runworker",
+        'TENANTS_COMPANY_MODEL = "',
+    ):
+        assert step in page
