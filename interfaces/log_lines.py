@@ -11,9 +11,15 @@ from typing import Any
 _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
+# As structlog names it.
+EXCEPTION = "exception"
+
+
 @dataclass(frozen=True)
 class Line:
     """The message of a log record: the event's name, then its fields as `name=value`.
+
+    A traceback (the field `exception`) follows on lines of its own.
 
     The record carries the fields as attributes too, for formatters that read those.
     """
@@ -22,7 +28,9 @@ class Line:
     fields: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return " ".join([self.event, *(f"{name}={value}" for name, value in self.fields.items())])
+        shown = (f"{name}={value}" for name, value in self.fields.items() if name != EXCEPTION)
+        traceback = self.fields.get(EXCEPTION)
+        return " ".join([self.event, *shown]) + (f"\n{traceback}" if traceback else "")
 
 
 def write_line(logger: logging.Logger, level: int, event: str, fields: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import django
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import post_delete, post_migrate, pre_save
 
@@ -23,7 +23,7 @@ class JobsConfig(AppConfig):
         Raises:
             ImproperlyConfigured: `tenants` is not installed.
         """
-        if not self.apps.is_installed("tenants"):
+        if not apps.is_installed("tenants"):
             raise ImproperlyConfigured("jobs needs the app `tenants`: add it to INSTALLED_APPS")
         super().import_models()
 

@@ -85,3 +85,8 @@ def alert_unreviewed_hours() -> int:
 def alert_age_interval_minutes() -> int:
     """Minutes from one search for unreviewed dead letters to the next."""
     return int(_setting("ALERT_AGE_INTERVAL_MINUTES", 15))
+
+
+def attempt_hooks() -> tuple[str, ...]:
+    """The paths of the hooks around an attempt (`jobs.execution.hooks`), the outermost first."""
+    return tuple(_setting("JOB_ATTEMPT_HOOKS", ()))

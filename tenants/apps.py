@@ -24,9 +24,9 @@ def refuse_shadows() -> None:
     home = Path(__file__).resolve().parent.parent
     for name in SIBLINGS:
         spec = find_spec(name)
-        places = [] if spec is None else list(spec.submodule_search_locations or [spec.origin])
+        places = [] if spec is None else spec.submodule_search_locations or [str(spec.origin)]
         for place in places:
-            if place is not None and Path(place).resolve().parent != home:
+            if Path(place).resolve().parent != home:
                 raise ImproperlyConfigured(
                     f"{place} hides the package {name!r} of the queue, which is in {home}: rename "
                     "it, or move it into a package of the project"

@@ -112,7 +112,8 @@ def take_rows_along(sender: type[models.Model], instance: models.Model, **_: Any
     with all_firms("a user is deleted, of whichever firms"):
         for relation in sender._meta.related_objects:
             owner = relation.related_model
-            if not issubclass(owner, FirmOwned) or not relation.field.db_constraint:
+            constrained = getattr(relation.field, "db_constraint", False)
+            if not issubclass(owner, FirmOwned) or not constrained:
                 continue
             rows = owner._base_manager.filter(**{relation.field.name: instance.pk})
             if relation.on_delete is models.CASCADE:

@@ -152,8 +152,27 @@ def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> Sequence[
             emit(Event.ATTEMPT_STALE, **attempt._asdict())
         else:
             finished.append(attempt)
+            if isinstance(outcome, Retry | DeadLettered) and error_class is not None:
+                _log_failure(attempt, outcome)
     _emit_finished(finished)
     return finished
+
+
+def _log_failure(attempt: FinishedAttempt, outcome: Retry | DeadLettered) -> None:
+    failure = outcome.failure
+    fields = {
+        "job_type": attempt.job_type,
+        "job_id": attempt.job_id,
+        "tenant_id": attempt.tenant_id,
+        "correlation_id": attempt.correlation_id,
+        "attempt": attempt.attempt,
+        "status": attempt.status,
+        "error_class": failure.error_class,
+        "error": failure.message,
+        # Text, for a traceback object would bring the frames' variables along.
+        "exception": failure.traceback,
+    }
+    telemetry.log_failure(fields, final=isinstance(outcome, DeadLettered))
 
 
 def measured(finished: Iterable[FinishedAttempt]) -> Iterator[Measured]:

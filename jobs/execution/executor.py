@@ -45,6 +45,7 @@ from jobs.execution.connections import (
     require_no_transaction,
 )
 from jobs.execution.context import JobContext, Signals, completed
+from jobs.execution.hooks import RunningAttempt, around_attempt
 from jobs.execution.tracing import attempt_span
 from jobs.payload_validator import parse_payload
 from jobs.registry import JobType
@@ -67,18 +68,15 @@ def execute(
     context: type[JobContext] = JobContext,
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
-    with attempt_span(claim) as span:
-        outcome = _execute(claim, rng, signals, run_async, context)
+    with attempt_span(claim) as span, around_attempt(claim) as attempt:
+        outcome = _execute(claim, rng, context(claim, signals), run_async, attempt)
+        attempt.ended(outcome)
         span.ended(outcome)
         return outcome
 
 
 def _execute(
-    claim: Claim,
-    rng: Random,
-    signals: Signals,
-    run_async: RunAsync,
-    context: type[JobContext],
+    claim: Claim, rng: Random, ctx: JobContext, run_async: RunAsync, attempt: RunningAttempt
 ) -> Outcome:
     declared = registry.find(claim.job_type)
     with correlation(claim.correlation_id), as_current_job(claim):
@@ -90,10 +88,10 @@ def _execute(
             if claim.cancel_requested:
                 return Canceled("canceled before it started")
             _require_owner(claim)
-            outcome = _run(claim, declared, context(claim, signals), run_async)
+            outcome = _run(claim, declared, ctx, run_async)
             require_no_transaction(outer)
         except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
-            error = drop_open_transactions(raised, outer)
+            error = attempt.error = drop_open_transactions(raised, outer)
             return _outcome_of(error, claim, declared, rng)
         return outcome
 

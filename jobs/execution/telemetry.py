@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from interfaces.log_lines import Line, write_line
 
 _log = logging.getLogger("jobs")
+# The logger of failed attempts, whose lines have message and traceback.
+FAILURES = "jobs.attempts"
+_failures = logging.getLogger(FAILURES)
 
 
 class FinishedAttempt(NamedTuple):
@@ -52,3 +55,9 @@ def log_many(event: str, attempts: Sequence[FinishedAttempt]) -> None:
     """Write many lines as one record: a record for each would cost more than running its job."""
     if attempts:
         _log.info(Lines(event, attempts))
+
+
+def log_failure(fields: Mapping[str, Any], *, final: bool) -> None:
+    """Write a failed attempt: a warning, or an error where the job is not tried again."""
+    level = logging.ERROR if final else logging.WARNING
+    write_line(_failures, level, "job.attempt_failed", fields)

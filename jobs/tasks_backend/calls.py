@@ -136,6 +136,13 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
     return {_RETURN_VALUE: normalize_json(returned)}
 
 
+class TaskFailed(Exception):
+    """Stands for what a task raised: its class and traceback, as they are stored."""
+
+    def __init__(self, error: TaskError) -> None:
+        super().__init__(f"{error.exception_class_path}\n{error.traceback}")
+
+
 def send_task_signals() -> None:
     """From now on send `task_finished` after a task's job was settled."""
     subscribe(Event.ATTEMPT_FINISHED, _send_finished, job_type=TASK_JOB_TYPE)
@@ -146,8 +153,20 @@ def _send_finished(fields: Mapping[str, Any]) -> None:
     if fields["status"] == Status.PENDING:
         return
     result = find_result(fields["job_id"])
-    if result.is_finished:
+    if not result.is_finished:
+        return
+    try:
+        _raise_error_of(result)
+    except TaskFailed:
+        # The framework's own receiver logs the exception that is being handled.
         task_finished.send_robust(_sender(result.task), task_result=result)
+    else:
+        task_finished.send_robust(_sender(result.task), task_result=result)
+
+
+def _raise_error_of(result: TaskResult[Any]) -> None:
+    if result.errors:
+        raise TaskFailed(result.errors[-1])
 
 
 def _sender(task: Task[..., Any]) -> type:

@@ -85,7 +85,8 @@ def test_one_record_of_many_lines_is_written_line_by_line(log_format: str):
     handler.handle(record)
     first, second = stream.getvalue().splitlines()
     assert "job.done" in first
-    assert str(record.msg) == "job.done x 2"
+    # A formatter that knows nothing of it writes both too.
+    assert str(record.msg).count("job.done job_type=noop") == 2
     if log_format == "json":
         assert {**json.loads(second), "timestamp": ""} == {
             **ATTEMPT._asdict(), "attempt": 2, "event": "job.done", "level": "info",

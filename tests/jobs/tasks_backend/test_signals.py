@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,23 @@ def test_the_end_is_stored_when_it_is_told():
     finally:
         task_finished.disconnect(hear)
     assert stored == [True]
+
+
+@pytest.mark.parametrize(("task", "raised"), [(tasks.fail, "TaskFailed"), (tasks.noop, "NoneType")])
+def test_the_end_of_a_failed_task_is_told_while_its_exception_is_handled(task: Any, raised: str):
+    handled = []
+
+    def hear(**kwargs: Any) -> None:
+        error = sys.exc_info()[1]
+        handled.append((type(error).__name__, "Traceback" in str(error)))
+
+    task_finished.connect(hear)
+    try:
+        task.enqueue()
+        drain()
+    finally:
+        task_finished.disconnect(hear)
+    assert handled == [(raised, raised == "TaskFailed")]
 
 
 @pytest.mark.parametrize("signal", [task_enqueued, task_started, task_finished])

@@ -1,0 +1,98 @@
+"""Hooks around an attempt: context managers that JOB_ATTEMPT_HOOKS names, for monitors and the like.
+
+See docs/operations.md. What a hook raises is logged and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from uuid import UUID
+
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from jobs.conf import attempt_hooks
+from jobs.engine.claim import Claim
+from jobs.engine.outcomes import DeadLettered, Failure, Outcome, Retry, class_path
+from jobs.execution import telemetry
+
+
+@dataclass
+class RunningAttempt:
+    """An attempt, as its hooks see it; the last three are set when the handler has ended.
+
+    `outcome` is as in the log line of the attempt. `failure` is what is stored of a failed one:
+    class, message and traceback, redacted. `error` is what the handler raised, whatever that was;
+    its message and the frames of its traceback may hold payload and secrets.
+    """
+
+    job_id: UUID
+    job_type: str
+    category: str
+    firm_id: int
+    correlation_id: str
+    number: int
+    is_last: bool
+    outcome: str = ""
+    failure: Failure | None = None
+    error: BaseException | None = None
+
+    def ended(self, outcome: Outcome) -> None:
+        """Note how it ended."""
+        self.outcome = type(outcome).__name__.lower()
+        if isinstance(outcome, Retry | DeadLettered):
+            self.failure = outcome.failure
+
+
+Hook = Callable[[RunningAttempt], AbstractContextManager[object]]
+
+
+@contextmanager
+def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
+    """Run the hooks around the attempt."""
+    attempt = RunningAttempt(
+        claim.job_id,
+        claim.job_type,
+        claim.category,
+        claim.firm_id,
+        claim.correlation_id,
+        claim.attempts,
+        claim.attempts >= claim.max_attempts,
+    )
+    entered: list[AbstractContextManager[object]] = []
+    for hook in _hooks():
+        try:
+            manager = hook(attempt)
+            manager.__enter__()
+            entered.append(manager)
+        except Exception as error:  # noqa: BLE001 - a monitor must not keep a job from running
+            _tell(error)
+    try:
+        yield attempt
+    finally:
+        for manager in reversed(entered):
+            try:
+                manager.__exit__(None, None, None)
+            except Exception as error:  # noqa: BLE001
+                _tell(error)
+        # Its frames hold what the handler held.
+        attempt.error = None
+
+
+@cache
+def _hooks() -> tuple[Hook, ...]:
+    return tuple(import_string(path) for path in attempt_hooks())
+
+
+@setting_changed.connect
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "JOB_ATTEMPT_HOOKS":
+        _hooks.cache_clear()
+
+
+def _tell(error: Exception) -> None:
+    fields = {"to": "attempt", "error_class": class_path(error)}
+    telemetry.log("subscriber_failed", fields, problem=True)

@@ -1,0 +1,147 @@
+"""What a monitor and the log learn of an attempt, and what they must not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import sentry_sdk
+from sentry_sdk.envelope import Envelope
+from sentry_sdk.transport import Transport
+
+from jobs.errors import Fatal, Snooze
+from jobs.execution import hooks
+from jobs.execution.hooks import RunningAttempt
+from jobs.execution.telemetry import FAILURES
+from jobs.queue import enqueue
+from jobs.registry import JobPayload, JobType, job
+from jobs.testing import drain
+from tenants.models import Firm
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("A-01")]
+
+BODY, SECRET = "canary of a mail's text", "canary-of-a-token-0123456789"
+
+
+class Mail(JobPayload):
+    """A mail, which no payload of ours holds."""
+
+    body: str
+    end: str
+
+
+@pytest.fixture
+def types(job_types: dict[str, JobType]) -> None:
+    """Declare a type that fails as it is told."""
+
+    @job("test.mail", category="sync", payload=Mail)
+    def mail(payload: Mail, ctx: Any) -> None:
+        held = {"text": payload.body, "password": SECRET}
+        match payload.end:
+            case "snooze":
+                raise Snooze(seconds=60)
+            case "fatal":
+                raise Fatal(f"refused: token={SECRET}") from ValueError(f"api_key={SECRET}")
+            case "error":
+                raise ValueError(f"cannot use {len(held)} things, password={SECRET}")
+
+
+class Kept(Transport):
+    """Keeps what would be sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[dict[str, Any]] = []
+
+    def capture_envelope(self, envelope: Envelope) -> None:
+        self.events += [event for item in envelope.items if (event := item.get_event())]
+
+
+@pytest.fixture
+def sentry() -> Iterator[Kept]:
+    """Set Sentry up as its users do, with its integrations of Django and of logging."""
+    kept = Kept()
+    with sentry_sdk.new_scope() as scope:
+        client = sentry_sdk.Client(dsn="https://key@sentry.example/1", transport=kept)
+        scope.set_client(client)
+        yield kept
+        client.close(timeout=0)
+
+
+@pytest.mark.parametrize("end", ["snooze", "fatal", "error", ""])
+def test_sentry_gets_failures_without_text_and_secrets(
+    firm: Firm, types: None, sentry: Kept, settings: Any, end: str
+) -> None:
+    settings.JOB_ATTEMPT_HOOKS = ["jobs.execution.sentry.report_failure"]
+    job_id = enqueue("test.mail", {"body": BODY, "end": end}, firm=firm).job_id
+    drain(max_jobs=1)
+    if end not in ("fatal", "error"):
+        assert sentry.events == []
+        return
+    (event,) = sentry.events
+    sent = json.dumps(event, default=str)
+    assert BODY not in sent
+    assert SECRET not in sent
+    assert event["level"] == {"fatal": "error", "error": "warning"}[end]
+    assert event["transaction"] == "test.mail"
+    assert event["tags"]["job_id"] == str(job_id)
+    *_, raised = event["exception"]["values"]
+    assert raised["type"] == {"fatal": "Fatal", "error": "ValueError"}[end]
+    assert raised["stacktrace"]["frames"][-1]["function"] == "mail"
+    assert all("vars" not in frame for frame in raised["stacktrace"]["frames"])
+
+
+def test_the_log_has_a_failed_attempt_with_its_traceback(
+    firm: Firm, types: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    enqueue("test.mail", {"body": BODY, "end": "error"}, firm=firm)
+    enqueue("test.mail", {"body": BODY, "end": "fatal"}, firm=firm)
+    drain(max_jobs=2)
+    lines = {line.levelno: line for line in caplog.records if line.name == FAILURES}
+    assert lines.keys() == {logging.WARNING, logging.ERROR}
+    for line in lines.values():
+        said = line.getMessage()
+        assert said.startswith("job.attempt_failed job_type=test.mail job_id=")
+        assert "Traceback (most recent call last):" in said
+        assert "in mail\n" in said
+    assert "cannot use 2 things" in lines[logging.WARNING].getMessage()
+    assert BODY not in caplog.text
+    assert SECRET not in caplog.text
+
+
+told: list[tuple[str, str, str]] = []
+
+
+@contextmanager
+def telling(attempt: RunningAttempt) -> Iterator[None]:
+    assert attempt.outcome == ""
+    yield
+    told.append((attempt.job_type, attempt.outcome, type(attempt.error).__name__))
+
+
+def broken(attempt: RunningAttempt) -> Any:
+    raise RuntimeError("the monitor is away")
+
+
+@contextmanager
+def broken_later(attempt: RunningAttempt) -> Iterator[None]:
+    yield
+    raise RuntimeError("the monitor went away")
+
+
+def test_a_broken_hook_changes_nothing(
+    firm: Firm, types: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "_hooks", lambda: (broken, telling, broken_later))
+    told.clear()
+    enqueue("test.mail", {"body": BODY, "end": "error"}, firm=firm)
+    enqueue("test.mail", {"body": BODY, "end": ""}, firm=firm)
+    assert drain(max_jobs=2).counts == {"retried": 1, "completed": 1}
+    assert sorted(told) == [
+        ("test.mail", "completed", "NoneType"),
+        ("test.mail", "retry", "ValueError"),
+    ]
