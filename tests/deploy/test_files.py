@@ -1,4 +1,4 @@
-"""The files under deploy/: as far as they can be checked without Docker or a systemd that runs."""
+"""The image, compose.yaml and the files under deploy/: as far as they can be checked without Docker or a systemd that runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.support.web import web_process
 pytestmark = pytest.mark.req("E-04")
 
 DEPLOY = ROOT / "deploy"
-FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+AT_THE_TOP = [ROOT / "Dockerfile", ROOT / ".dockerignore", ROOT / "compose.yaml"]
+FILES = [*AT_THE_TOP, *sorted(path for path in DEPLOY.rglob("*") if path.is_file())]
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 GUNICORN = ["gunicorn", "config.wsgi", "--workers", "2", "--threads", "4"]
 
@@ -29,7 +30,7 @@ def read(name: str) -> str:
 
 
 def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(read("compose.yaml"))
+    found: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
     return found
 
 
@@ -39,20 +40,24 @@ def without_bind(command: str) -> list[str]:
     return [Path(words[0]).name, *words[1:]]
 
 
+def dockerfile() -> str:
+    return (ROOT / "Dockerfile").read_text("utf-8")
+
+
 def image_command() -> list[str]:
-    found: list[str] = json.loads(re.findall(r"^CMD (.*)$", read("Dockerfile"), re.MULTILINE)[-1])
+    found: list[str] = json.loads(re.findall(r"^CMD (.*)$", dockerfile(), re.MULTILINE)[-1])
     return found
 
 
 def test_the_image_is_small_and_runs_as_nobody_special() -> None:
-    text = read("Dockerfile")
+    text = dockerfile()
     last = text.rpartition("\nFROM ")[2]
     assert last.startswith("python:3.11-slim")
     assert "pip install" not in last
     assert re.search(r"^USER mailroom$", last, re.MULTILINE)
     assert "--require-hashes" in text
     copied = set(re.findall(r"^COPY (\w[\w.]*) ", last, re.MULTILINE))
-    allowed = {line[1:] for line in read("Dockerfile.dockerignore").splitlines() if line[0] == "!"}
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line[0] == "!"}
     assert copied == allowed - {"requirements"}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert packages < copied
@@ -69,8 +74,8 @@ def test_compose_starts_database_migrations_web_and_worker_in_this_order() -> No
     assert services["worker"]["command"][:3] == ["python", "manage.py", "runworker"]
     assert services["migrate"]["command"] == ["python", "manage.py", "migrate"]
     mounted = services["db"]["volumes"][1].split(":")[0]
-    assert (DEPLOY / mounted).is_file()
-    assert services["web"]["build"] == {"context": "..", "dockerfile": "deploy/Dockerfile"}
+    assert (ROOT / mounted).is_file()
+    assert services["web"]["build"] == "."
 
 
 def test_every_setting_that_a_file_gives_is_one_of_ours() -> None:
@@ -133,5 +138,5 @@ def test_no_file_names_a_package_index_or_holds_a_secret(path: Path) -> None:
 
 def test_every_file_is_documented() -> None:
     text = (ROOT / "docs" / "operations.md").read_text("utf-8")
-    names = {path.name for path in FILES} - {"Dockerfile", "Dockerfile.dockerignore"}
+    names = {path.name for path in FILES} - {"Dockerfile", ".dockerignore"}
     assert {name for name in names if name not in text} == set()

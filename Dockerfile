@@ -1,4 +1,4 @@
-# One image for web and worker. From the project's folder: docker build -f deploy/Dockerfile -t mailroom .
+# One image for web and worker. From the project's folder: docker build -t mailroom .
 FROM python:3.11-slim-bookworm AS build
 RUN python -m venv /venv
 COPY requirements/runtime.txt /requirements.txt
