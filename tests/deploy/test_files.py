@@ -57,7 +57,11 @@ def test_the_image_is_small_and_runs_as_nobody_special() -> None:
     assert re.search(r"^USER mailroom$", last, re.MULTILINE)
     assert "--require-hashes" in text
     copied = set(re.findall(r"^COPY (\w[\w.]*) ", last, re.MULTILINE))
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line[0] == "!"}
+    allowed = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+        if line[0] == "!"
+    }
     assert copied == allowed - {"requirements"}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert packages < copied

@@ -1,0 +1,83 @@
+"""The operators' pages for people who see little, or use no mouse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from jobs.models import DeadLetterQueue, JobQueue
+from tests.e2e.conftest import Open, work
+from tests.queue_kit import rows
+
+pytestmark = [pytest.mark.browser, pytest.mark.req("O-03")]
+
+GRAVE = {"serious", "critical"}
+MOST_TABS = 200
+
+
+def addresses() -> list[str]:
+    """Return every kind of page that triage goes through."""
+    letter = rows(DeadLetterQueue)[0]
+    return [
+        "/admin/",
+        "/admin/jobs/jobqueue/",
+        f"/admin/jobs/jobqueue/{letter.original_job_id}/change/",
+        "/admin/jobs/deadletterqueue/",
+        f"/admin/jobs/deadletterqueue/{letter.pk}/change/",
+        "/admin/jobs/deadletterqueue/groups/",
+        "/admin/jobs/schedule/",
+        "/admin/mail/message/",
+    ]
+
+
+def grave_faults(page: Any) -> list[str]:
+    """Return what axe-core holds against the page, each with its first place."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"
+        for one in found
+        if one["impact"] in GRAVE
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_grave_fault(
+    open_admin: Open, operator: str, dead_jobs: list[JobQueue], scheme: Any
+) -> None:
+    page = open_admin(operator, "desk", scheme)
+    faults = {}
+    for address in addresses():
+        page.goto(address)
+        if found := grave_faults(page):
+            faults[address] = found
+    assert faults == {}
+
+
+def tab_to(page: Any, name: str) -> None:
+    """Press Tab until the element of this name has the focus."""
+    focused = "(document.activeElement.innerText || document.activeElement.name || '').trim()"
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate(focused).endswith(name):
+            return
+    pytest.fail(f"{name} is not reached by Tab")
+
+
+def test_the_keyboard_alone_discards_a_failure(
+    open_admin: Open, operator: str, dead_jobs: list[JobQueue]
+) -> None:
+    page = open_admin(operator)
+    for name in ("Triage board", "Discard all 2"):
+        tab_to(page, name)
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+    tab_to(page, "reason")
+    page.keyboard.type("the customer left")
+    tab_to(page, "Discard")
+    page.keyboard.press("Enter")
+    page.locator("progress").wait_for()
+    work()
+    page.get_by_text("completed").first.wait_for()
+    assert {letter.resolution for letter in rows(DeadLetterQueue)} == {"discarded"}
