@@ -50,5 +50,6 @@ def report_failure(attempt: RunningAttempt) -> Iterator[None]:
         for value in event.get("exception", {}).get("values", []):
             value["value"] = redact(str(value.get("value") or ""), MESSAGE_LIMIT)
         # A retry is less than a dead letter.
+        event["transaction"] = attempt.job_type
         event["level"] = "error" if attempt.outcome == "deadlettered" else "warning"
         sentry_sdk.capture_event(event)

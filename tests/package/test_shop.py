@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import environ
@@ -69,10 +68,10 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
         enqueue("greet", {"name": "nobody"}, max_attempts=1)
     """)
     shop.manage("runworker", "--burst")
-    (failed, done) = json.loads(shop.manage("jobs", "list", "--json"))["results"]
+    (failed, done) = shop.read("jobs", "list")["results"]
     assert (done["status"], done["firm"]) == ("completed", "system")
     assert failed["status"] == "dlq"
-    shown = json.loads(shop.manage("jobs", "show", done["job_id"], "--json"))
+    shown = shop.read("jobs", "show", done["job_id"])
     assert shown["result"] == {"text": "Hello Ada"}
     told = shop.python(f"""
         from django.apps import apps
@@ -100,8 +99,10 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
         print("all is well")
     """)
     assert "all is well" in told
+    assert "dlq" in shop.manage("jobs", "run", failed["job_id"], "--inline")
+    assert "ValueError: there is nobody" in shop.manage("jobs", "show", failed["job_id"])
     shop.manage("runworker", "--burst")
-    left = json.loads(shop.manage("jobs", "list", "--json"))["results"]
+    left = shop.read("jobs", "list")["results"]
     # The job went with the user on whose behalf it was; the retried one failed again.
     by_id = {one["job_id"]: one for one in left}
     assert done["job_id"] not in by_id
@@ -141,7 +142,7 @@ def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> No
     """)
     assert "there are several firms: pass `firm=`" in told
     shop.manage("runworker", "--burst")
-    jobs = json.loads(shop.manage("jobs", "list", "--json"))["results"]
+    jobs = shop.read("jobs", "list")["results"]
     ended = {job["firm"]: job["status"] for job in jobs}
     # The firm of the company that was deleted is inactive.
     assert ended == {
@@ -151,8 +152,12 @@ def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> No
     }
 
 
-def test_a_folder_of_the_project_that_hides_the_queue_is_named(shop: Shop) -> None:
+def test_what_cannot_work_ends_by_name(shop: Shop) -> None:
     shop.manage("makemigrations", "catalogue")
+    # Nor does a worker go on that meets a schema which is not its own.
+    said = shop.manage("runworker", exit_code=1)
+    assert "worker.broken thread=claim" in said
+    assert "jobs_worker" in said
     (shop.folder / "jobs").mkdir()
     (shop.folder / "jobs" / "__init__.py").touch()
     assert f"{shop.folder / 'jobs'} hides the package 'jobs'" in shop.manage("check", exit_code=1)

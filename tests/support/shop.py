@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -83,6 +84,7 @@ class Shop:
         self.site = folder / "site-packages"
         self.typed: list[str] = []
         self._database = database
+        self._printed = ""
         self.folder.mkdir(parents=True)
         self.site.mkdir()
 
@@ -126,6 +128,11 @@ class Shop:
         self.typed.append(" ".join(["python manage.py", *arguments]))
         return self._run("manage.py", *arguments, exit_code=exit_code)
 
+    def read(self, *arguments: str) -> Any:
+        """Run a command with `--json`; return what it printed."""
+        self._run("manage.py", *arguments, "--json")
+        return json.loads(self._printed)
+
     def python(self, program: str) -> str:
         """Run a program in the project's `manage.py shell`, without what that prints of itself."""
         prelude = "import django; django.setup()\n"
@@ -149,6 +156,7 @@ class Shop:
             text=True,
             timeout=100,
         )
+        self._printed = ran.stdout
         said = ran.stdout + ran.stderr
         assert ran.returncode == exit_code, f"{arguments} ended with {ran.returncode}:\n{said}"
         return said

@@ -1,4 +1,4 @@
-"""`manage.py jobs`: list, show, stats, why, enqueue, edit, retry, cancel, bulk."""
+"""`manage.py jobs`: list, show, stats, why, run, enqueue, edit, retry, cancel, bulk."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.redaction import redact_secrets
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_id
+from jobs.management.inline import RUN
 from jobs.management.job_operations import CHANGING, JOBS
 from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
 from jobs.management.tables import error_column, first_line, job_cells, job_columns
@@ -99,6 +100,8 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         rows = [_attempt_cells(attempt, now) for attempt in details.attempts]
         columns: list[str | Column] = ["No", ended, how, error_column("Error")]
         command.table("Attempts that did not complete", columns, rows)
+        if traceback := details.attempts[-1].traceback:
+            command.stdout.write(f"\nTraceback of the last one\n{printable(traceback)}")
     if details.steps:
         command.stdout.write("")
         steps = [(step.name, since_in_words(step.finished_at, now)) for step in details.steps]
@@ -216,5 +219,5 @@ def _why(options: Options) -> Result:
 class Command(CommandGroup):
     """The queue's jobs."""
 
-    help = "Show jobs; enqueue, edit, retry and cancel them."
-    subcommands = (_list, _show, _stats, _why, *CHANGING)
+    help = "Show jobs; enqueue, edit, run, retry and cancel them."
+    subcommands = (_list, _show, _stats, _why, RUN, *CHANGING)

@@ -14,6 +14,7 @@ from django.db import DatabaseError
 
 from jobs import VERSION, conf
 from jobs.execution.child_process import die_with_parent
+from jobs.management.reload import run_reloading
 from jobs.states import Category
 from jobs.worker.health import serve_health
 from jobs.worker.running_slots import RunningSlots
@@ -68,6 +69,9 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Supervise the processes, or be one of them; called from Python, work in this process."""
         worker = _worker_options(options)
+        if options["reload"]:
+            command = [sys.executable, *(one for one in sys.orig_argv[1:] if one != "--reload")]
+            sys.exit(run_reloading(command, self.stderr.write))
         if options["child"]:
             handle = options["running_slots"]
             slots = None if handle is None else RunningSlots.inherited(handle)
@@ -165,6 +169,9 @@ def _add_processes(parser: CommandParser) -> None:
         default="127.0.0.1",
         metavar="ADDRESS",
         help="address of the health port (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--reload", action="store_true", help="start again when code changes; for development"
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--running-slots", type=int, help=argparse.SUPPRESS)
