@@ -33,21 +33,25 @@ class JobsConfig(AppConfig):
 
         from jobs.doctor import system_checks  # noqa: F401 - registers them
         from jobs.engine.dialects.sqlite_indexes import spell_conditions
+        from jobs.engine.job_call import add_calls
         from jobs.engine.transactions import watch_forks
         from jobs.models import DeadLetterQueue, Schedule
         from jobs.operations import dead_letters
         from jobs.operations.deletion import take_jobs_along
-        from jobs.registry import autodiscover
+        from jobs.registry import add_finder, autodiscover, on_declaration
         from jobs.schedules.tick import set_first_slot
 
         DeadLetterQueue.operations = dead_letters
         pre_save.connect(set_first_slot, sender=Schedule)
         post_delete.connect(take_jobs_along, sender=get_user_model())
         post_migrate.connect(spell_conditions, sender=self)
+        on_declaration(add_calls)
         if _has_tasks():
             from jobs.tasks_backend import task_handler  # noqa: F401 - declares its job type
             from jobs.tasks_backend.calls import send_task_signals
+            from jobs.tasks_backend.types import TaskTypes
 
+            add_finder(TaskTypes())
             send_task_signals()
         autodiscover()
         watch_forks()

@@ -9,6 +9,7 @@ from jobs.engine.enqueue import (
     enqueue,
     enqueue_many,
 )
+from jobs.engine.job_call import EnqueueOptions, JobCall
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.user_locks import acquire_lock, release_lock, renew_lock
 from jobs.operations.dead_letters import discard, escalate, reprocess
@@ -19,8 +20,10 @@ from jobs.operations.locks import force_release
 from jobs.queries.why_waiting import why_waiting
 
 __all__ = [
+    "EnqueueOptions",
     "EnqueueResult",
     "EnqueueSpec",
+    "JobCall",
     "acquire_lock",
     "aenqueue",
     "aenqueue_many",

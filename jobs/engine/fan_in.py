@@ -26,7 +26,7 @@ from jobs.engine.new_job import NewJob
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost
-from jobs.states import LIVE, Priority
+from jobs.states import LIVE
 
 SWEEP_CHUNK = 500
 MOST_LOCK_TIMEOUTS = 5
@@ -46,6 +46,7 @@ JOB_COLUMNS = (
     "payload_version",
     "payload",
     "correlation_id",
+    "priority",
     "max_attempts",
     "lock_key",
     "lock_limit",
@@ -265,7 +266,7 @@ def _job_to_enqueue(kept: Sequence[object]) -> NewJob:
     values = dict(zip(JOB_COLUMNS, kept, strict=True))
     values["parent_id"] = dialects.current().read_uuid(values["parent_id"])
     values["once_only"] = bool(values["once_only"])
-    return NewJob(job_id=uuid7(), priority=Priority.NORMAL, **values)  # type: ignore[arg-type]  # rows are untyped
+    return NewJob(job_id=uuid7(), **values)  # type: ignore[arg-type]  # rows are untyped
 
 
 def _live() -> str:

@@ -17,7 +17,7 @@ from jobs.engine.transactions import reading
 from jobs.engine.wakeup import on_settled
 from jobs.errors import NotSettled, WrongPlace
 from jobs.models import Attempt, JobQueue
-from jobs.states import TERMINAL
+from jobs.states import TERMINAL, Priority
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
@@ -58,6 +58,13 @@ async def wait_until_settled_async(job_id: UUID, timeout: float) -> JobQueue:
             with suppress(TimeoutError):
                 await asyncio.wait_for(settled_here.wait(), pause)
     raise AssertionError("unreachable: _pauses() ends with an error")
+
+
+def priority_of(job_id: UUID) -> int:
+    """Return the job's priority; normal when it is gone."""
+    rows = JobQueue.objects.unscoped("the queue reads a job by its id").filter(pk=job_id)
+    found = reading(lambda: list(rows.values_list("priority", flat=True)))
+    return int(found[0]) if found else Priority.NORMAL
 
 
 def _pauses(job_id: UUID, timeout: float) -> Iterator[float]:

@@ -107,7 +107,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         str(payload["version"]),
         text,
         model.correlation_id,
-        NORMAL if spec.priority is None else spec.priority,
+        _priority(declared) if spec.priority is None else spec.priority,
         declared.retry.max_attempts if spec.max_attempts is None else spec.max_attempts,
         None if spec.user is None else _user_id(declared, spec.user),
         running.job_id if running and running.firm_id == firm_id else None,
@@ -124,6 +124,10 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     if faults := _argument_faults(job):
         raise PayloadInvalid(declared.name, faults)
     return job
+
+
+def _priority(declared: JobType) -> int:
+    return NORMAL if declared.priority is None else declared.priority
 
 
 def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[str, Any]:

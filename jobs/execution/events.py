@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, get_args
@@ -98,17 +98,19 @@ _MEASURED = {
 }
 
 Subscriber = Callable[[Mapping[str, Any]], None]
-# With the job type of the events each wants; "" for all.
-_subscribers: dict[Event, list[tuple[Subscriber, str]]] = defaultdict(list)
+# With the job types of the events each wants; None for all.
+_subscribers: dict[Event, list[tuple[Subscriber, Container[str] | None]]] = defaultdict(list)
 
 
-def subscribe(event: Event, subscriber: Subscriber, *, job_type: str = "") -> None:
+def subscribe(
+    event: Event, subscriber: Subscriber, *, job_types: Container[str] | None = None
+) -> None:
     """Call `subscriber` with the fields of each such event, in the thread that emits it.
 
-    That is mostly a worker's own thread: be quick, and name the job type where one is enough. An
+    That is mostly a worker's own thread: be quick, and name the job types where some are enough. An
     error is logged and stops nothing.
     """
-    _subscribers[event].append((subscriber, job_type))
+    _subscribers[event].append((subscriber, job_types))
 
 
 def emit(event: Event, **fields: Any) -> None:
@@ -120,8 +122,8 @@ def emit(event: Event, **fields: Any) -> None:
     measure = _MEASURED.get(event)
     if measure is not None:
         measure(fields)
-    for subscriber, job_type in _subscribers.get(event, ()):
-        if job_type in ("", fields.get("job_type")):
+    for subscriber, job_types in _subscribers.get(event, ()):
+        if job_types is None or fields.get("job_type") in job_types:
             _notify(subscriber, event, fields)
 
 
@@ -253,9 +255,9 @@ def _as_text(worker_id: UUID) -> str:
 def _emit_finished(attempts: Sequence[FinishedAttempt]) -> None:
     telemetry.log_many(Event.ATTEMPT_FINISHED.value, attempts)
     metrics.measure_attempts(attempts)
-    for subscriber, job_type in _subscribers.get(Event.ATTEMPT_FINISHED, ()):
+    for subscriber, job_types in _subscribers.get(Event.ATTEMPT_FINISHED, ()):
         for attempt in attempts:
-            if job_type in ("", attempt.job_type):
+            if job_types is None or attempt.job_type in job_types:
                 _notify(subscriber, Event.ATTEMPT_FINISHED, attempt._asdict())
 
 

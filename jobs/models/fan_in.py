@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.models.base import UNCONSTRAINED, QueueModel, choices
 from jobs.models.job import JobQueue
-from jobs.states import Category
+from jobs.states import Category, Priority
 
 
 class FanIn(QueueModel):
@@ -26,6 +26,7 @@ class FanIn(QueueModel):
     payload_version = models.CharField(max_length=20)
     payload = models.JSONField()
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
+    priority = models.SmallIntegerField(default=Priority.NORMAL, db_default=Priority.NORMAL)
     max_attempts = models.SmallIntegerField()
     lock_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
     lock_limit = models.SmallIntegerField()

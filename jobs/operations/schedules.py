@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +41,8 @@ EDITABLE = (
 )
 # Each run fills these in.
 ENVELOPE = ("tenant_id", "correlation_id")
+# Schedules as rare as this miss much when they miss a slot: a day, when the clock is put forward.
+RARE = timedelta(hours=23)
 TIMING = frozenset({"cron", "interval_seconds", "time_zone"})
 
 
@@ -55,14 +58,14 @@ def create_schedule(
     payload: Mapping[str, Any] | None = None,
     target: ScheduleTarget | str = ScheduleTarget.FIRM,
     group_name: str = "",
-    priority: int = Priority.NORMAL,
-    missed_runs: MissedRuns | str = MissedRuns.SKIP,
+    priority: int | None = None,
+    missed_runs: MissedRuns | str | None = None,
     by: By = None,
 ) -> Schedule:
     """Store a schedule; its first slot is the next one from now.
 
     `firm` defaults as in `enqueue`. `payload` leaves out the envelope and the fields that the
-    members of a group supply.
+    members of a group supply; `priority` is the type's unless given. `missed_runs` is to run once for schedules of a day or rarer, otherwise to skip.
 
     Raises:
         ScheduleInvalid: it is refused; `errors` lists field, code and message of each fault.
@@ -78,11 +81,15 @@ def create_schedule(
         payload=dict(payload or {}),
         target=target,
         group_name=group_name,
-        priority=priority,
-        missed_runs=missed_runs,
+        priority=_priority_of(job_type) if priority is None else priority,
+        missed_runs=MissedRuns.SKIP if missed_runs is None else missed_runs,
     )
     _check(schedule)
-    schedule.next_run_at = timetable_of(schedule).first_after(database_now())
+    timetable = timetable_of(schedule)
+    schedule.next_run_at = timetable.first_after(database_now())
+    following = timetable.first_after(schedule.next_run_at, anchor=schedule.next_run_at)
+    if missed_runs is None and following - schedule.next_run_at >= RARE:
+        schedule.missed_runs = MissedRuns.RUN_ONCE
     _save(schedule)
     audit("schedule.create", schedule, by, after=redact_secrets(_columns(schedule)))
     return schedule
@@ -186,6 +193,11 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
     _save(row, "enabled", "next_run_at", "updated_at")
     audit("schedule.resume", row, by, reason)
     return row
+
+
+def _priority_of(job_type: str) -> int:
+    declared = registry.find(job_type)
+    return Priority.NORMAL if declared is None or declared.priority is None else declared.priority
 
 
 def _columns(row: Schedule) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.candidates import Q_KEY, Q_LIMIT_KEY
 from jobs.engine.clock import database_now
@@ -256,7 +257,10 @@ def _worker_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
         detail = f"no live worker serves the category {job.category}"
         yield WaitReason(WaitCode.NO_WORKER_FOR_CATEGORY, detail)
     elif not any(job.job_type in types for types in serving):
+        declared = registry.find(job.job_type)
         detail = f"no live worker knows the type {job.job_type}"
+        if declared is not None:
+            detail = f"no live worker serves the type {job.job_type} (queue {declared.queue})"
         yield WaitReason(WaitCode.UNKNOWN_TYPE, detail)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
+from jobs.registry import JobType, Scheduled
 from jobs.schedules.cron import MAX_INTERVAL_SECONDS, timetable_of
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
@@ -21,6 +22,7 @@ from tenants.scope import all_firms
 _defaults: dict[str, tuple[dict[str, Any], Callable[[], int]]] = {}
 # Those that also run when a worker starts, unless they ran in the last hour: many workers may start.
 _at_start: set[str] = set()
+TIMING = frozenset({"cron", "interval_seconds", "time_zone"})
 START_GAP = timedelta(hours=1)
 
 
@@ -59,8 +61,8 @@ def default_schedule(
         _at_start.add(name)
 
 
-def store_default_schedules() -> None:
-    """Update the rows to what is declared, except what operators changed."""
+def store_default_schedules(job_types: Collection[str] | None = None) -> None:
+    """Update the rows, of these types or all, to what is declared, except what operators changed."""
 
     def store() -> None:
         owner = Firm.objects.filter(slug=SYSTEM_SLUG).first()
@@ -68,7 +70,11 @@ def store_default_schedules() -> None:
             return
         with all_firms("schedules of the system firm"):
             for name, (columns, every_seconds) in sorted(_defaults.items()):
-                _store(owner, name, _declared(columns, every_seconds()))
+                if job_types is None or columns["job_type"] in job_types:
+                    _store(owner, name, _declared(columns, every_seconds()))
+            for one in registry.all_types():
+                if one.schedule is not None and (job_types is None or one.name in job_types):
+                    _store(owner, one.name, _of_type(one, one.schedule))
             _run_at_start(owner)
 
     in_transaction(store)
@@ -81,6 +87,22 @@ def _declared(columns: dict[str, Any], every_seconds: int) -> dict[str, Any]:
         **columns,
         "payload": {"version": version, **columns["payload"]},
         "interval_seconds": min(every_seconds, MAX_INTERVAL_SECONDS),
+    }
+
+
+def _of_type(declared: JobType, schedule: Scheduled) -> dict[str, Any]:
+    """Return the columns of the schedule that a type declares; it has the type's name."""
+    target = ScheduleTarget.EVERY_FIRM if schedule.every_firm else ScheduleTarget.FIRM
+    return {
+        "job_type": declared.name,
+        "target": target.value,
+        "group_name": "",
+        "payload": {"version": declared.version, **schedule.payload},
+        "priority": int(Priority.NORMAL if declared.priority is None else declared.priority),
+        "missed_runs": MissedRuns.RUN_ONCE.value,
+        "cron": schedule.cron,
+        "interval_seconds": schedule.every_seconds,
+        "time_zone": schedule.time_zone,
     }
 
 
@@ -110,7 +132,9 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
         for column, value in declared.items()
         if getattr(row, column) == row.shipped.get(column)
     }
-    if untouched.get("interval_seconds", row.interval_seconds) != row.interval_seconds:
-        row.interval_seconds = untouched["interval_seconds"]
+    timing = {name: untouched[name] for name in TIMING & untouched.keys()}
+    if any(getattr(row, name) != value for name, value in timing.items()):
+        for name, value in timing.items():
+            setattr(row, name, value)
         untouched["next_run_at"] = timetable_of(row).first_after(now)
     rows.update(**untouched, shipped=declared, updated_at=now)

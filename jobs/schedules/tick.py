@@ -51,13 +51,13 @@ class SlotResult:
     error: str = ""
 
 
-def tick() -> list[SlotResult]:
-    """Run at most a batch of due schedules; any number of workers may do so.
+def tick(job_types: Sequence[str] | None = None) -> list[SlotResult]:
+    """Run at most a batch of due schedules, of these types or all; any number of workers may do so.
 
     Raises:
         DatabaseError: nothing happened; the next tick finds the same schedules due.
     """
-    known = [declared.name for declared in registry.all_types()]
+    known = job_types or [declared.name for declared in registry.all_types()]
     if not known or not reading(lambda: _due(known, 1, lock="")):
         return []
     return in_transaction(lambda: [_run(row, now) for row, now in lock_due(known, BATCH)])

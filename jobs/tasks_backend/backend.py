@@ -8,7 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 from jobs.engine.enqueue import enqueue
 from jobs.engine.new_job import MAX_ATTEMPTS
 from jobs.tasks_backend.calls import (
-    TASK_JOB_TYPE,
     find_result,
     job_priority,
     payload_of,
@@ -23,8 +22,7 @@ from jobs.tasks_backend.framework import (
     TaskResultDoesNotExist,
     task_enqueued,
 )
-
-DEFAULT_MAX_ATTEMPTS = 1
+from jobs.tasks_backend.types import DEFAULT_MAX_ATTEMPTS, max_attempts_of, type_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +40,10 @@ class MailroomTask(GenericTask[P, T]):
 
 
 class MailroomBackend(BaseTaskBackend):
-    """Stores each call as a job of the firm in scope, in the caller's transaction."""
+    """Stores each call as a job of the firm in scope, in the caller's transaction.
+
+    Each task is a job type of its own, in the queue that the task names.
+    """
 
     task_class = MailroomTask
     supports_defer = True
@@ -57,8 +58,9 @@ class MailroomBackend(BaseTaskBackend):
             InvalidTask: saying why.
         """
         super().validate_task(task)
-        if not 1 <= _max_attempts(task) <= MAX_ATTEMPTS:
+        if not 1 <= max_attempts_of(task) <= MAX_ATTEMPTS:
             raise InvalidTask(f"max_attempts must be from 1 to {MAX_ATTEMPTS}.")
+        type_of(task)
 
     def enqueue(self, task: Task[P, T], args: Any, kwargs: Any) -> TaskResult[T]:
         """Store the call; it rolls back with the caller's transaction.
@@ -71,11 +73,11 @@ class MailroomBackend(BaseTaskBackend):
         """
         self.validate_task(task)
         stored = enqueue(
-            TASK_JOB_TYPE,
+            type_of(task),
             payload_of(task, args, kwargs),
             at=task.run_after,
             priority=job_priority(task.priority),
-            max_attempts=_max_attempts(task),
+            max_attempts=max_attempts_of(task),
         )
         result = result_of(task, stored.job)
         task_enqueued.send_robust(type(self), task_result=result)
@@ -91,8 +93,3 @@ class MailroomBackend(BaseTaskBackend):
         if result.backend != self.alias:
             raise TaskResultDoesNotExist(result_id)
         return result
-
-
-def _max_attempts(task: Task[..., Any]) -> int:
-    # A task declared for another backend and sent here by `using(backend=…)` has no such field.
-    return int(getattr(task, "max_attempts", DEFAULT_MAX_ATTEMPTS))

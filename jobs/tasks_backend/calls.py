@@ -12,6 +12,7 @@ from uuid import UUID
 from django.utils.module_loading import import_string
 from pydantic import ValidationError
 
+from jobs import registry
 from jobs.engine.job_wait import read_with_attempts
 from jobs.engine.rescue import NOT_STARTED, STALE, STALE_QUARANTINED
 from jobs.execution.context import JobContext
@@ -34,7 +35,11 @@ from jobs.tasks_backend.framework import (
 )
 from tenants.scope import current_scope
 
+# The type of calls stored by earlier versions, and of tasks whose path is too long for a type's name.
 TASK_JOB_TYPE = "django_task"
+QUEUE_MARK = "@"
+# Every type whose jobs are calls of tasks, as far as this process knows.
+TASK_TYPES = {TASK_JOB_TYPE}
 
 # The task is not in this code, or the settings no longer allow it.
 _UNUSABLE = (ImportError, InvalidTask, InvalidTaskBackend)
@@ -64,17 +69,20 @@ _QUEUE_ERRORS = {
 
 
 class TaskPayload(JobPayload):
-    """The function to call, its arguments, and the settings of its task."""
+    """The function to call, its arguments, and the settings of its task.
+
+    What is left out is what the task declares; the function's path is the name of the job's type.
+    """
 
     free_form: ClassVar[frozenset[str]] = frozenset({"args", "kwargs"})
 
-    module_path: str
-    args: list[Any]
-    kwargs: dict[str, Any]
-    backend: str
-    queue_name: str
-    priority: int
-    run_after: datetime | None
+    module_path: str = ""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    backend: str | None = None
+    queue_name: str | None = None
+    priority: int | None = None
+    run_after: datetime | None = None
 
 
 def payload_of(task: Task[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
@@ -94,16 +102,22 @@ def payload_of(task: Task[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
     }
 
 
-def task_of(payload: TaskPayload) -> Task[..., Any]:
+def path_of_type(job_type: str) -> str:
+    """Return the path of the function that calls of this type name."""
+    return job_type.partition(QUEUE_MARK)[0]
+
+
+def task_of(payload: TaskPayload, job_type: str) -> Task[..., Any]:
     """Return the task as it was when the call was enqueued.
 
     Raises:
         ImportError: this code has no task of that name.
         InvalidTask: its queue is no longer among the backend's (InvalidTaskBackend: nor is that).
     """
-    task = import_string(payload.module_path)
+    path = payload.module_path or path_of_type(job_type)
+    task = import_string(path)
     if not isinstance(task, Task):
-        raise ImportError(f"{payload.module_path} is not a task")  # noqa: TRY004 - the name is wrong
+        raise ImportError(f"{path} is not a task")  # noqa: TRY004 - the name is wrong
     return task.using(
         priority=payload.priority,
         queue_name=payload.queue_name,
@@ -128,7 +142,7 @@ def run_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
         ImportError: this code has no such task.
         TypeError: its return value cannot be JSON.
     """
-    task = task_of(payload)
+    task = task_of(payload, ctx.job_type)
     result = find_result(ctx.job_id)
     task_started.send_robust(_sender(task), task_result=result)
     context = [TaskContext(task_result=result)] if task.takes_context else []
@@ -145,7 +159,7 @@ class TaskFailed(Exception):
 
 def send_task_signals() -> None:
     """From now on send `task_finished` after a task's job was settled."""
-    subscribe(Event.ATTEMPT_FINISHED, _send_finished, job_type=TASK_JOB_TYPE)
+    subscribe(Event.ATTEMPT_FINISHED, _send_finished, job_types=TASK_TYPES)
 
 
 def _send_finished(fields: Mapping[str, Any]) -> None:
@@ -185,10 +199,13 @@ def find_result(result_id: str | UUID) -> TaskResult[Any]:
     except (ValueError, JobQueue.DoesNotExist):
         raise TaskResultDoesNotExist(result_id) from None
     scope = current_scope()
-    if job.job_type != TASK_JOB_TYPE or (scope is not None and not scope.allows(job.firm_id)):
+    declared = registry.find(job.job_type)
+    is_task = declared is not None and declared.payload_model is TaskPayload
+    if not is_task or (scope is not None and not scope.allows(job.firm_id)):
         raise TaskResultDoesNotExist(result_id)
     try:
-        task = task_of(TaskPayload.model_validate_json(json.dumps(job.payload)))
+        payload = TaskPayload.model_validate_json(json.dumps(job.payload))
+        task = task_of(payload, job.job_type)
     except (*_UNUSABLE, ValidationError, TypeError, RecursionError) as error:
         raise TaskResultDoesNotExist(result_id) from error
     return result_of(task, job, attempts)
@@ -209,8 +226,8 @@ def result_of(
         started_at=min(started, default=None),
         finished_at=job.completed_at,
         last_attempted_at=max(started, default=None),
-        args=job.payload["args"],
-        kwargs=job.payload["kwargs"],
+        args=job.payload.get("args", []),
+        kwargs=job.payload.get("kwargs", {}),
         backend=task.backend,
         errors=[_error(attempt) for attempt in tried],
         worker_ids=list(_workers(job, tried)),

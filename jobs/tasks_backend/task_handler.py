@@ -8,8 +8,8 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
-from jobs.tasks_backend.backend import DEFAULT_MAX_ATTEMPTS
 from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, run_task
+from jobs.tasks_backend.types import DEFAULT_MAX_ATTEMPTS
 
 
 @job(
@@ -19,5 +19,5 @@ from jobs.tasks_backend.calls import TASK_JOB_TYPE, TaskPayload, run_task
     retry=RetryPolicy(max_attempts=DEFAULT_MAX_ATTEMPTS),
 )
 def django_task(payload: TaskPayload, ctx: JobContext) -> dict[str, Any]:
-    """Call a function of `django.tasks`."""
+    """Call a function of `django.tasks` that its payload names."""
     return run_task(payload, ctx)

@@ -8,6 +8,7 @@ from jobs.testing.clock import Clock, frozen_time
 from jobs.testing.enqueued import assert_enqueued, assert_not_enqueued, enqueued
 from jobs.testing.idempotent import assert_idempotent
 from jobs.testing.run import DrainReport, NotRunnable, Ran, drain, run_job
+from jobs.testing.schedules import run_schedules
 
 __all__ = [
     "Clock",
@@ -21,4 +22,5 @@ __all__ = [
     "enqueued",
     "frozen_time",
     "run_job",
+    "run_schedules",
 ]

@@ -294,6 +294,7 @@ class WorkerLoop:
             pid=os.getpid(),
             version=VERSION,
             categories=self.options.categories,
-            job_types=[declared.name for declared in registry.all_types()],
+            job_types=self.options.job_types
+            or [declared.name for declared in registry.all_types()],
             concurrency=self.options.concurrency,
         )

@@ -12,6 +12,7 @@ from tenants.errors import UnknownFirm
 from tenants.models.base import TenantModel
 
 SYSTEM_SLUG = "system"
+SYSTEM_NAME = "System"
 
 
 class FirmManager(models.Manager["Firm"]):
@@ -29,8 +30,11 @@ class FirmManager(models.Manager["Firm"]):
         return firm
 
     def system(self) -> Firm:
-        """Return the reserved firm that owns jobs of no firm; migrations create it."""
-        return self.get_by_slug(SYSTEM_SLUG)
+        """Return the reserved firm that owns jobs of no firm.
+
+        Migrations create it; a `flush`, as after each TransactionTestCase, takes it away.
+        """
+        return self.get_or_create(slug=SYSTEM_SLUG, defaults={"name": SYSTEM_NAME})[0]
 
 
 class Firm(models.Model):

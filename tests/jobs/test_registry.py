@@ -38,12 +38,17 @@ def test_one_decorator_gives_everything_the_queue_knows(job_types):
         idempotency_key=lambda payload: payload.name,
         once_only=True,
         dead_letter=False,
+        queue="slow",
+        priority=3,
     )
     assert declared.category is Category.NOTIFICATIONS
     assert declared.payload_model is GreetPayload
     assert declared.retry is retry
     assert (declared.version, declared.timeout_seconds, declared.lock_limit) == ("2.0", 60, 3)
     assert (declared.once_only, declared.dead_letter) == (True, False)
+    assert (declared.queue, declared.priority) == ("slow", 3)
+    assert "slow" in registry.queue_names()
+    assert "test.greet" in registry.types_in_queue("slow")
     assert registry.find("test.greet") is declared
     assert declared in registry.all_types()
 
@@ -95,6 +100,8 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"version": "1.0", "upcasters": {"1.0": dict}}, "upcaster from the current version"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"lock_limit": 0}, "lock_limit"),
+        ({"queue": ""}, "queue must have 1 to 100"),
+        ({"priority": 4}, "priority must be from 0 to 3"),
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(job_types, options, complaint):

@@ -56,6 +56,11 @@ class JobCalls:
         return self._claim.job_id
 
     @property
+    def job_type(self) -> str:
+        """The name of the job's type."""
+        return self._claim.job_type
+
+    @property
     def firm_id(self) -> int:
         """The id of the job's firm."""
         return self._claim.firm_id

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
+from jobs import registry
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.job_wait import priority_of
 from jobs.engine.new_job import EnqueueSpec, new_job
 from jobs.engine.steps import find_step
 
@@ -35,9 +38,10 @@ def _store(
     claim: Claim, name: str, specs: Sequence[EnqueueSpec], then: Then
 ) -> list[EnqueueResult]:
     job_type, payload = then
+    inherited = priority_of(claim.job_id)
     last = EnqueueSpec(job_type, payload, correlation_id=claim.correlation_id)
-    job = new_job(last, claim.firm_id)._replace(parent_id=claim.job_id)
-    children = [new_job(spec, claim.firm_id) for spec in specs]
+    job = new_job(_inheriting(last, inherited), claim.firm_id)._replace(parent_id=claim.job_id)
+    children = [new_job(_inheriting(spec, inherited), claim.firm_id) for spec in specs]
     stored = fan_in.fan_out(claim, name, children, job)
     groups = dispatch_groups(children)
     transaction.on_commit(lambda: dispatch(groups), robust=True)
@@ -45,3 +49,10 @@ def _store(
         EnqueueResult(job_id, created=job_id == child.job_id)
         for child, job_id in zip(children, stored, strict=True)
     ]
+
+
+def _inheriting(spec: EnqueueSpec, priority: int) -> EnqueueSpec:
+    """Return the spec with this priority, unless it or its type names another."""
+    if spec.priority is not None or registry.get(spec.job_type).priority is not None:
+        return spec
+    return replace(spec, priority=priority)

@@ -132,6 +132,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("limit key", job.limit_key),
         ("limit units", job.limit_units if job.limit_units > 1 else None),
         ("idempotency key", job.idempotency_key),
+        ("progress", None if job.progress is None else _progress(job)),
         ("last error", job.last_error),
     ]
     moments = {
@@ -146,6 +147,10 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         if moment is not None
     ]
     return [(name, value) for name, value in facts if value not in (None, "")]
+
+
+def _progress(job: JobQueue) -> str:
+    return f"{job.progress:.0%} {job.progress_note}".strip()
 
 
 def _print_json(command: JsonCommand, title: str, value: object) -> None:

@@ -7,12 +7,13 @@ import gc
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
-from jobs import VERSION, conf
+from jobs import VERSION, conf, registry
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
 from jobs.states import Category
@@ -79,7 +80,9 @@ class Command(BaseCommand):
         if not self._from_command_line:
             WorkerLoop(worker).run()
             return
-        self.stderr.write(_greeting(worker, options["processes"]))
+        served = [*options["category"], *options["job_type"]]
+        served += [f"queue {queue}" for queue in options["queue"]]
+        self.stderr.write(_greeting(worker, served, options["processes"]))
         supervisor = Supervisor(
             self._commands(options),
             threads=worker.concurrency,
@@ -124,6 +127,24 @@ def _add_serving(parser: CommandParser) -> None:
         metavar="TYPE",
         help="serve this type alone; may be repeated",
     )
+    parser.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        type=_queue,
+        metavar="QUEUE",
+        help="serve the types and tasks of this queue alone; may be repeated",
+    )
+
+
+def _queue(text: str) -> str:
+    """Return the name of a queue that has jobs: an unknown one would be served for ever, in vain."""
+    known = registry.queue_names()
+    if text not in known:
+        raise argparse.ArgumentTypeError(
+            f"no job type or task is in the queue {text!r}; known: {', '.join(known)}"
+        )
+    return text
 
 
 def _add_ending(parser: CommandParser) -> None:
@@ -183,11 +204,19 @@ def _worker_options(options: dict[str, Any]) -> WorkerOptions:
         poll_seconds=options["poll_interval"],
         grace_seconds=options["grace"],
         categories=tuple(options["category"]),
-        job_types=tuple(options["job_type"]),
+        job_types=_job_types(options["job_type"], options["queue"]),
         burst=options["burst"],
         scheduler=not options["no_scheduler"],
         max_jobs=options["max_jobs"],
     )
+
+
+def _job_types(named: Sequence[str], queues: Sequence[str]) -> tuple[str, ...]:
+    """Return the named types and those of the queues."""
+    types = set(named)
+    for queue in queues:
+        types.update(registry.types_in_queue(queue))
+    return tuple(sorted(types))
 
 
 def _serve(
@@ -226,8 +255,8 @@ def tune_garbage_collector() -> None:
     gc.set_threshold(10_000, 50, 10)
 
 
-def _greeting(options: WorkerOptions, processes: int) -> str:
-    served = ", ".join((*options.categories, *options.job_types)) or "all jobs"
+def _greeting(options: WorkerOptions, serving: Sequence[str], processes: int) -> str:
+    served = ", ".join(serving) or "all jobs"
     ending = " until nothing is runnable" if options.burst else ""
     times = "1 process" if processes == 1 else f"{processes} processes"
     return (

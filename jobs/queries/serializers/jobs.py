@@ -78,6 +78,10 @@ class WaitReasonSerializer(serializers.Serializer[Any]):
 class JobDetailSerializer(JobRowSerializer):
     """A job with everything that belongs to it."""
 
+    progress = serializers.FloatField(
+        allow_null=True, source="job.progress", help_text="How far the handler got, from 0 to 1."
+    )
+    progress_note = NullableTextField("What the handler said with it.", source="job.progress_note")
     payload = RedactedField(REDACTED, source="job.payload")
     result = RedactedField(REDACTED, source="job.result")
     attempts_log = AttemptSerializer(many=True, source="attempts")

@@ -226,6 +226,21 @@ def test_a_reprocessed_parent_does_not_fan_out_again(ctx: JobContext, claim: Cla
     assert len(rows(FanIn)) == 1
 
 
+@pytest.mark.parametrize("priority", [0, 3])
+def test_children_and_what_follows_them_have_the_priority_of_their_parent(
+    claim: Claim, ctx: JobContext, priority: int
+) -> None:
+    change(claim.job_id, priority=priority)
+    job("test.urgent", category="sync", payload=NamePayload, priority=1)(lambda payload, ctx: None)
+    specs = [child(), child(priority=2), EnqueueSpec("test.urgent")]
+    children = fan_out(ctx, *specs)
+    assert [row(job_id).priority for job_id in children] == [priority, 2, 1]
+    for job_id in sorted(children, key=lambda job_id: row(job_id).priority):
+        settle_one(job_id)
+    (then,) = then_jobs()
+    assert then.priority == priority
+
+
 def test_each_call_is_a_step_of_its_own(ctx: JobContext, claim: Claim) -> None:
     first, second = fan_out(ctx, child("a")), fan_out(ctx, child("b"))
     assert first != second

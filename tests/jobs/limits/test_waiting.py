@@ -139,3 +139,4 @@ def test_a_live_worker_that_knows_no_such_type(firm, add):
     with firm_scope(firm):
         (reason,) = why_waiting(JobQueue.objects.get(pk=add()))
     assert reason.code == WaitCode.UNKNOWN_TYPE
+    assert reason.detail == "no live worker serves the type test.work (queue default)"

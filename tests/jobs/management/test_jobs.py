@@ -23,7 +23,7 @@ ROW = {
     "last_error", "scheduled_at", "created_at", "started_at", "completed_at",
 }  # fmt: skip
 DETAIL = ROW | {
-    "payload", "result", "attempts_log", "steps", "children", "dead_letter_id", "why_waiting",
+    "progress", "progress_note", "payload", "result", "attempts_log", "steps", "children", "dead_letter_id", "why_waiting",
 }  # fmt: skip
 CATEGORY = {
     "category", *Status, "runnable", "scheduled", "waiting_lock", "held_back", "oldest_wait_seconds",
@@ -326,3 +326,11 @@ def test_people_get_tables_without_terminal_codes(
     assert str(job.pk) in run("jobs", "show", str(job.pk)).out
     assert "maintenance" in run("jobs", "stats").out
     assert "start manage.py runworker" in run("jobs", "why", str(job.pk)).out
+
+
+@pytest.mark.req("J-18")
+def test_a_shown_job_says_how_far_it_got(run: Runner, firm: Firm) -> None:
+    job = JobQueueFactory(firm=firm, progress=0.4, progress_note="page 4 of 10")
+    assert "40% page 4 of 10" in run("jobs", "show", str(job.pk)).out
+    shown = run("jobs", "show", str(job.pk), "--json").json
+    assert (shown["progress"], shown["progress_note"]) == (0.4, "page 4 of 10")

@@ -12,6 +12,7 @@ from django.test import override_settings
 from django_tasks import TaskResultStatus, default_task_backend, task, task_backends
 from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
 
+from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.errors import PayloadInvalid
 from jobs.payload_validator import SECRET_KEYS
@@ -19,7 +20,7 @@ from jobs.queue import enqueue
 from jobs.states import Priority, Status
 from jobs.tasks_backend import MailroomBackend, MailroomTask
 from jobs.tasks_backend.calls import job_priority
-from jobs.testing import assert_enqueued, drain, enqueued, frozen_time
+from jobs.testing import assert_enqueued, drain, enqueued, frozen_time, run_job
 from tenants.errors import MissingTenant
 from tenants.models import Firm
 from tenants.scope import firm_scope
@@ -42,7 +43,7 @@ def test_the_backend_says_what_it_can():
 def test_a_call_is_a_job_that_waits(firm, name):
     function = getattr(tasks, name)
     result = function.enqueue(1, second=2)
-    (job,) = assert_enqueued("django_task", status="pending")
+    (job,) = assert_enqueued(function.module_path, status="pending")
     assert result.id == str(job.job_id)
     assert (result.task, result.args, result.kwargs) == (function, [1], {"second": 2})
     assert (result.status, result.is_finished) == (TaskResultStatus.READY, False)
@@ -98,7 +99,7 @@ def test_arguments_may_have_any_name():
 def test_a_call_rolls_back_with_its_transaction():
     with transaction.atomic():
         tasks.noop.enqueue()
-        assert_enqueued("django_task")
+        assert_enqueued(tasks.noop.module_path)
         transaction.set_rollback(True)
     assert enqueued() == []
 
@@ -146,9 +147,55 @@ def test_a_deferred_task_waits_for_its_time():
 def test_the_firm_in_scope_owns_the_job(firm: Firm, other_firm: Firm):
     with firm_scope(other_firm):
         tasks.noop.enqueue()
-    assert_enqueued("django_task", firm=other_firm)
+    assert_enqueued(tasks.noop.module_path, firm=other_firm)
     with pytest.raises(MissingTenant):
         tasks.noop.enqueue()
+
+
+def test_each_task_is_a_job_type_in_the_queue_it_names():
+    urgent = registry.get("tests.jobs.tasks_backend.tasks.urgent")
+    assert (urgent.queue, urgent.priority) == ("urgent", Priority.CRITICAL)
+    assert registry.get("tests.jobs.tasks_backend.tasks.fail_until").retry.max_attempts == 3
+    assert registry.get("tests.jobs.tasks_backend.tasks.noop").queue == "default"
+
+
+def test_a_call_for_another_queue_is_of_a_type_of_that_queue(job_types):
+    name = "tests.jobs.tasks_backend.tasks.add@evening"
+    result = tasks.add.using(queue_name="evening").enqueue(1)
+    (job,) = assert_enqueued(name)
+    assert registry.get(name).queue == "evening"
+    assert name in registry.types_in_queue("evening")
+    # Another process has not seen that call.
+    del job_types[name]
+    assert name in registry.types_in_queue("evening")
+    assert registry.get(name).queue == "evening"
+    assert drain().counts == {"completed": 1}
+    result.refresh()
+    assert (result.return_value, result.task.queue_name) == (1, "evening")
+    assert job.job_type == name
+
+
+def test_a_task_is_found_by_the_name_of_its_type_before_anything_imported_it(job_types):
+    for name in [name for name in job_types if name.startswith("tests.jobs.tasks_backend")]:
+        del job_types[name]
+    assert registry.get(tasks.fail_until.module_path).retry.max_attempts == 3
+    for other in ("tests.jobs.tasks_backend.tasks.not_a_task", "os.path.join", "tests.nowhere.x"):
+        assert registry.find(other) is None
+
+
+def test_a_long_path_shares_a_type(monkeypatch):
+    monkeypatch.setattr("jobs.tasks_backend.types.MAX_TYPE_NAME_LENGTH", 40)
+    result = tasks.add.using(queue_name="morning").enqueue(1)
+    assert_enqueued("django_task")
+    assert drain().counts == {"completed": 1}
+    result.refresh()
+    assert result.return_value == 1
+
+
+def test_a_task_can_be_enqueued_by_its_type_with_its_arguments_alone(firm):
+    job = run_job(tasks.add.module_path, {"args": [1], "kwargs": {"second": 4}}, firm=firm)
+    assert default_task_backend.get_result(str(job.pk)).return_value == 5
+    assert (job.priority, job.max_attempts) == (Priority.NORMAL, 1)
 
 
 BACKEND = {"BACKEND": "jobs.tasks_backend.MailroomBackend"}

@@ -8,12 +8,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.mail import send_mail
 from django.db import transaction
 
-from jobs.errors import Fatal
+from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
+from jobs.queue import EnqueueSpec, cancel
 from jobs.registry import JobPayload, job
 from jobs.retry import RetryPolicy
 from tenants.models import Firm
@@ -115,6 +117,39 @@ def go_round(payload: NamePayload, ctx: JobContext) -> None:
     ctx.enqueue("kit.round")
 
 
+def spread(payload: NamePayload, ctx: JobContext) -> None:
+    """Enqueue many children at once."""
+    ctx.enqueue_many([EnqueueSpec("kit.add")] * payload.options["children"])
+
+
+def come_again(payload: NamePayload, ctx: JobContext) -> None:
+    """Be postponed by no time at all, for ever."""
+    raise Snooze(seconds=0)
+
+
+def be_canceled(payload: NamePayload, ctx: JobContext) -> None:
+    """Go on after an operator's cancel until a call says so."""
+    ctx.progress(0.1)
+    cancel(ctx.job_id)
+    ctx.progress(0.2)
+
+
+def be_canceled_and_ask(payload: NamePayload, ctx: JobContext) -> None:
+    """Tidy up when a cancel was requested."""
+    ctx.progress(0.1)
+    cancel(ctx.job_id)
+    if ctx.is_cancelled:
+        raise Cancel("tidied up")
+    ctx.progress(0.2)
+
+
+async def be_canceled_on_a_loop(payload: NamePayload, ctx: JobContext) -> None:
+    """Go on after an operator's cancel until a call says so."""
+    await ctx.aprogress(0.1)
+    await sync_to_async(cancel)(ctx.job_id)
+    await ctx.aprogress(0.2)
+
+
 @pytest.fixture(autouse=True)
 def kit_types(job_types: dict[str, Any]) -> None:
     """Declare them."""
@@ -133,6 +168,11 @@ def kit_types(job_types: dict[str, Any]) -> None:
         "kit.async_step": step_on_a_loop,
         "kit.transaction": complete_in_a_transaction,
         "kit.round": go_round,
+        "kit.wide": spread,
+        "kit.again": come_again,
+        "kit.canceled": be_canceled,
+        "kit.canceled_and_asks": be_canceled_and_ask,
+        "kit.canceled_async": be_canceled_on_a_loop,
     }
     for name, handler in handlers.items():
         job(name, category="sync", payload=NamePayload, retry=TWICE)(handler)

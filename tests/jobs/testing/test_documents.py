@@ -72,5 +72,5 @@ def test_the_job_type_of_the_readme_runs(firm: Firm, job_types: dict[str, JobTyp
 def test_every_part_of_the_kit_is_documented() -> None:
     document = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     parts = [name for name in testing.__all__ if name.islower()]
-    assert len(parts) == 7
+    assert len(parts) == 8
     assert [name for name in parts if f"`{name}(" not in document] == []

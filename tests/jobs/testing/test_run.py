@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,11 +13,22 @@ from django.test import TestCase, TransactionTestCase
 
 from jobs.engine.clock import database_now
 from jobs.engine.outcomes import Completed, Retry
-from jobs.models import DeadLetterQueue
+from jobs.models import DeadLetterQueue, Schedule
+from jobs.operations.schedules import create_schedule
 from jobs.queue import acquire_lock, cancel, enqueue
-from jobs.testing import NotRunnable, assert_enqueued, drain, enqueued, frozen_time, run_job
-from tenants.models import Firm
+from jobs.registry import Scheduled, job
+from jobs.testing import (
+    NotRunnable,
+    assert_enqueued,
+    drain,
+    enqueued,
+    frozen_time,
+    run_job,
+    run_schedules,
+)
+from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms, firm_scope
+from tests.jobs.testing.conftest import NamePayload, add_once
 
 pytestmark = pytest.mark.req("J-27")
 
@@ -145,7 +157,7 @@ class TestDrain:
         assert drain(max_jobs=0).ran == ()
 
     def test_a_queue_that_feeds_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobs.testing.run.MAX_JOBS", 5)
+        monkeypatch.setattr("jobs.testing.run.MAX_CHAIN", 5)
         enqueue("kit.round")
         with pytest.raises(AssertionError, match=r"feeds itself: 5 jobs, the last of kit\.round"):
             drain()
@@ -198,3 +210,104 @@ def test_what_a_broken_transaction_wanted_on_commit_is_not_done() -> None:
     drain()
     assert mail.outbox == []
     assert not User.objects.filter(username="twice").exists()
+
+
+@pytest.mark.django_db
+def test_a_wide_queue_drains_and_a_long_chain_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobs.testing.run.MAX_CHAIN", 10)
+    enqueue("kit.wide", {"options": {"children": 45}})
+    assert drain().counts == {"completed": 46}
+    enqueue("kit.again")
+    with pytest.raises(AssertionError, match=r"feeds itself: 10 jobs, the last of kit\.again"):
+        drain()
+
+
+@pytest.mark.req("J-16")
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", ["kit.canceled", "kit.canceled_and_asks", "kit.canceled_async"])
+def test_a_cancel_during_the_run_is_seen_as_a_worker_would_see_it(how: str) -> None:
+    job = run_job(how)
+    assert (job.status, job.progress) == ("canceled", 0.1)
+
+
+@pytest.mark.req("S-01")
+@pytest.mark.django_db
+def test_schedules_run_when_the_clock_says_so() -> None:
+    with frozen_time("2026-03-01T07:59:30Z") as clock:
+        create_schedule("Ada's", "kit.add", cron="0 8 * * *", payload={"name": "ada"})
+        create_schedule("Bob's", "kit.append", interval_seconds=60, payload={"name": "bob"})
+        assert run_schedules() == 0
+        clock.tick(seconds=30)
+        assert run_schedules("kit.add") == 1
+        assert_enqueued("kit.add", payload={"name": "ada"})
+        clock.tick(seconds=30)
+        assert run_schedules() == 1
+        assert drain().counts == {"completed": 2}
+
+
+@pytest.mark.req("S-01", "S-02")
+@pytest.mark.django_db
+@pytest.mark.usefixtures("system_firm")
+def test_a_schedule_declared_with_its_type(
+    firm: Firm, other_firm: Firm, job_types: dict[str, Any]
+) -> None:
+    nightly = Scheduled(cron="0 3 * * *", time_zone="Europe/Vienna", every_firm=True)
+    declare = job("kit.nightly", category="sync", payload=NamePayload, priority=3, schedule=nightly)
+    declare(lambda payload, ctx: {"ran": payload.name})
+    with frozen_time("2026-03-01T01:59:00Z") as clock:
+        assert run_schedules("kit.nightly") == 0
+        clock.tick(minutes=1)
+        assert run_schedules("kit.nightly") == 2
+        for one in (firm, other_firm):
+            assert_enqueued("kit.nightly", firm=one, priority=3)
+        # The declaration changes; a worker that starts stores it.
+        del job_types["kit.nightly"]
+        hourly = Scheduled(every_seconds=3600, payload={"name": "ada"})
+        job("kit.nightly", category="sync", payload=NamePayload, schedule=hourly)(add_once)
+        assert run_schedules("kit.nightly") == 0
+        clock.tick(hours=1)
+        assert run_schedules("kit.nightly") == 1
+        assert_enqueued("kit.nightly", payload={"name": "ada"})
+        # A day without workers: the slots that were missed run once.
+        clock.tick(hours=24)
+        assert run_schedules("kit.nightly") == 1
+    with pytest.raises(ValueError, match="either cron or every_seconds"):
+        Scheduled()
+
+
+@pytest.mark.req("S-01")
+@pytest.mark.django_db
+def test_a_rare_schedule_makes_up_for_what_it_missed_unless_told_otherwise() -> None:
+    with frozen_time("2026-03-01T12:00:00Z") as clock:
+        create_schedule("daily", "kit.add", cron="0 8 * * *", payload={"name": "daily"})
+        create_schedule("hourly", "kit.add", cron="0 * * * *", payload={"name": "hourly"})
+        create_schedule(
+            "skips", "kit.add", cron="0 8 * * *", payload={"name": "skips"}, missed_runs="skip"
+        )
+        clock.tick(hours=26.5)
+        assert run_schedules() == 1
+        assert_enqueued("kit.add", payload={"name": "daily"})
+
+
+@pytest.mark.req("S-01")
+@pytest.mark.django_db
+def test_a_schedule_that_leads_to_no_job_fails_the_test() -> None:
+    with frozen_time("2026-03-01T07:59:30Z") as clock:
+        row = create_schedule("Ada's", "kit.add", interval_seconds=60)
+        with all_firms("test"):
+            Schedule.objects.filter(pk=row.pk).update(payload={"nme": "a slip"})
+        clock.tick(minutes=1)
+        with pytest.raises(AssertionError, match=r"lead to no job: kit\.add: .*nme"):
+            run_schedules()
+
+
+class TestAfterAFlush:
+    """Django empties every table after a TransactionTestCase, that of firms too."""
+
+    @pytest.mark.django_db
+    def test_the_reserved_firm_comes_back(self) -> None:
+        with all_firms("test"):
+            Firm.objects.all().delete()
+        assert run_job("kit.add").firm.slug == SYSTEM_SLUG

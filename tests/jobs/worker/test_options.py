@@ -79,7 +79,9 @@ def test_the_last_of_max_jobs_may_take_longer_than_the_grace(queue: Scenario, fl
 
 
 @pytest.mark.parametrize(
-    "filters", [("--category", "documents"), ("--job-type", "process.document")], ids="/".join
+    "filters",
+    [("--category", "documents"), ("--job-type", "process.document"), ("--queue", "documents")],
+    ids="/".join,
 )
 def test_a_filtered_worker_takes_nothing_else(
     queue: Scenario, fleet: Fleet, filters: tuple[str, str]

@@ -68,7 +68,13 @@ class FailPayload(JobPayload):
 
 
 @job("process.work", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
-@job("process.document", category=Category.DOCUMENTS, payload=WorkPayload, retry=PATIENT)
+@job(
+    "process.document",
+    category=Category.DOCUMENTS,
+    payload=WorkPayload,
+    retry=PATIENT,
+    queue="documents",
+)
 def work(payload: WorkPayload, ctx: JobContext) -> dict[str, int]:
     """Take as long as the payload says; the result is the attempt's number."""
     journal = Journal(Path(payload.journal))

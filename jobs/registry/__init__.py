@@ -6,43 +6,34 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Protocol, cast
 
 from django.apps import apps
 from django.utils.module_loading import module_has_submodule
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr
 
 from jobs.breaker import Breaker
 from jobs.errors import UnknownJobType
+from jobs.registry.handlers import Declare, Handler, JobHandler, P, Payload, R
+from jobs.registry.payload import JobPayload
+from jobs.registry.scheduled import Scheduled
 from jobs.retry import RetryPolicy
-from jobs.states import Category
+from jobs.states import Category, Priority
+
+__all__ = ["JobHandler", "JobPayload", "JobType", "Scheduled", "job"]
 
 HANDLER_MODULE = "job_handlers"
 MAX_TYPE_NAME_LENGTH = 100
+MAX_QUEUE_NAME_LENGTH = 100
+# The queue of types and tasks that name none.
+DEFAULT_QUEUE = "default"
 
-
-class JobPayload(BaseModel):
-    """The base of every payload schema: the envelope, and no unknown fields."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    # Fields whose content has keys of others: keys inside are not checked for secrets.
-    free_form: ClassVar[frozenset[str]] = frozenset()
-
-    tenant_id: StrictInt
-    version: StrictStr
-    correlation_id: StrictStr
-
-
-Handler = Callable[..., Any]
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 KeyFunction = Callable[[Any], str]
 LimitKeyFunction = Callable[[Any], str | None]
 UnitsFunction = Callable[[Any], int]
-H = TypeVar("H", bound=Handler)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +56,10 @@ class JobType:
     once_only: bool = False
     dead_letter: bool = True
     breaker: Breaker | None = None
+    queue: str = DEFAULT_QUEUE
+    # None: normal, or that of the job whose fan-in it belongs to.
+    priority: int | None = None
+    schedule: Scheduled | None = None
 
     @cached_property
     def is_async(self) -> bool:
@@ -79,11 +74,32 @@ class JobType:
 _types: dict[str, JobType] = {}
 
 
+class TypeFinder(Protocol):
+    """Knows types that `@job` does not declare: those of tasks."""
+
+    def find(self, name: str) -> JobType | None:
+        """Return the type of a name that nothing declared yet."""
+
+    def discover(self) -> None:
+        """Import what declares types."""
+
+    def queues(self) -> Collection[str]:
+        """Return queues that may have no type yet."""
+
+    def types_sent_to(self, queue: str) -> Collection[str]:
+        """Return the names of types whose jobs may be in this queue, beside those declared in it."""
+
+
+_finders: list[TypeFinder] = []
+# Called with each declared function and the name of its type.
+_listeners: list[Callable[[Handler, str], None]] = []
+
+
 def job(
     name: str,
     *,
     category: Category | str,
-    payload: type[JobPayload],
+    payload: Callable[P, Payload],
     version: str = "1.0",
     upcasters: Mapping[str, Upcaster] | None = None,
     retry: RetryPolicy | None = None,
@@ -96,8 +112,11 @@ def job(
     once_only: bool = False,
     dead_letter: bool = True,
     breaker: Breaker | None = None,
-) -> Callable[[H], H]:
-    """Declare the decorated function as the handler of a job type.
+    queue: str = DEFAULT_QUEUE,
+    priority: int | None = None,
+    schedule: Scheduled | None = None,
+) -> Declare[P, Payload]:
+    """Declare the decorated function as the handler of a job type; `payload` is a JobPayload's class.
 
     The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
     (a dict, or None for `{}`) becomes the job's result. `lock_key`, `limit_key`, `limit_units` and
@@ -105,17 +124,19 @@ def job(
     `limit_key`, such as a mailbox; the job counts for `limit_units` in rates. `breaker` holds back a
     firm's jobs of the type and limit key while they keep failing alike. An upcaster takes a payload
     of its version and returns a newer one, of the current version unless it sets `version`.
+    `queue` is what `runworker --queue` serves; `priority` is that of jobs enqueued without one.
+    `schedule` says when a job of it is enqueued by itself. The function gets methods that enqueue jobs of its type: `greet.enqueue(name="Ada")`.
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
         TypeError: `payload` is no JobPayload.
     """
 
-    def register(handler: H) -> H:
+    def register(handler: Callable[[Payload, Any], R]) -> JobHandler[P, Payload, R]:
         declared = JobType(
             name=name,
             category=Category(category),
-            payload_model=payload,
+            payload_model=cast("type[JobPayload]", payload),
             handler=handler,
             version=version,
             upcasters=dict(upcasters or {}),
@@ -129,14 +150,25 @@ def job(
             once_only=once_only,
             dead_letter=dead_letter,
             breaker=breaker,
+            queue=queue,
+            priority=priority,
+            schedule=schedule,
         )
-        _add(declared)
-        return handler
+        declare(declared)
+        for listener in _listeners:
+            listener(handler, name)
+        return cast("JobHandler[P, Payload, R]", handler)
 
     return register
 
 
-def _add(job_type: JobType) -> None:
+def declare(job_type: JobType) -> None:
+    """Add a type, as `@job` does.
+
+    Raises:
+        ValueError: the declaration contradicts itself, or the name is taken.
+        TypeError: its payload is no JobPayload.
+    """
     if not 1 <= len(job_type.name) <= MAX_TYPE_NAME_LENGTH:
         raise ValueError(f"job type name must have 1 to {MAX_TYPE_NAME_LENGTH} characters")
     if not issubclass(job_type.payload_model, JobPayload):
@@ -147,6 +179,12 @@ def _add(job_type: JobType) -> None:
         raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
     if isinstance(job_type.limit_units, int) and job_type.limit_units < 1:
         raise ValueError(f"{job_type.name}: limit_units must be above zero")
+    if not 1 <= len(job_type.queue) <= MAX_QUEUE_NAME_LENGTH:
+        raise ValueError(
+            f"{job_type.name}: queue must have 1 to {MAX_QUEUE_NAME_LENGTH} characters"
+        )
+    if job_type.priority is not None and job_type.priority not in set(Priority):
+        raise ValueError(f"{job_type.name}: priority must be from 0 to 3")
     known = _types.get(job_type.name)
     if known is not None and _qualified_name(known.handler) != _qualified_name(job_type.handler):
         raise ValueError(f"{job_type.name} is declared twice: {_qualified_name(known.handler)}")
@@ -160,7 +198,28 @@ def _qualified_name(handler: Handler) -> str:
 
 def find(name: str) -> JobType | None:
     """Return the type of this name, None when this code does not know it."""
-    return _types.get(name)
+    return _types.get(name) or _find_elsewhere(name)
+
+
+def on_declaration(listener: Callable[[Handler, str], None]) -> None:
+    """Call `listener` with each function that `@job` decorates, also those it has decorated."""
+    _listeners.append(listener)
+    for declared in _types.values():
+        listener(declared.handler, declared.name)
+
+
+def is_declared(name: str) -> bool:
+    """Say whether this process has seen the declaration of this type."""
+    return name in _types
+
+
+def add_finder(finder: TypeFinder) -> None:
+    """Ask `finder` for types whose declaration this process has not seen."""
+    _finders.append(finder)
+
+
+def _find_elsewhere(name: str) -> JobType | None:
+    return next((found for finder in _finders if (found := finder.find(name)) is not None), None)
 
 
 def get(name: str) -> JobType:
@@ -169,7 +228,7 @@ def get(name: str) -> JobType:
     Raises:
         UnknownJobType: this code does not know it; the error suggests similar names.
     """
-    found = _types.get(name)
+    found = find(name)
     if found is None:
         raise UnknownJobType(name, difflib.get_close_matches(name, _types, n=2))
     return found
@@ -178,6 +237,18 @@ def get(name: str) -> JobType:
 def all_types() -> list[JobType]:
     """Return every known type, by name."""
     return [_types[name] for name in sorted(_types)]
+
+
+def queue_names() -> list[str]:
+    """Return the queues there are, sorted."""
+    named = {declared.queue for declared in _types.values()}
+    return sorted(named.union(*(finder.queues() for finder in _finders)))
+
+
+def types_in_queue(queue: str) -> list[str]:
+    """Return the names of the types whose jobs are in a queue, sorted."""
+    declared = {one.name for one in _types.values() if one.queue == queue}
+    return sorted(declared.union(*(finder.types_sent_to(queue) for finder in _finders)))
 
 
 def breakers() -> dict[str, Breaker]:
@@ -197,3 +268,5 @@ def autodiscover() -> None:
         package = importlib.import_module(f"{config.name}.{HANDLER_MODULE}")
         for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
             importlib.import_module(f"{package.__name__}.{module.name}")
+    for finder in _finders:
+        finder.discover()

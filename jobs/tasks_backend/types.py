@@ -1,0 +1,133 @@
+"""The job type of each task: named by the path of its function, in the task's queue.
+
+A call that `using(queue_name=…)` sends to another queue has the type `path@queue`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.utils.module_loading import autodiscover_modules, import_string
+
+from jobs import registry
+from jobs.registry import MAX_TYPE_NAME_LENGTH, JobType
+from jobs.retry import RetryPolicy
+from jobs.states import Category
+from jobs.tasks_backend.calls import (
+    QUEUE_MARK,
+    TASK_JOB_TYPE,
+    TASK_TYPES,
+    TaskPayload,
+    job_priority,
+    run_task,
+)
+from jobs.tasks_backend.framework import Task
+
+BACKEND_PATHS = ("jobs.tasks_backend.MailroomBackend", "jobs.tasks_backend.backend.MailroomBackend")
+TASKS_MODULE = "tasks"
+DEFAULT_MAX_ATTEMPTS = 1
+
+
+def max_attempts_of(task: Task[..., Any]) -> int:
+    """Return how often a call of the task is tried.
+
+    A task declared for another backend and sent here by `using(backend=…)` does not say.
+    """
+    return int(getattr(task, "max_attempts", DEFAULT_MAX_ATTEMPTS))
+
+
+def type_of(task: Task[..., Any]) -> str:
+    """Return the job type of the task's calls, declared if it was not yet.
+
+    A path that is too long for a type's name shares the type `django_task`.
+    """
+    path = task.module_path
+    if not registry.is_declared(path) and not _declare(path, task):
+        return TASK_JOB_TYPE
+    if registry.get(path).queue == task.queue_name:
+        return path
+    name = f"{path}{QUEUE_MARK}{task.queue_name}"
+    return name if registry.is_declared(name) or _declare(name, task) else TASK_JOB_TYPE
+
+
+def _declare(name: str, task: Task[..., Any]) -> bool:
+    if len(name) > MAX_TYPE_NAME_LENGTH:
+        return False
+    registry.declare(
+        JobType(
+            name=name,
+            category=Category.ORCHESTRATION,
+            payload_model=TaskPayload,
+            handler=run_task,
+            retry=RetryPolicy(max_attempts=max_attempts_of(task)),
+            queue=task.queue_name,
+            priority=job_priority(task.priority),
+        )
+    )
+    TASK_TYPES.add(name)
+    return True
+
+
+class TaskTypes:
+    """Finds the types of tasks for the registry."""
+
+    def find(self, name: str) -> JobType | None:
+        """Return the type of a task whose module was not imported yet."""
+        path, _, queue = name.partition(QUEUE_MARK)
+        if not _may_import(path.rpartition(".")[0]):
+            return None
+        try:
+            task = import_string(path)
+            if not isinstance(task, Task) or not _is_ours(task.backend):
+                return None
+            found = type_of(task.using(queue_name=queue) if queue else task)
+        except ImportError:
+            return None
+        except Exception as error:  # noqa: BLE001 - importing a module runs any code
+            problem = type(error).__name__
+            logging.getLogger("jobs").warning("job type %s cannot be imported: %s", name, problem)
+            return None
+        return registry.get(found) if found == name else None
+
+    def discover(self) -> None:
+        """Import the module `tasks` of each installed app, if `TASKS` names this backend."""
+        if any(map(_is_ours, _backends())):
+            autodiscover_modules(TASKS_MODULE)
+
+    def queues(self) -> set[str]:
+        """Return the queues that `TASKS` lists for this backend."""
+        return {
+            queue
+            for alias, options in _backends().items()
+            if _is_ours(alias)
+            for queue in options.get("QUEUES", ())
+        }
+
+    def types_sent_to(self, queue: str) -> list[str]:
+        """Return the names of the types of calls that are sent to this queue from their own."""
+        return [
+            f"{declared.name}{QUEUE_MARK}{queue}"
+            for declared in registry.all_types()
+            if declared.name in TASK_TYPES - {TASK_JOB_TYPE}
+            and QUEUE_MARK not in declared.name
+            and declared.queue != queue
+            and len(declared.name) + len(queue) < MAX_TYPE_NAME_LENGTH
+        ]
+
+
+def _may_import(module: str) -> bool:
+    """Say whether it is imported already, or in a package of an installed app: any name may be asked for."""
+    roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
+    return module in sys.modules or module.partition(".")[0] in roots
+
+
+def _is_ours(alias: str) -> bool:
+    return _backends().get(alias, {}).get("BACKEND") in BACKEND_PATHS
+
+
+def _backends() -> dict[str, Any]:
+    return getattr(settings, "TASKS", {})

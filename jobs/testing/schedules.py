@@ -1,0 +1,27 @@
+"""Runs due schedules in a test."""
+
+from __future__ import annotations
+
+from jobs.schedules.defaults import store_default_schedules
+from jobs.schedules.tick import tick
+
+
+def run_schedules(job_type: str | None = None) -> int:
+    """Run the schedules that are due by the queue's clock, as workers do; return the number of new jobs.
+
+    With a type, its schedules alone, and those that its code declares are stored first, as a
+    worker's start does: their first slot is the next one from now.
+
+    Raises:
+        AssertionError: a schedule leads to no job; the message says why.
+    """
+    if job_type is not None:
+        store_default_schedules([job_type])
+    types = None if job_type is None else [job_type]
+    jobs = 0
+    while results := tick(types):
+        failed = [f"{one.job_type}: {one.error}" for one in results if one.error]
+        if failed:
+            raise AssertionError("schedules lead to no job: " + "; ".join(failed))
+        jobs += sum(one.jobs or 0 for one in results)
+    return jobs
