@@ -15,12 +15,13 @@ from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.errors import PayloadInvalid
+from jobs.operations.schedules import create_schedule
 from jobs.payload_validator import SECRET_KEYS
 from jobs.queue import enqueue
 from jobs.states import Priority, Status
 from jobs.tasks_backend import MailroomBackend, MailroomTask
 from jobs.tasks_backend.calls import job_priority
-from jobs.testing import assert_enqueued, drain, enqueued, frozen_time, run_job
+from jobs.testing import assert_enqueued, drain, enqueued, frozen_time, run_job, run_schedules
 from tenants.errors import MissingTenant
 from tenants.models import Firm
 from tenants.scope import firm_scope
@@ -196,6 +197,18 @@ def test_a_task_can_be_enqueued_by_its_type_with_its_arguments_alone(firm):
     job = run_job(tasks.add.module_path, {"args": [1], "kwargs": {"second": 4}}, firm=firm)
     assert default_task_backend.get_result(str(job.pk)).return_value == 5
     assert (job.priority, job.max_attempts) == (Priority.NORMAL, 1)
+
+
+@pytest.mark.req("S-01")
+def test_a_task_can_be_scheduled_by_its_type_with_its_arguments_alone(firm):
+    with frozen_time("2026-03-01T06:59:30Z") as clock:
+        create_schedule(
+            "Add", tasks.add.module_path, firm=firm, cron="0 7 * * *", payload={"args": [1]}
+        )
+        clock.tick(seconds=30)
+        assert run_schedules(tasks.add.module_path) == 1
+        assert drain().counts == {"completed": 1}
+    assert tasks.seen == [(1, 0)]
 
 
 BACKEND = {"BACKEND": "jobs.tasks_backend.MailroomBackend"}

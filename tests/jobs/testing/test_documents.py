@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 import unittest
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs import testing
-from jobs.queue import enqueue
-from jobs.registry import JobType
+from jobs import queue, testing
+from jobs.breaker import Breaker
+from jobs.execution import events
+from jobs.operations.schedules import create_schedule
+from jobs.queue import EnqueueSpec, enqueue, pause
+from jobs.registry import JobType, Scheduled, job
+from jobs.schedules import groups
 from jobs.testing import drain
 from tenants.models import Firm
 from tests.support.paths import ROOT
@@ -74,3 +80,46 @@ def test_every_part_of_the_kit_is_documented() -> None:
     parts = [name for name in testing.__all__ if name.islower()]
     assert len(parts) == 8
     assert [name for name in parts if f"`{name}(" not in document] == []
+
+
+def run_page(page: str, **names: Any) -> dict[str, Any]:
+    """Run a page's blocks of Python from top to bottom, in one module."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    names |= {"__name__": page.removesuffix(".md")}
+    for found in BLOCK.finditer(text):
+        # A failure names the page's own line.
+        before = text[: found.start(1)].count("\n")
+        exec(compile("\n" * before + found[1], page, "exec"), names)
+    return names
+
+
+@pytest.fixture
+def forgets_subscribers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the events and groups of other tests alone."""
+    monkeypatch.setattr(events, "_subscribers", deepcopy(events._subscribers))
+    monkeypatch.setattr(groups, "_groups", dict(groups._groups))
+
+
+@pytest.mark.req("J-05", "J-06", "J-07", "J-11", "J-17", "J-20", "J-21", "J-24")
+@pytest.mark.usefixtures("forgets_subscribers", "system_firm", "job_types")
+@pytest.mark.django_db
+def test_the_reference_runs(firm: Firm) -> None:
+    assert len(run_page("reference.md", firm=firm)["ends"]) == 1
+
+
+@pytest.mark.usefixtures("system_firm", "job_types")
+@pytest.mark.django_db
+def test_the_guide_from_celery_can_be_followed(firm: Firm) -> None:
+    assert run_page("from-celery.md", firm=firm)["receipts"] == [500]
+
+
+def test_the_reference_names_everything_that_is_public() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    arguments = {
+        name
+        for function in (job, enqueue, EnqueueSpec, Scheduled, create_schedule, pause)
+        for name in inspect.signature(function).parameters
+    } - {"self", "by"}
+    names = {*queue.__all__, *arguments, "Breaker", "RetryPolicy", "JobPayload", "Scheduled"}
+    names |= {*inspect.signature(Breaker).parameters} | {"Retryable", "Fatal", "Snooze", "Cancel"}
+    assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set()
