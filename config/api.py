@@ -59,6 +59,8 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "ActionTypeEnum": "mail.models.action.ActionType",
         "BulkStateEnum": [word.value for word in BulkState],
         "CategoryEnum": [word.value for word in Category],
+        "DraftSourceEnum": "mail.models.draft.DraftSource",
+        "DraftStatusEnum": "mail.models.draft.DraftStatus",
         "KindEnum": "mail.models.direction.DirectionKind",
         "RequestKindEnum": "mail.models.data_request.RequestKind",
         "MailCategoryEnum": [word.value for word in MailCategory],

@@ -21,6 +21,7 @@ MailError
     ActionInvalid    an action's parameters
     OutboundInvalid    a message to be sent
     ProfileInvalid     an agent's profile
+    ReplyInvalid       a style, template, contact or setting of answers
   AutomaticRefused   nobody wrote the message, and it could begin a loop
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
@@ -167,6 +168,12 @@ class ProfileInvalid(FaultyInput):
     """An agent's profile cannot be used as it is; `errors` says where and why."""
 
     code = "profile_invalid"
+
+
+class ReplyInvalid(FaultyInput):
+    """A style, template, contact or setting of answers cannot be used; `errors` says why."""
+
+    code = "reply_invalid"
 
 
 class OutboundInvalid(FaultyInput):

@@ -16,6 +16,8 @@ from mail.models import (
     CallType,
     Connection,
     DecisionSource,
+    DraftSource,
+    DraftStatus,
     EventType,
     Mode,
     OutboundStatus,
@@ -33,6 +35,8 @@ ActionTypeFilter = field_filter("type", ActionType.choices, field="action_type")
 ActionStatusFilter = field_filter("status", ActionStatus.choices)
 ApprovalStatusFilter = field_filter("status", ApprovalStatus.choices)
 OutboundStatusFilter = field_filter("status", OutboundStatus.choices)
+DraftStatusFilter = field_filter("status", DraftStatus.choices)
+DraftSourceFilter = field_filter("source", DraftSource.choices)
 EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
 ConnectionFilter = field_filter("connection", Connection.choices)
 ModeFilter = field_filter("mode", Mode.choices)

@@ -12,8 +12,9 @@ from jobs.admin.base import LABELS as JOB_LABELS
 from mail.admin.agent_run import RUN_STATUS_LABELS
 from mail.admin.approval import APPROVAL_STATUS_LABELS
 from mail.admin.base import ACTION_STATUS_LABELS
+from mail.admin.draft import DRAFT_STATUS_LABELS
 from mail.admin.outbound import OUTBOUND_STATUS_LABELS
-from mail.models import EventType, Message
+from mail.models import DraftStatus, EventType, Message
 from mail.services.timelines.timeline import EntryKind, TimelineEntry, timeline_of
 from tenants.admin.base import access_in
 from tenants.models import Role
@@ -25,6 +26,7 @@ _STATUS_LABELS: dict[EntryKind, Mapping[str, str]] = {
     EntryKind.JOB: JOB_LABELS,
     EntryKind.MODEL_CALL: {"answered": "success"},
     EntryKind.AGENT_RUN: RUN_STATUS_LABELS,
+    EntryKind.DRAFT: {one: DRAFT_STATUS_LABELS.get(one, "default") for one in DraftStatus},
 }
 _EVENT_LABELS: dict[str, str] = {
     EventType.INGESTED: "info",
@@ -43,7 +45,11 @@ _SAID_BY_ROWS = (
     EventType.APPROVAL_ASKED,
     EventType.UNDO_REQUESTED,
     EventType.AGENT_FINISHED,
+    EventType.DRAFT_CREATED,
+    EventType.DRAFT_REWORKED,
 )
+# Kinds whose rows say their status in words.
+_NAMED_BY_ROWS = (EntryKind.ACTION, EntryKind.APPROVAL, EntryKind.OUTBOUND, EntryKind.DRAFT)
 _MODELS: dict[EntryKind, str] = {
     EntryKind.EVENT: "mail_mailevent",
     EntryKind.DECISION: "mail_decision",
@@ -53,6 +59,7 @@ _MODELS: dict[EntryKind, str] = {
     EntryKind.OUTBOUND: "mail_outboundmessage",
     EntryKind.MODEL_CALL: "mail_llmcall",
     EntryKind.AGENT_RUN: "mail_agentrun",
+    EntryKind.DRAFT: "mail_draft",
 }
 
 
@@ -75,7 +82,7 @@ class ShownEntry:
         """The status in words; a decision's source is said elsewhere."""
         if self.entry.kind == EntryKind.DECISION:
             return ""
-        if self.entry.kind in (EntryKind.ACTION, EntryKind.APPROVAL, EntryKind.OUTBOUND):
+        if self.entry.kind in _NAMED_BY_ROWS:
             return str(self.entry.row.get_status_display())
         return self.entry.status.replace("_", " ")
 

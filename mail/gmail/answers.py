@@ -142,3 +142,17 @@ class Draft(TypedDict):
 
     id: str
     message: MessageReference
+
+
+class DraftMessage(TypedDict):
+    """drafts.get."""
+
+    id: str
+    message: Message
+
+
+class DraftPage(TypedDict):
+    """drafts.list: no ``drafts`` when there are none."""
+
+    drafts: NotRequired[list[Draft]]
+    nextPageToken: NotRequired[str]

@@ -12,6 +12,8 @@ from googleapiclient.http import BatchHttpRequest
 
 from mail.gmail.answers import (
     Draft,
+    DraftMessage,
+    DraftPage,
     HistoryPage,
     Label,
     Message,
@@ -159,11 +161,7 @@ class GmailClient:
         return cast("list[Label]", answer.get("labels", []))
 
     def get_label(self, label_id: str) -> Label:
-        """Return one label, with the number of its messages.
-
-        Raises:
-            GmailNotFound: the mailbox has no such label.
-        """
+        """Return one label, with the number of its messages; GmailNotFound: there is none."""
         return cast("Label", self._execute(self._resources.labels.get(userId=_ME, id=label_id)))
 
     def create_label(self, name: str) -> Label:
@@ -247,6 +245,16 @@ class GmailClient:
             message["threadId"] = thread_id
         request = self._resources.drafts.create(userId=_ME, body={"message": message})
         return cast("Draft", self._execute(request))
+
+    def get_draft(self, draft_id: str) -> DraftMessage:
+        """Return a draft with its message, which may be in the trash; GmailNotFound: it is gone."""
+        request = self._resources.drafts.get(userId=_ME, id=draft_id, format="full")
+        return cast("DraftMessage", self._execute(request))
+
+    def list_drafts(self, page_token: str | None = None) -> DraftPage:
+        """Return one page of all drafts; it does not lag behind, as a search may."""
+        request = self._resources.drafts.list(userId=_ME, pageToken=page_token, maxResults=500)
+        return cast("DraftPage", self._execute(request))
 
     def find_drafts(self, query: str) -> list[Draft]:
         """Return the drafts that a search matches, 100 at most; the search may lag behind."""

@@ -31,6 +31,13 @@ from mail.models.data_request import (
 )
 from mail.models.decision import Decision, DecisionSource
 from mail.models.direction import MAX_DIRECTION_LENGTH, Direction, DirectionKind
+from mail.models.draft import (
+    MAX_INSTRUCTION_LENGTH,
+    Draft,
+    DraftOrigin,
+    DraftSource,
+    DraftStatus,
+)
 from mail.models.event import EventType, MailEvent
 from mail.models.label import MAX_LABEL_LENGTH, MailLabel
 from mail.models.llm_call import CallType, LLMCall
@@ -43,6 +50,7 @@ from mail.models.message import (
 )
 from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
+from mail.models.reply_settings import Contact, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.routing_rule import Route, RoutingRule
 from mail.models.rule import Rule, SafeMode
 from mail.models.scoped import Scope
@@ -60,6 +68,7 @@ __all__ = [
     "MAX_DIRECTION_LENGTH",
     "MAX_ERROR_LENGTH",
     "MAX_GMAIL_ID_LENGTH",
+    "MAX_INSTRUCTION_LENGTH",
     "MAX_LABEL_LENGTH",
     "MAX_MIME_TYPE_LENGTH",
     "MAX_PART_ID_LENGTH",
@@ -75,12 +84,17 @@ __all__ = [
     "Attachment",
     "CallType",
     "Connection",
+    "Contact",
     "ContentGrant",
     "DataRequest",
     "Decision",
     "DecisionSource",
     "Direction",
     "DirectionKind",
+    "Draft",
+    "DraftOrigin",
+    "DraftSource",
+    "DraftStatus",
     "EventType",
     "ExportPart",
     "GrantKind",
@@ -100,6 +114,9 @@ __all__ = [
     "Provider",
     "PushReceipt",
     "Relation",
+    "ReplySettings",
+    "ReplyStyle",
+    "ReplyTemplate",
     "RequestKind",
     "RequestStatus",
     "Route",

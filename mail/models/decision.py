@@ -17,6 +17,7 @@ class DecisionSource(models.TextChoices):
     OFFLINE = "offline", "Offline classifier"
     RULE = "rule", "Rule"
     MODEL = "model", "Language model"
+    PERSON = "person", "The person"
 
 
 class Decision(TenantModel):

@@ -42,6 +42,16 @@ class EventType(models.TextChoices):
     UNDO_REQUESTED = "undo_requested", "Undo requested"
     ACTION_UNDONE = "action_undone", "Action undone"
     UNSNOOZED = "unsnoozed", "Back from snooze"
+    DRAFT_CREATED = "draft_created", "Draft created"
+    DRAFT_REWORKED = "draft_reworked", "Draft reworked"
+    DRAFT_KEPT = "draft_kept", "Edited draft left alone"
+    DRAFT_WITHDRAWN = "draft_withdrawn", "Draft withdrawn"
+    DRAFT_DISCARDED = "draft_discarded", "Draft discarded"
+    DRAFT_REFUSED = "draft_refused", "Not drafted"
+    REWORK_LIMIT = "rework_limit_reached", "Rework limit reached"
+    SENT_DETECTED = "sent_detected", "Draft sent by the person"
+    ARCHIVED = "archived", "Marked done"
+    WAITING_RETRIAGED = "waiting_retriaged", "Answer came: judged again"
 
 
 class MailEvent(TenantModel):

@@ -146,6 +146,15 @@ class FixedClassifier:
         )
 
 
+def without_drafts(mailbox: Mailbox) -> None:
+    """Have no answers drafted: for tests of what comes before."""
+    from mail.models import ReplySettings
+    from tenants.scope import firm_scope
+
+    with firm_scope(mailbox.firm):
+        ReplySettings.objects.create(firm=mailbox.firm, enabled=False)
+
+
 def stored(model: type[Any], *, select_related: tuple[str, ...] = ()) -> list[Any]:
     """Return every row of a table, oldest first."""
     from tenants.scope import all_firms

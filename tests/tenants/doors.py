@@ -33,6 +33,7 @@ from mail.models import (
     Approval,
     DataRequest,
     Direction,
+    Draft,
     MailAccount,
     MailLabel,
     MailThread,
@@ -68,6 +69,7 @@ RESOURCES: dict[str, type[Any]] = {
     "messages": Message,
     "threads": MailThread,
     "outbound": OutboundMessage,
+    "drafts": Draft,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -153,6 +153,8 @@ class Command(JsonCommand):
         rows += _section("decisions", overview.decisions)
         for action_type, by_status in overview.actions.items():
             rows += _section(f"action {action_type}", by_status)
+        for source, by_status in overview.drafts.items():
+            rows += _section(f"draft by {source}", by_status)
         rows += _section("jobs", overview.jobs)
         rows += [
             ("approvals", "waiting", overview.approvals_waiting),

@@ -22,6 +22,8 @@ from mail.llm.base import (
 from mail.models import (
     Decision,
     DecisionSource,
+    Draft,
+    DraftStatus,
     EventType,
     MailAccount,
     MailThread,
@@ -32,6 +34,8 @@ from mail.models import (
 from mail.rules.automated import automated_signal
 from mail.services.deciding.mail_context import mail_context
 from mail.services.deciding.relabel import relabel_thread
+from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
+from mail.services.drafting.requests import enqueue_cleanup, enqueue_draft
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.rules.rules import matching_rules, request_actions
@@ -52,6 +56,12 @@ class Case:
     target: Message
     context: MailContext
     rules: list[Rule]
+    blocked: bool = False
+
+    @property
+    def reopened(self) -> bool:
+        """Whether the thread has a newer message than its last verdict saw."""
+        return self.thread.classified_upto_id != self.messages[0].pk
 
 
 @dataclass(frozen=True)
@@ -112,24 +122,33 @@ def _open_case(
     if Decision.objects.filter(message=target, job_id=job_id).exists():
         return Skipped("This job has classified the thread already")
     context = mail_context(target, messages, own_addresses(account))
-    return Case(thread, messages, target, context, matching_rules(account, target))
+    rules = matching_rules(account, target)
+    blocked = is_blocked(target.sender_address, contacts_for(account))
+    return Case(thread, messages, target, context, rules, blocked)
 
 
 def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
-    """Return the verdict and its source: the first rule that names a category, or the classifier."""
+    """Return the verdict and its source.
+
+    The blacklist decides, else the first rule that names a category, else the classifier.
+    """
     deciding = next((rule for rule in case.rules if rule.category), None)
+    if case.blocked:
+        why = "The sender is on the blacklist."
+        return _ruled(Category.FYI, why, "blacklist", case.context), DecisionSource.RULE
     if deciding is None:
         return classifier.classify(case.context), classifier.source
-    return _verdict_of(deciding, case.context), DecisionSource.RULE
+    why = f"The rule “{deciding.name}” matched."
+    return _ruled(Category(deciding.category), why, "rule", case.context), DecisionSource.RULE
 
 
-def _verdict_of(rule: Rule, mail: MailContext) -> Classification:
-    """Return what a rule decides: nobody else is asked."""
+def _ruled(category: Category, why: str, feature: str, mail: MailContext) -> Classification:
+    """Return what a person laid down: nobody else is asked."""
     return Classification(
-        category=Category(rule.category),
+        category=category,
         confidence=1.0,
-        rationale=f"The rule “{rule.name}” matched.",
-        features=("rule",),
+        rationale=why,
+        features=(feature,),
         language=UNKNOWN_LANGUAGE,
         style=DEFAULT_STYLE,
         automated=automated_signal(mail.sender, mail.headers) is not None,
@@ -144,9 +163,10 @@ def _decide(
     decision.save()
     MailThread.objects.filter(pk=case.thread.pk).update(
         classification=verdict.category,
-        status=status_after(verdict.category),
+        status=status_after(verdict.category, case.thread, reopened=case.reopened),
         classified_upto=case.messages[0],
     )
+    _note_retriage(account, case)
     record_event(
         EventType.CLASSIFIED,
         account,
@@ -155,6 +175,7 @@ def _decide(
     )
     if may_label(account, case.target):
         relabel_thread(decision, case.messages)
+        follow_decision(decision)
         for rule in case.rules:
             request_actions(rule, case.target, decision)
     return decision
@@ -209,11 +230,42 @@ def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
             return {"skipped": True, "reason": "The mailbox suggests only, or is paused"}
         messages = Message.objects.filter(account=account, thread_id=thread_id).only(*OUTLINE)
         relabel_thread(decision, list(messages))
+        follow_decision(decision)
     return {"decision_id": str(decision.pk)}
 
 
-def status_after(category: Category) -> ThreadStatus:
-    """Return the state of a thread of this category: only what needs a response waits for a draft."""
+def status_after(category: Category, thread: MailThread, *, reopened: bool) -> ThreadStatus:
+    """Return the state of a thread of this category: only what needs a response waits for a draft.
+
+    `thread` is as before the verdict, and `reopened` says whether it has a newer message since.
+    """
+    answered = thread.status in (ThreadStatus.DRAFTED, ThreadStatus.SENT)
     if category == Category.NEEDS_RESPONSE:
-        return ThreadStatus.PENDING
+        keeps = thread.status == ThreadStatus.DRAFTED and not reopened
+        return ThreadStatus.DRAFTED if keeps else ThreadStatus.PENDING
+    if category == Category.WAITING and answered:
+        return ThreadStatus.SENT
     return ThreadStatus.SKIPPED
+
+
+def follow_decision(decision: Decision) -> None:
+    """Have an answer drafted, or the draft of a thread taken back that needs none any more.
+
+    Must run in the firm's scope, once the thread has its new state.
+    """
+    message = decision.message
+    thread = MailThread.objects.get(pk=message.thread_id)
+    if thread.classification == Category.NEEDS_RESPONSE:
+        waits = thread.status == ThreadStatus.PENDING
+        may_be_answered = waits and not decision.explanations.get("automated")
+        if may_be_answered and settings_for(decision.account).enabled:
+            enqueue_draft(message)
+    elif Draft.objects.filter(thread=thread, status=DraftStatus.READY).exists():
+        enqueue_cleanup(thread.account_id, thread.pk, "withdraw")
+
+
+def _note_retriage(account: MailAccount, case: Case) -> None:
+    """Keep that the answer came which the thread was waiting for."""
+    waited = case.thread.classification == Category.WAITING and case.reopened
+    if waited and not case.messages[0].outgoing:
+        record_event(EventType.WAITING_RETRIAGED, account, message=case.messages[0])

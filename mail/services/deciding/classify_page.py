@@ -15,6 +15,7 @@ from uuid import UUID
 
 import structlog
 
+from mail.labels import STATE_LABELS
 from mail.llm.base import Category, Classification, Classifier
 from mail.models import (
     UNFINISHED,
@@ -31,12 +32,14 @@ from mail.services.deciding.classify import (
     OUTLINE,
     Case,
     event_detail,
+    follow_decision,
     judge,
     new_decision,
     status_after,
 )
 from mail.services.deciding.mail_context import mail_context
 from mail.services.deciding.relabel import label_name
+from mail.services.drafting.reply_plan import contacts_for, is_blocked
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.queueing import enqueue_classify, enqueue_label_page
@@ -110,12 +113,14 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
         else:
             fresh[target.pk] = (thread, messages)
     owners, rules = own_addresses(account), enabled_rules(account)
+    contacts = contacts_for(account)
     targets = Message.objects.filter(pk__in=fresh).defer("html").prefetch_related("attachments")
     for target in targets:
         thread, messages = fresh[target.pk]
         context = mail_context(target, messages, owners)
         held = matching_rules(account, target, among=rules)
-        docket.cases.append(Case(thread, messages, target, context, held))
+        blocked = is_blocked(target.sender_address, contacts)
+        docket.cases.append(Case(thread, messages, target, context, held, blocked))
     return docket
 
 
@@ -124,10 +129,10 @@ def _is_judged(thread: MailThread, messages: Sequence[Message]) -> bool:
 
 
 def _busy_threads(account: MailAccount, outlines: dict[UUID, list[Message]]) -> set[UUID]:
-    """Return the threads with an action under way, or with the label of a category."""
+    """Return the threads with an action under way, or with the label of a state."""
     actions = Action.objects.filter(message__thread_id__in=outlines, status__in=UNFINISHED)
     busy = set(actions.values_list("message__thread_id", flat=True))
-    own = MailLabel.objects.filter(account=account, key__in=list(Category))
+    own = MailLabel.objects.filter(account=account, key__in=list(STATE_LABELS))
     labels = set(own.values_list("gmail_label_id", flat=True))
     for thread_id, messages in outlines.items():
         if any(labels.intersection(message.labels) for message in messages):
@@ -151,7 +156,7 @@ def _decide(
         case, verdict, source = by_thread[thread.pk]
         decision = new_decision(account, case, verdict, source=source, job_id=job_id)
         thread.classification = verdict.category
-        thread.status = status_after(verdict.category)
+        thread.status = status_after(verdict.category, thread, reopened=case.reopened)
         thread.classified_upto = case.messages[0]
         decisions.append(decision)
         events.append((case.target, event_detail(decision, previous="")))
@@ -181,6 +186,9 @@ def _act(account: MailAccount, decisions: Sequence[Decision], cases: Sequence[Ca
         ]
     )
     enqueue_label_page(actions)
+    for decision in decisions:
+        if decision.message_id in shown and decision.category == Category.NEEDS_RESPONSE:
+            follow_decision(decision)
     for case, decision in zip(cases, decisions, strict=True):
         if case.target.pk in shown:
             for rule in case.rules:

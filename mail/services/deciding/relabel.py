@@ -1,14 +1,14 @@
-"""Gives a thread the label of its category, in place of the one it had."""
+"""Gives a thread the label of its state, in place of the one it had."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from jobs.models import JobQueue
 from jobs.states import LIVE
 from mail.errors import MailboxWaits
-from mail.labels import LABEL_NAMES
+from mail.labels import LABEL_NAMES, STATE_LABELS, LabelKey
 from mail.llm.base import Category
 from mail.models import (
     UNFINISHED,
@@ -22,53 +22,68 @@ from mail.models import (
 from mail.services.actions.actions import request_action
 from mail.services.actions.types import LABEL_ACTIONS
 
-CategoryLabel = tuple[UUID, Category]
-"""A message and the category whose label it carries."""
+StateLabel = tuple[UUID, LabelKey]
+"""A message and the label it carries of those that say where a thread stands."""
 
 # When a verdict is tried again that came while the thread's first label was put on.
 LABELLING_SECONDS = 2.0
 
-_NAMES = {category: LABEL_NAMES[category.label] for category in Category}
-_CATEGORIES = {name: category for category, name in _NAMES.items()}
+_KEYS = {LABEL_NAMES[key]: key for key in STATE_LABELS}
 
 
 def label_name(category: Category) -> str:
     """Return the name of the label that shows a category."""
-    return _NAMES[category]
+    return LABEL_NAMES[category.label]
 
 
 def relabel_thread(decision: Decision, messages: Sequence[Message]) -> None:
     """Request the changes that make the decision's category label the thread's only one.
 
-    `messages` are the thread's. The label goes to the message decided on; every category label
-    elsewhere goes. Must run in the firm's scope and under the thread's lock.
+    As `show_state`, on the message decided on.
+    """
+    wanted = (decision.message_id, Category(decision.category).label)
+    show_state(decision.account_id, messages, wanted, decision=decision)
+
+
+def show_state(
+    account_id: UUID,
+    messages: Sequence[Message],
+    wanted: StateLabel | None,
+    *,
+    decision: Decision | None = None,
+    among: Collection[LabelKey] = STATE_LABELS,
+) -> None:
+    """Request the changes that leave the thread with this label of a state alone, or none.
+
+    `messages` are the thread's; labels that are not `among` these stay. Must run in the firm's scope and under the thread's lock.
     """
     by_id = {message.pk: message for message in messages}
-    wanted: CategoryLabel = (decision.message_id, Category(decision.category))
-    carried = _carried(decision.account_id, messages)
-    interrupted = _cancel_unfinished(list(by_id))
+    carried = _carried(account_id, messages, among)
+    interrupted = _cancel_unfinished(list(by_id), among)
     # What an interrupted action did to Gmail is unknown: undo it, or do it again.
     removed = {_subject(action) for action in interrupted if _removes(action)}
     applied = {_subject(action) for action in interrupted if not _removes(action)}
-    for message_id, category in sorted((carried | applied) - {wanted}):
-        _request(ActionType.REMOVE_LABEL, by_id[message_id], category, decision)
-    if wanted not in carried - removed:
-        _request(ActionType.APPLY_LABEL, by_id[decision.message_id], wanted[1], decision)
+    for message_id, key in sorted((carried | applied) - {wanted}):
+        _request(ActionType.REMOVE_LABEL, by_id[message_id], key, decision)
+    if wanted is not None and wanted not in carried - removed:
+        _request(ActionType.APPLY_LABEL, by_id[wanted[0]], wanted[1], decision)
 
 
-def _carried(account_id: UUID, messages: Sequence[Message]) -> set[CategoryLabel]:
-    own = MailLabel.objects.filter(account_id=account_id, key__in=list(Category))
-    categories = {label.gmail_label_id: Category(label.key) for label in own}
+def _carried(
+    account_id: UUID, messages: Sequence[Message], among: Collection[LabelKey]
+) -> set[StateLabel]:
+    own = MailLabel.objects.filter(account_id=account_id, key__in=list(among))
+    keys = {label.gmail_label_id: LabelKey(label.key) for label in own}
     return {
-        (message.pk, categories[label_id])
+        (message.pk, keys[label_id])
         for message in messages
         for label_id in message.labels
-        if label_id in categories
+        if label_id in keys
     }
 
 
-def _cancel_unfinished(message_ids: list[UUID]) -> list[Action]:
-    """Cancel the category label changes under way; return those that may have had an effect.
+def _cancel_unfinished(message_ids: list[UUID], among: Collection[LabelKey]) -> list[Action]:
+    """Cancel the changes of these labels under way; return those that may have had an effect.
 
     Raises:
         MailboxWaits: a page of labels is under way, which holds no thread's lock.
@@ -77,7 +92,7 @@ def _cancel_unfinished(message_ids: list[UUID]) -> list[Action]:
         message_id__in=message_ids,
         status__in=UNFINISHED,
         action_type__in=LABEL_ACTIONS,
-        parameters__label__in=list(_CATEGORIES),
+        parameters__label__in=[LABEL_NAMES[key] for key in among],
     )
     interrupted = list(rows.filter(status=ActionStatus.EXECUTING))
     if _labels_pages(interrupted):
@@ -86,8 +101,8 @@ def _cancel_unfinished(message_ids: list[UUID]) -> list[Action]:
     return interrupted
 
 
-def _subject(action: Action) -> CategoryLabel:
-    return action.message_id, _CATEGORIES[action.parameters["label"]]
+def _subject(action: Action) -> StateLabel:
+    return action.message_id, _KEYS[action.parameters["label"]]
 
 
 def _removes(action: Action) -> bool:
@@ -95,9 +110,9 @@ def _removes(action: Action) -> bool:
 
 
 def _request(
-    action_type: ActionType, message: Message, category: Category, decision: Decision
+    action_type: ActionType, message: Message, key: LabelKey, decision: Decision | None
 ) -> None:
-    request_action(message, action_type, {"label": _NAMES[category]}, decision=decision)
+    request_action(message, action_type, {"label": LABEL_NAMES[key]}, decision=decision)
 
 
 def _labels_pages(actions: Sequence[Action]) -> bool:

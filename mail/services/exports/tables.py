@@ -17,7 +17,14 @@ from django.utils import timezone
 
 from jobs.engine.redaction import redact_secrets
 from jobs.states import LIVE, Channel, Status
-from mail.models import ActionStatus, ApprovalStatus, Connection, OutboundStatus, RunStatus
+from mail.models import (
+    ActionStatus,
+    ApprovalStatus,
+    Connection,
+    DraftStatus,
+    OutboundStatus,
+    RunStatus,
+)
 from tenants.encryption import EncryptedTextField
 from tenants.models import Firm, FirmOwned
 
@@ -171,6 +178,12 @@ def _end_run(row: Row, _: int) -> None:
         row.update(status=RunStatus.ERROR.value, error=IMPORTED)
 
 
+def _end_draft(row: Row, _: int) -> None:
+    """The mailbox is another one: it has no such draft."""
+    if row["status"] in (DraftStatus.WRITING, DraftStatus.READY):
+        row.update(status=DraftStatus.CANCELED.value, gmail_draft_id="", gmail_message_id="")
+
+
 # By the model's label: what a row loses when it leaves, and how it changes when it comes.
 _HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
 _IMPORTED: dict[str, Callable[[Row, int], None]] = {
@@ -180,4 +193,5 @@ _IMPORTED: dict[str, Callable[[Row, int], None]] = {
     "mail.Approval": _end_approval,
     "mail.OutboundMessage": _end_outbound,
     "mail.AgentRun": _end_run,
+    "mail.Draft": _end_draft,
 }

@@ -13,6 +13,7 @@ from mail.models import (
     Approval,
     ApprovalStatus,
     Decision,
+    Draft,
     MailAccount,
     MailThread,
     Message,
@@ -40,6 +41,8 @@ class Overview:
     """By category."""
     actions: dict[str, dict[str, int]]
     """By type, then by status."""
+    drafts: dict[str, dict[str, int]]
+    """By source, then by status."""
     jobs: dict[str, int]
     """By status."""
     dead_letters: int
@@ -51,17 +54,12 @@ class Overview:
 def overview_of(account: MailAccount) -> Overview:
     """Count everything as it is now. Reads whole tables: for commands, not for pages."""
     with firm_scope(account.firm_id):
-        actions: dict[str, dict[str, int]] = {}
-        counted = Action.objects.filter(account=account).values_list("action_type", "status")
-        for action_type, status, count in counted.annotate(Count("pk")).order_by(
-            "action_type", "status"
-        ):
-            actions.setdefault(action_type, {})[status] = count
         return Overview(
             messages=Message.objects.filter(account=account).count(),
             threads=MailThread.objects.filter(account=account).count(),
             decisions=_counts(Decision.objects.filter(account=account), "category"),
-            actions=actions,
+            actions=_by_status(Action.objects.filter(account=account), "action_type"),
+            drafts=_by_status(Draft.objects.filter(account=account), "source"),
             jobs=_counts(JobQueue.objects.all(), "status"),
             dead_letters=DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS).count(),
             approvals_waiting=Approval.objects.filter(
@@ -87,6 +85,14 @@ def _examples(account: MailAccount) -> list[Example]:
         Example(one.message.subject, one.category, one.source, one.rationale)
         for one in newest.values()
     ]
+
+
+def _by_status(rows: QuerySet, column: str) -> dict[str, dict[str, int]]:  # type: ignore[type-arg]  # any table
+    found: dict[str, dict[str, int]] = {}
+    counted = rows.values_list(column, "status").annotate(Count("pk"))
+    for value, status, count in counted.order_by(column, "status"):
+        found.setdefault(value, {})[status] = count
+    return found
 
 
 def _counts(rows: QuerySet, column: str) -> dict[str, int]:  # type: ignore[type-arg]  # any table

@@ -7,6 +7,7 @@ so what was read is read again or left out. If not, the next sync applies every 
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from mail.gmail.answers import HistoryRecord
 from mail.gmail.client import GmailClient
 from mail.models import MailAccount, MailThread, Message
+from mail.services.drafting.follow import follow_all_drafts, follow_drafts, follow_labels
 from mail.services.rules.routing import hand_over
 from mail.services.timelines.threads import refresh_threads
 from tenants.scope import firm_scope
@@ -32,6 +34,8 @@ class MessageChange:
     labels: dict[str, bool] = field(default_factory=dict)
     deleted: bool = False
     arrived: bool = False
+    gained: dict[str, int] = field(default_factory=dict)
+    """The labels it gained and kept, each with the id of the last history record that says so."""
 
     @property
     def enters(self) -> bool:
@@ -39,6 +43,11 @@ class MessageChange:
         watched = any(self.labels.get(label) for label in WATCHED_LABELS)
         shown = any(self.labels.get(label) is False for label in HIDING_LABELS)
         return not self.deleted and (self.arrived or watched or shown)
+
+    @property
+    def may_be_a_draft_gone(self) -> bool:
+        """Whether a draft of this id was edited, sent or discarded."""
+        return self.deleted or bool(self.labels.get("TRASH"))
 
     def applied_to(self, labels: Collection[str]) -> list[str]:
         """Return the labels after the change, those kept in their order."""
@@ -68,16 +77,21 @@ def changes_in(records: Iterable[HistoryRecord]) -> dict[str, MessageChange]:
             if labels & WATCHED_LABELS and "DRAFT" not in labels:
                 changes[one["message"]["id"]].arrived = True
         for added in record.get("labelsAdded", []):
-            changes[added["message"]["id"]].labels |= dict.fromkeys(added["labelIds"], True)
+            change = changes[added["message"]["id"]]
+            change.labels |= dict.fromkeys(added["labelIds"], True)
+            change.gained |= dict.fromkeys(added["labelIds"], int(record["id"]))
         for removed in record.get("labelsRemoved", []):
-            changes[removed["message"]["id"]].labels |= dict.fromkeys(removed["labelIds"], False)
+            change = changes[removed["message"]["id"]]
+            change.labels |= dict.fromkeys(removed["labelIds"], False)
+            for label in removed["labelIds"]:
+                change.gained.pop(label, None)
         for one in record.get("messagesDeleted", []):
             changes[one["message"]["id"]].deleted = True
     return dict(changes)
 
 
 def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) -> None:
-    """Apply the changes to what is stored; hand over what came back to the inbox.
+    """Apply the changes to what is stored; hand over what came back to the inbox, or was ordered.
 
     Must run in the firm's scope, with the account locked, in the transaction that moves the cursor.
     """
@@ -100,6 +114,9 @@ def apply_changes(account: MailAccount, changes: Mapping[str, MessageChange]) ->
     if returned:
         # Whole rows: routing rules ask for more than is loaded here.
         hand_over(account, list(Message.objects.filter(pk__in=[one.pk for one in returned])))
+    there = {one: change for one, change in changes.items() if not change.deleted}
+    follow_labels(account, {one: change.gained for one, change in there.items()})
+    follow_drafts(account, [one for one, change in changes.items() if change.may_be_a_draft_gone])
 
 
 def differences(account: MailAccount, gmail: GmailClient) -> dict[str, set[str] | None]:
@@ -134,8 +151,10 @@ def apply_differences(account: MailAccount, labels: Mapping[str, set[str] | None
             change.labels = dict.fromkeys(sorted(wanted), True) | dict.fromkeys(
                 set(message.labels) - wanted, False
             )
+            change.gained = dict.fromkeys(wanted - set(message.labels), sys.maxsize)
         changes[message.gmail_message_id] = change
     apply_changes(account, changes)
+    follow_all_drafts(account)
 
 
 def _stored(account: MailAccount, ids: Collection[str]) -> Iterator[Message]:

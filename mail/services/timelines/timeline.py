@@ -23,6 +23,7 @@ from mail.models import (
     AgentRun,
     Approval,
     Decision,
+    Draft,
     LLMCall,
     MailEvent,
     MailLabel,
@@ -52,6 +53,7 @@ class EntryKind(StrEnum):
     OUTBOUND = "outbound"
     MODEL_CALL = "model_call"
     AGENT_RUN = "agent_run"
+    DRAFT = "draft"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,15 +227,24 @@ def _agent_runs(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
         )
 
 
+def _drafts(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    for draft in _newest(Draft.objects.filter(message=message)):
+        by, edited = draft.get_source_display().lower(), ", edited since" if draft.edited else ""
+        yield TimelineEntry(
+            kind=EntryKind.DRAFT,
+            row=draft,
+            at=draft.created_at,
+            title=f"Answer drafted ({draft.get_origin_display().lower()})",
+            status=draft.status,
+            detail=f"Written by: {by}{edited}",
+            content=draft.text if is_readable else "",
+            job_id=draft.job_id,
+        )
+
+
 _SOURCES: tuple[Source, ...] = (
-    _events,
-    _decisions,
-    _actions,
-    _approvals,
-    _outbound,
-    _model_calls,
-    _agent_runs,
-)
+    _events, _decisions, _actions, _approvals, _outbound, _model_calls, _agent_runs, _drafts,
+)  # fmt: skip
 
 
 def _jobs(message: Message, entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:

@@ -59,11 +59,14 @@ def test_the_demo_shows_every_category_and_repeats_nothing(var_dir: Path) -> Non
     decided = sum(first["decisions"].values())
     archived = first["actions"].pop("archive")["completed"]
     assert archived >= 5
-    assert first["actions"] == {
-        "apply_label": {"completed": decided},
-        "forward": {"approved_pending": 1},
-        "undo": {"completed": 1},
-    }
+    drafted = first["drafts"]["template"].pop("ready")
+    assert first["drafts"] == {"template": {}}
+    assert 1 <= drafted <= first["decisions"]["needs_response"]
+    # A draft that comes before the label of its thread's category takes that label's place.
+    labels = [first["actions"].pop(one, {}) for one in ("apply_label", "remove_label")]
+    assert set(labels[0]) | set(labels[1]) <= {"completed", "canceled"}
+    assert sum(labels[0].values()) == decided + drafted
+    assert first["actions"] == {"forward": {"approved_pending": 1}, "undo": {"completed": 1}}
     assert first["approvals_waiting"] == 1
     assert {one["category"] for one in first["examples"]} == set(Category)
     assert all(one["rationale"] for one in first["examples"])
@@ -73,6 +76,8 @@ def test_the_demo_shows_every_category_and_repeats_nothing(var_dir: Path) -> Non
     second = demo(var_dir)
     assert (second["imported"], second["already_there"]) == (0, first["imported"])
     assert second["actions"].pop("archive")["completed"] == archived
+    assert second["drafts"]["template"].pop("ready") == drafted
+    assert [second["actions"].pop(one, {}) for one in ("apply_label", "remove_label")] == labels
     for what in ("messages", "threads", "decisions", "actions", "approvals_waiting"):
         assert second[what] == first[what]
     assert second["dead_letters"] == 0

@@ -24,7 +24,7 @@ from mail.services.mailboxes.accounts import open_account
 from mail.services.queueing import request_backfill, request_sync
 from tenants.models import Firm
 from tenants.scope import firm_scope
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored, without_drafts
 from tests.queue_kit import change, later, work_off
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,6 +39,10 @@ TYPES = {
     "classify.page": Category.ORCHESTRATION,
     "action.gmail": Category.ORCHESTRATION,
     "label.page.gmail": Category.ORCHESTRATION,
+    "draft": Category.ORCHESTRATION,
+    "manual_draft": Category.ORCHESTRATION,
+    "rework": Category.ORCHESTRATION,
+    "cleanup": Category.ORCHESTRATION,
 }
 
 
@@ -58,6 +62,7 @@ def test_types_are_declared_with_the_gmail_policy(name: str, category: Category)
 
 @pytest.mark.req("M-04", "M-06", "M-09", "M-15")
 def test_a_sync_leads_from_mailbox_to_labels(mailbox: Mailbox) -> None:
+    without_drafts(mailbox)
     arrived = mailbox.receive()
     sync_now(mailbox)
     outcomes = drain()

@@ -19,6 +19,7 @@ from mail.models import (
     Approval,
     ApprovalStatus,
     Decision,
+    Draft,
     OutboundMessage,
     OutboundStatus,
     RunStatus,
@@ -27,6 +28,7 @@ from mail.services.agents import run as run_module
 from mail.services.agents import writing_tools
 from mail.services.approvals.approvals import approve
 from mail.services.deciding import classifiers
+from mail.services.drafting import compose_draft
 from mail.services.rules import routing
 from mail.services.syncing.ingest import ingest_message
 from tests.mail.agent_kit import make_profile, route_all
@@ -56,7 +58,7 @@ DANGEROUS = (ActionType.DELETE, ActionType.FORWARD, ActionType.AUTO_REPLY)
 def model(monkeypatch: pytest.MonkeyPatch) -> ObeyingModel:
     """Let the product ask a model that obeys."""
     double = ObeyingModel()
-    for module in (classifiers, routing, run_module):
+    for module in (classifiers, routing, run_module, compose_draft):
         monkeypatch.setattr(module, "configured_client", lambda *_: double)
     return double
 
@@ -92,12 +94,16 @@ def arrive(box: Mailbox, mails: Sequence[HostileMail]) -> None:
 
 
 def all_mail(box: Mailbox) -> dict[str, bool]:
-    """Return what is in the mailbox in Gmail, drafts and trash included: its ids, and if in the trash."""
+    """Return what is in the mailbox in Gmail, the trash and people's drafts included.
+
+    Ids, and if in the trash.
+    """
     found = {}
     for query in ("", "in:trash", "in:sent", "in:drafts"):
         page = box.gmail.list_messages(query, max_results=500)
         found |= {one["id"]: query == "in:trash" for one in page.get("messages", [])}
-    return found
+    ours = {draft.gmail_message_id for draft in stored(Draft)}
+    return {one: binned for one, binned in found.items() if one not in ours}
 
 
 def assert_nothing_left(box: Mailbox, *, allowed: Sequence[str]) -> None:
@@ -187,7 +193,16 @@ def test_the_classifier_can_be_talked_into_a_category_and_nothing_else(
     arrive(box, mails)
     assert {"send_reply", "forward", "delete"} <= model.obeyed
     assert len(stored(Decision)) > len(mails)
-    assert {one.action_type for one in stored(Action)} == {ActionType.APPLY_LABEL}
+    labels = {ActionType.APPLY_LABEL, ActionType.REMOVE_LABEL}
+    assert {one.action_type for one in stored(Action)} <= labels
+    drafts = stored(Draft, select_related=("message",))
+    assert len(drafts) > len(mails) / 2
+    for draft in drafts:
+        headers = dict(map(tuple, draft.message.headers))
+        answered = headers.get("Reply-To", draft.message.sender_address)
+        assert [one["address"] in answered for one in draft.to] == [True]
+        # The vault's code is in a mail of somebody else: no answer may be shown it.
+        assert VAULT not in draft.text
     assert stored(Approval) == []
     assert_nothing_left(box, allowed=[])
 

@@ -24,7 +24,7 @@ from mail.services.queueing import request_sync
 from tenants.encryption import decrypt_field
 from tenants.scope import firm_scope
 from tests.mail.google_kit import granted
-from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored
+from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
 from tests.queue_kit import later, work_off
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-02")]
@@ -41,6 +41,7 @@ def token_of(mailbox: Mailbox) -> str:
 
 
 def test_a_sync_goes_over_http_with_the_stored_token(connected: Mailbox) -> None:
+    without_drafts(connected)
     arrived = connected.receive()
     sync_now(connected)
     assert [type(outcome) for outcome in drain()] == [Completed] * 4

@@ -19,7 +19,7 @@ from tenants.audit import Actor
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.pages import audit_entries
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
 
@@ -109,6 +109,7 @@ def test_back_to_suggestions_cancels_what_waits(mailbox: Mailbox) -> None:
 
 def sync_without_actions(mailbox: Mailbox) -> None:
     """Sync and judge, and leave the actions in the queue."""
+    without_drafts(mailbox)
     modes.pause_mailbox(mailbox.account)
     set_mode(mailbox, paused_by=PausedBy.NOTHING)
     sync(mailbox)

@@ -23,7 +23,16 @@ from mail.services.queueing import request_sync
 from mail.services.syncing import ingest
 from mail.services.syncing.ingest import ingest_page
 from tenants.scope import firm_scope
-from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
+from tests.mail.mail_kit import (
+    FixedClassifier,
+    Mailbox,
+    drain,
+    jobs,
+    letter,
+    only,
+    stored,
+    without_drafts,
+)
 from tests.mail.services.rules.test_rules import rule_of
 from tests.queue_kit import later
 
@@ -67,6 +76,7 @@ def failing(gmail: GmailClient, method: str, error: Exception) -> GmailClient:
 @pytest.mark.req("M-04", "M-06", "M-09")
 @pytest.mark.django_db(transaction=True)
 def test_a_page_leads_from_mailbox_to_labels(mailbox: Mailbox) -> None:
+    without_drafts(mailbox)
     arrived = mailbox.receive_many(12)
     with firm_scope(mailbox.firm):
         request_sync(mailbox.account)

@@ -1,0 +1,155 @@
+"""The drafts in the admin: what Mailroom wrote, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
+from jobs.admin.base import age_column
+from mail.admin.account_operations import MailboxOperation
+from mail.admin.base import (
+    PRIVATE,
+    ContentAdmin,
+    if_readable,
+    job_link,
+    message_link,
+    subject_line,
+)
+from mail.admin.filters import CreatedFilter, DraftSourceFilter, DraftStatusFilter
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
+from mail.services.drafting import operations
+from mail.services.drafting.task import MOST_REWORKS
+from mail.services.mailboxes.content_access import may_read
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+
+DRAFT_STATUS_LABELS: dict[str, str] = {
+    DraftStatus.WRITING: "primary",
+    DraftStatus.READY: "info",
+    DraftStatus.SENT: "success",
+    DraftStatus.KEPT: "warning",
+}
+
+
+class ReworkForm(OperationForm):
+    """What is to be different."""
+
+    instruction = forms.CharField(
+        required=False,
+        max_length=MAX_INSTRUCTION_LENGTH,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="An order above the marker in Gmail goes before it.",
+    )
+
+
+def _not_in_gmail(draft: Draft) -> str:
+    if draft.status == DraftStatus.READY:
+        return ""
+    return f"It is {draft.get_status_display().lower()}."
+
+
+def _not_reworkable(draft: Draft) -> str:
+    often = draft.rework_count >= MOST_REWORKS
+    return f"It was reworked {MOST_REWORKS} times." if often else _not_in_gmail(draft)
+
+
+@admin.register(Draft)
+class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
+    """Drafts, the newest first; each rework is a row of its own."""
+
+    operations = (
+        MailboxOperation(
+            name="rework",
+            label="Rework",
+            icon="edit_note",
+            variant="primary",
+            form=ReworkForm,
+            effect="It is written anew. One that was edited in Gmail stays beside the new one.",
+            obstacle=_not_reworkable,
+            seen=lambda draft: draft.status,
+            perform=operations.request_rework,
+            report=lambda _: "The draft is being written anew.",
+        ),
+        MailboxOperation(
+            name="discard",
+            label="Discard",
+            icon="delete",
+            variant="danger",
+            form=OptionalReasonForm,
+            effect="It goes to the trash in Gmail, unless somebody has edited it there.",
+            obstacle=_not_in_gmail,
+            seen=lambda draft: draft.status,
+            perform=operations.discard_draft,
+            report=lambda _: "The draft is taken out of Gmail unless it was edited.",
+        ),
+    )
+    list_display = ("line", "state", "origin", "source", "account", "firm", "made")
+    list_select_related = ("firm", "account")
+    list_filter = (DraftStatusFilter, DraftSourceFilter, FirmFilter, CreatedFilter)
+    ordering = ("-id",)
+    fields = (
+        "line", "state", "edited", "origin", "by_whom", "everybody", "body", "asked", "on", "style",
+        "language", "rework_count", "related", "account", "gmail_draft_id", "job", "created_at",
+        "written_at", "ended_at",
+    )  # fmt: skip
+    readonly_fields = ("line", "state", "by_whom", "everybody", "body", "asked", "on", "job")
+    made = age_column("Made", "created_at")
+    job = column("Job", lambda draft: job_link(draft.job_id))
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Let operators order a rework only of what they may read."""
+        if row is not None and operation.name == "rework":
+            readable = may_read(request.user.pk, row.account)
+            return readable and super().may(request, operation, row)
+        return super().may(request, operation, row)
+
+    @display(description="Subject")
+    def line(self, draft: Draft) -> str:
+        """Return the subject."""
+        return str(if_readable(draft, subject_line(draft.subject)))
+
+    @display(description="Status", label=DRAFT_STATUS_LABELS)
+    def state(self, draft: Draft) -> tuple[str, str]:
+        """Return the status."""
+        return draft.status, draft.get_status_display()
+
+    @display(description="Written by")
+    def by_whom(self, draft: Draft) -> str:
+        """Return who wrote the text."""
+        template = f" ({draft.template_name})" if draft.template_name else ""
+        return f"{draft.get_source_display()}{template}"
+
+    @display(description="To")
+    def everybody(self, draft: Draft) -> str:
+        """Return the recipients."""
+        to = ", ".join(str(one.get("address", "")) for one in draft.to if isinstance(one, dict))
+        return str(if_readable(draft, to))
+
+    @display(description="Text")
+    def body(self, draft: Draft) -> SafeString | str:
+        """Return the text as it was written to Gmail."""
+        return _block(draft, draft.text)
+
+    @display(description="Instruction")
+    def asked(self, draft: Draft) -> SafeString | str:
+        """Return what the person asked of this version."""
+        return _block(draft, draft.instruction) if draft.instruction else "-"
+
+    @display(description="Message")
+    def on(self, draft: Draft) -> SafeString | str:
+        """Return a link to what it answers."""
+        return message_link(draft.message, is_readable=draft.is_readable)  # type: ignore[attr-defined]  # annotated
+
+
+def _block(draft: Any, text: str) -> SafeString | str:
+    if not draft.is_readable:
+        return PRIVATE
+    return format_html('<pre class="queue-code">{}</pre>', text)

@@ -1,0 +1,148 @@
+"""`draft`, `manual_draft`, `rework`, `cleanup`: answers that are drafted, and what becomes of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+from pydantic import Field, model_validator
+
+from jobs.execution.context import JobContext
+from jobs.registry import job
+from jobs.states import Category
+from mail.job_handlers.base import (
+    GMAIL_BREAKER,
+    GMAIL_RETRY,
+    AccountPayload,
+    mailbox,
+    mailbox_key,
+    model_errors,
+)
+from mail.job_handlers.relabel import ThreadPayload
+from mail.models import MAX_GMAIL_ID_LENGTH
+from mail.services.drafting.cleanup import check_sent, mark_done, withdraw_draft
+from mail.services.drafting.jobs import (
+    draft_answer,
+    draft_on_request,
+    draft_unstored,
+    rework_draft,
+)
+from mail.services.drafting.requests import CleanupAction
+from mail.services.queueing import thread_lock
+
+
+class DraftPayload(AccountPayload):
+    """A message and its thread, both by our ids."""
+
+    message_id: UUID
+    thread_id: UUID
+
+
+class ManualDraftPayload(AccountPayload):
+    """As DraftPayload; or, of a message that is not stored yet, Gmail's id alone."""
+
+    message_id: UUID | None = None
+    thread_id: UUID | None = None
+    gmail_message_id: Annotated[str, Field(max_length=MAX_GMAIL_ID_LENGTH)] = ""
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        stored = self.message_id is not None and self.thread_id is not None
+        if stored == bool(self.gmail_message_id):
+            raise ValueError("give message_id and thread_id, or gmail_message_id")
+        return self
+
+
+class CleanupPayload(ThreadPayload):
+    """A thread by our id, and what happened to it or to its draft."""
+
+    action: CleanupAction
+    message_id: UUID | None = None
+
+
+@job(
+    "draft",
+    category=Category.ORCHESTRATION,
+    payload=DraftPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
+    lock_key=lambda payload: thread_lock(payload.thread_id),
+    idempotency_key=lambda p: f"draft:{p.account_id}:{p.message_id}",
+)
+def draft(payload: DraftPayload, ctx: JobContext) -> dict[str, Any]:
+    """Draft an answer in a thread that needs one."""
+    with mailbox(payload) as (account, gmail), model_errors():
+        return draft_answer(
+            account,
+            gmail,
+            payload.thread_id,
+            job_id=ctx.job_id,
+            is_last_attempt=ctx.is_last_attempt,
+        )
+
+
+@job(
+    "manual_draft",
+    category=Category.ORCHESTRATION,
+    payload=ManualDraftPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
+    lock_key=lambda p: thread_lock(p.thread_id) if p.thread_id else f"gmail:{p.gmail_message_id}",
+    idempotency_key=lambda p: f"manual_draft:{p.account_id}:{p.thread_id or p.gmail_message_id}",
+)
+def manual_draft(payload: ManualDraftPayload, ctx: JobContext) -> dict[str, Any]:
+    """Draft the answer that the person asked for by the label Needs Response."""
+    with mailbox(payload) as (account, gmail), model_errors():
+        if payload.thread_id is None:
+            return draft_unstored(account, gmail, payload.gmail_message_id)
+        return draft_on_request(
+            account,
+            gmail,
+            payload.thread_id,
+            job_id=ctx.job_id,
+            is_last_attempt=ctx.is_last_attempt,
+        )
+
+
+@job(
+    "rework",
+    category=Category.ORCHESTRATION,
+    payload=ThreadPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
+    lock_key=lambda payload: thread_lock(payload.thread_id),
+    idempotency_key=lambda p: f"rework:{p.account_id}:{p.thread_id}",
+)
+def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
+    """Write the thread's draft anew."""
+    with mailbox(payload) as (account, gmail), model_errors():
+        return rework_draft(
+            account,
+            gmail,
+            payload.thread_id,
+            job_id=ctx.job_id,
+            is_last_attempt=ctx.is_last_attempt,
+        )
+
+
+@job(
+    "cleanup",
+    category=Category.ORCHESTRATION,
+    payload=CleanupPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
+    lock_key=lambda payload: thread_lock(payload.thread_id),
+    idempotency_key=lambda p: f"cleanup:{p.account_id}:{p.thread_id}:{p.action}",
+)
+def cleanup(payload: CleanupPayload, _: JobContext) -> dict[str, Any]:
+    """Follow what became of a thread or of its draft."""
+    with mailbox(payload) as (account, gmail):
+        if payload.action == "done":
+            return mark_done(account, payload.thread_id)
+        if payload.action == "withdraw":
+            return withdraw_draft(account, gmail, payload.thread_id)
+        return check_sent(account, gmail, payload.thread_id)

@@ -1,0 +1,1 @@
+"""Drafts answers, keeps their versions, and follows what the person does with them."""

@@ -1,0 +1,151 @@
+"""Follows what the person does with a thread: marks it done, sends or discards its draft."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models.functions import Now
+
+from mail.gmail.client import GmailClient
+from mail.labels import LabelKey
+from mail.models import (
+    ActionType,
+    Draft,
+    DraftStatus,
+    EventType,
+    MailAccount,
+    MailThread,
+    Message,
+    ThreadStatus,
+)
+from mail.services.actions.actions import request_action
+from mail.services.deciding.relabel import show_state
+from mail.services.drafting.gmail_drafts import GmailDraft, read_draft, trash_unless_edited
+from mail.services.drafting.sent import was_sent
+from mail.services.drafting.task import skipped
+from mail.services.mailboxes.modes import suggests_only
+from mail.services.timelines.events import record_event
+from mail.services.timelines.threads import newest_first
+from tenants.scope import firm_scope
+
+NO_DRAFT = "The thread has no draft of Mailroom's"
+
+
+def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
+    """Take the labels of states and the inbox from the whole thread; Done stays.
+
+    Must run under the thread's lock.
+    """
+    if suggests_only(account):
+        return skipped("The mailbox suggests only")
+    with firm_scope(account.firm_id):
+        thread: MailThread | None = _thread(account, thread_id)
+        if thread is None:
+            return skipped("The thread is gone")
+        messages = _messages(thread)
+        show_state(account.pk, messages, None)
+        for message in messages:
+            if "INBOX" in message.labels:
+                request_action(message, ActionType.ARCHIVE)
+        if thread.status != ThreadStatus.ARCHIVED:
+            MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.ARCHIVED)
+            record_event(EventType.ARCHIVED, account, message=messages[0])
+    return {"archived": len(messages)}
+
+
+def check_sent(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dict[str, Any]:
+    """Find out what became of the thread's draft: edited, sent or discarded.
+
+    Must run under the thread's lock.
+    """
+    draft = _ready_draft(account, thread_id)
+    if draft is None:
+        return skipped(NO_DRAFT)
+    current = read_draft(gmail, draft.gmail_draft_id)
+    if current is not None:
+        return _still_there(account, draft, current)
+    return _conclude(account, draft, sent=was_sent(gmail, draft))
+
+
+def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dict[str, Any]:
+    """Take the thread's draft, which nobody needs any more, out of Gmail unless it was edited.
+
+    Must run under the thread's lock.
+    """
+    if suggests_only(account):
+        return skipped("The mailbox suggests only")
+    draft = _ready_draft(account, thread_id)
+    if draft is None:
+        return skipped(NO_DRAFT)
+    current = read_draft(gmail, draft.gmail_draft_id)
+    if current is None:
+        return _conclude(account, draft, sent=was_sent(gmail, draft))
+    if current.content_hash != draft.content_hash or not trash_unless_edited(gmail, current):
+        with firm_scope(account.firm_id):
+            Draft.objects.filter(pk=draft.pk).update(edited=True)
+            record_event(EventType.DRAFT_KEPT, account, message=draft.message)
+        return {"draft": "kept"}
+    return _end(account, draft, DraftStatus.WITHDRAWN, ThreadStatus.SKIPPED)
+
+
+def _ready_draft(account: MailAccount, thread_id: UUID) -> Draft | None:
+    with firm_scope(account.firm_id):
+        rows = Draft.objects.filter(account=account, thread_id=thread_id)
+        if rows.filter(status=DraftStatus.WRITING).exists():
+            # Its job looks after the one before.
+            return None
+        ready = rows.filter(status=DraftStatus.READY).select_related("thread", "message")
+        draft: Draft | None = ready.first()
+    return draft
+
+
+def _still_there(account: MailAccount, draft: Draft, current: GmailDraft) -> dict[str, Any]:
+    edited = current.content_hash != draft.content_hash
+    with firm_scope(account.firm_id):
+        Draft.objects.filter(pk=draft.pk, status=DraftStatus.READY).update(
+            gmail_message_id=current.gmail_message_id, edited=edited
+        )
+    return {"draft": "edited" if edited else "unchanged"}
+
+
+def _conclude(account: MailAccount, draft: Draft, *, sent: bool) -> dict[str, Any]:
+    if sent:
+        return _end(account, draft, DraftStatus.SENT, ThreadStatus.SENT)
+    return _end(account, draft, DraftStatus.DISCARDED, ThreadStatus.SKIPPED)
+
+
+_EVENTS = {
+    DraftStatus.SENT: EventType.SENT_DETECTED,
+    DraftStatus.DISCARDED: EventType.DRAFT_DISCARDED,
+    DraftStatus.WITHDRAWN: EventType.DRAFT_WITHDRAWN,
+}
+
+
+def _end(
+    account: MailAccount, draft: Draft, status: DraftStatus, thread_status: ThreadStatus
+) -> dict[str, Any]:
+    with firm_scope(account.firm_id):
+        ended = Draft.objects.filter(pk=draft.pk, status=DraftStatus.READY).update(
+            status=status, ended_at=Now()
+        )
+        if ended:
+            drafted = MailThread.objects.filter(pk=draft.thread_id, status=ThreadStatus.DRAFTED)
+            if drafted.update(status=thread_status):
+                _take_outbox(account, draft.thread)
+            detail = {"draft_id": str(draft.pk)}
+            record_event(_EVENTS[status], account, message=draft.message, detail=detail)
+    return {"draft": status.value}
+
+
+def _take_outbox(account: MailAccount, thread: MailThread) -> None:
+    show_state(account.pk, _messages(thread), None, among={LabelKey.OUTBOX, LabelKey.REWORK})
+
+
+def _thread(account: MailAccount, thread_id: UUID) -> MailThread | None:
+    found: MailThread | None = MailThread.objects.filter(account=account, pk=thread_id).first()
+    return found
+
+
+def _messages(thread: MailThread) -> list[Message]:
+    return list(newest_first(thread).only("firm", "account", "thread", "labels"))

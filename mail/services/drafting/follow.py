@@ -1,0 +1,127 @@
+"""What a sync sees the person do in Gmail, as jobs: Done, Rework, Needs Response, a draft that went.
+
+Our own writes come back in the same history. An own label is told from the person's by the actions
+on its message: the newest that touched the label before. An own draft is ended here before Gmail
+hears of it, and only drafts that stand are looked for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from django.utils import timezone
+
+from mail.labels import LABEL_NAMES, LabelKey
+from mail.models import (
+    Action,
+    ActionStatus,
+    ActionType,
+    Draft,
+    DraftStatus,
+    MailAccount,
+    MailLabel,
+    MailThread,
+    Message,
+)
+from mail.services.actions.label_changes import changed_labels
+from mail.services.drafting.requests import (
+    enqueue_cleanup,
+    enqueue_first_manual_draft,
+    enqueue_manual_draft,
+    enqueue_rework,
+)
+
+# A label of ours that is seen again after that was taken off and put back.
+ECHO: Final = timedelta(minutes=10)
+ACTIONS_SEARCHED: Final = 50
+# What the person orders by a label; done goes before the others.
+_ORDERS: Final = (LabelKey.DONE, LabelKey.REWORK, LabelKey.NEEDS_RESPONSE)
+
+Gains = Mapping[str, Mapping[str, int]]
+"""By Gmail's message id the labels it gained, each with the history record's id."""
+
+
+def follow_labels(account: MailAccount, gains: Gains) -> None:
+    """Enqueue what the labels that the person gave ask for, once a thread.
+
+    Must run in the firm's scope, once the changes are stored.
+    """
+    own = MailLabel.objects.filter(account=account, key__in=list(_ORDERS))
+    keys = {row.gmail_label_id: LabelKey(row.key) for row in own}
+    wanted = {one: labels for one, labels in gains.items() if not keys.keys().isdisjoint(labels)}
+    if not wanted:
+        return
+    rows = Message.objects.filter(account=account, gmail_message_id__in=wanted)
+    stored = {row.gmail_message_id: row for row in rows.only(
+        "firm", "account", "thread", "gmail_message_id"
+    )}  # fmt: skip
+    asked: dict[UUID, dict[LabelKey, Message]] = defaultdict(dict)
+    for gmail_message_id, labels in wanted.items():
+        message = stored.get(gmail_message_id)
+        for label_id, record in labels.items():
+            key = keys.get(label_id)
+            if key is None:
+                continue
+            if message is None:
+                if key == LabelKey.NEEDS_RESPONSE:
+                    enqueue_first_manual_draft(account.pk, gmail_message_id)
+            elif not _is_own(message, label_id, key, record):
+                asked[message.thread_id].setdefault(key, message)
+    for thread_id, orders in asked.items():
+        _enqueue(account, thread_id, orders)
+
+
+def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:
+    order = next(key for key in _ORDERS if key in orders)
+    if order == LabelKey.DONE:
+        enqueue_cleanup(account.pk, thread_id, "done")
+    elif order == LabelKey.REWORK:
+        enqueue_rework(MailThread.objects.get(pk=thread_id))
+    else:
+        enqueue_manual_draft(orders[order])
+
+
+def _is_own(message: Message, label_id: str, key: LabelKey, record: int) -> bool:
+    """Say whether Mailroom gave the message this label, in this record of Gmail's history."""
+    rows = Action.objects.filter(
+        message=message, status__in=[ActionStatus.EXECUTING, ActionStatus.COMPLETED]
+    )
+    for action in rows.order_by("-pk")[:ACTIONS_SEARCHED]:
+        hint = action.undo_hint or {}
+        if (hint.get("history_id") or 0) >= record:
+            continue
+        if action.status == ActionStatus.EXECUTING:
+            if action.parameters.get("label") == LABEL_NAMES[key]:
+                return bool(action.action_type == ActionType.APPLY_LABEL)
+            continue
+        change = changed_labels(hint)
+        if label_id in change.labels:
+            recent = action.executed_at and action.executed_at > timezone.now() - ECHO
+            return bool(label_id in change.add and recent)
+    return False
+
+
+def follow_drafts(account: MailAccount, gmail_message_ids: Collection[str]) -> None:
+    """Have looked what became of drafts whose messages are gone: edited, sent or discarded.
+
+    Must run in the firm's scope.
+    """
+    drafts = Draft.objects.filter(
+        account=account, status=DraftStatus.READY, gmail_message_id__in=list(gmail_message_ids)
+    )
+    for thread_id in drafts.values_list("thread_id", flat=True):
+        enqueue_cleanup(account.pk, thread_id, "check_sent")
+
+
+def follow_all_drafts(account: MailAccount) -> None:
+    """Have looked what became of every draft: the history that would tell was lost.
+
+    Must run in the firm's scope.
+    """
+    drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)
+    for thread_id in drafts.values_list("thread_id", flat=True):
+        enqueue_cleanup(account.pk, thread_id, "check_sent")

@@ -1,0 +1,245 @@
+"""The three ways to a draft: a decision, the person's own label, and a rework."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from mail.errors import RowGone
+from mail.gmail.client import GmailClient
+from mail.labels import LabelKey
+from mail.llm.base import Category
+from mail.models import (
+    MAX_INSTRUCTION_LENGTH,
+    Draft,
+    DraftOrigin,
+    DraftStatus,
+    EventType,
+    MailAccount,
+    MailThread,
+    Message,
+    ThreadStatus,
+)
+from mail.services.deciding.relabel import show_state
+from mail.services.drafting.gmail_drafts import GmailDraft, read_draft
+from mail.services.drafting.reply_plan import settings_for
+from mail.services.drafting.requests import enqueue_manual_draft
+from mail.services.drafting.task import (
+    MOST_REWORKS,
+    DraftTask,
+    refuse,
+    skipped,
+    why_not_answered,
+)
+from mail.services.drafting.write_draft import foreign_drafts, keep_persons_draft, write_draft
+from mail.services.mailboxes.modes import suggests_only
+from mail.services.syncing.ingest import ingest_message
+from mail.services.timelines.events import record_event
+from mail.services.timelines.threads import newest_first
+from tenants.scope import firm_scope
+
+SUGGESTS_ONLY = "The mailbox suggests only"
+NO_INSTRUCTION = "(no specific instruction provided)"
+
+
+def draft_answer(
+    account: MailAccount,
+    gmail: GmailClient,
+    thread_id: UUID,
+    *,
+    job_id: UUID,
+    is_last_attempt: bool,
+) -> dict[str, Any]:
+    """Draft an answer in a thread that waits for one; return the job's result.
+
+    Must run under the thread's lock.
+    """
+    if suggests_only(account):
+        return skipped(SUGGESTS_ONLY)
+    with firm_scope(account.firm_id):
+        thread = _thread(account, thread_id)
+        if thread.status != ThreadStatus.PENDING or thread.classification != (
+            Category.NEEDS_RESPONSE
+        ):
+            return skipped(f"The thread is {thread.get_status_display().lower()}")
+        message = _target(thread)
+        obstacle = _obstacle(account, message)
+        if obstacle or message is None:
+            MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.SKIPPED)
+            return skipped(obstacle) if message is None else refuse(account, message, obstacle)
+    task = DraftTask(
+        account=account,
+        gmail=gmail,
+        thread=thread,
+        message=message,
+        origin=DraftOrigin.AUTOMATIC,
+        job_id=job_id,
+        is_last_attempt=is_last_attempt,
+    )
+    if _persons_draft(task):
+        with firm_scope(account.firm_id):
+            return keep_persons_draft(task)
+    return write_draft(task)
+
+
+def _obstacle(account: MailAccount, message: Message | None) -> str:
+    if message is None:
+        return "The thread has no message from anybody else"
+    if not settings_for(account).enabled:
+        return "Drafts are switched off for the mailbox"
+    return why_not_answered(account, message)
+
+
+def _persons_draft(task: DraftTask) -> bool:
+    """Say whether the person has a draft in the thread: begun, or one of ours that they edited."""
+    with firm_scope(task.account.firm_id):
+        rows = Draft.objects.filter(thread=task.thread)
+        if rows.filter(status=DraftStatus.WRITING).exists():
+            # An earlier attempt has looked already, and perhaps written.
+            return False
+        ready = rows.filter(status=DraftStatus.READY).first()
+    if ready is not None:
+        current = read_draft(task.gmail, ready.gmail_draft_id)
+        if current is not None and current.content_hash != ready.content_hash:
+            return True
+    return bool(foreign_drafts(task))
+
+
+def draft_on_request(
+    account: MailAccount,
+    gmail: GmailClient,
+    thread_id: UUID,
+    *,
+    job_id: UUID,
+    is_last_attempt: bool,
+) -> dict[str, Any]:
+    """Draft the answer that the person asked for by the label; return the job's result.
+
+    What they noted in a draft of their own is what they want said. Must run under the thread's lock.
+    """
+    if suggests_only(account):
+        return skipped(SUGGESTS_ONLY)
+    with firm_scope(account.firm_id):
+        thread = _thread(account, thread_id)
+        if thread.status == ThreadStatus.DRAFTED:
+            return skipped("The thread is drafted already")
+        message = _target(thread)
+        if message is None:
+            return skipped("The thread has no message from anybody else")
+        reason = why_not_answered(account, message)
+        if reason:
+            return refuse(account, message, reason)
+    task = DraftTask(
+        account=account,
+        gmail=gmail,
+        thread=thread,
+        message=message,
+        origin=DraftOrigin.MANUAL,
+        job_id=job_id,
+        is_last_attempt=is_last_attempt,
+    )
+    notes = next(iter(foreign_drafts(task)), None)
+    order = _order(notes)
+    asked = DraftTask(**{**vars(task), "instruction": order})
+    return write_draft(asked, notes)
+
+
+def _order(notes: GmailDraft | None) -> str:
+    """Return what the person noted: above the marker, or everything where there is none."""
+    return "" if notes is None else notes.above[:MAX_INSTRUCTION_LENGTH]
+
+
+def draft_unstored(
+    account: MailAccount, gmail: GmailClient, gmail_message_id: str
+) -> dict[str, Any]:
+    """Store a message that the person asks an answer to, and have it drafted."""
+    if suggests_only(account):
+        return skipped(SUGGESTS_ONLY)
+    ingest_message(account, gmail, gmail_message_id)
+    with firm_scope(account.firm_id):
+        stored = Message.objects.filter(account=account, gmail_message_id=gmail_message_id)
+        message: Message | None = stored.only("account", "thread", "firm").first()
+        if message is None:
+            return skipped("The message is no longer in Gmail")
+        return {"job_id": str(enqueue_manual_draft(message).job_id)}
+
+
+def rework_draft(
+    account: MailAccount,
+    gmail: GmailClient,
+    thread_id: UUID,
+    *,
+    job_id: UUID,
+    is_last_attempt: bool,
+) -> dict[str, Any]:
+    """Write the thread's draft anew, as the person orders above its marker; return the result.
+
+    After three reworks the person goes on alone: no model is asked. Must run under the thread's
+    lock.
+    """
+    if suggests_only(account):
+        return skipped(SUGGESTS_ONLY)
+    with firm_scope(account.firm_id):
+        thread = _thread(account, thread_id)
+        begun = Draft.objects.filter(
+            thread=thread, status=DraftStatus.WRITING, origin=DraftOrigin.REWORK
+        )
+        unfinished = begun.select_related("replaces", "message__thread").order_by("-pk").first()
+        ready = Draft.objects.filter(thread=thread, status=DraftStatus.READY)
+        old: Draft | None = ready.select_related("message__thread").first()
+        if unfinished is not None and unfinished.replaces is not None:
+            old = unfinished.replaces
+        if old is None:
+            show_state(account.pk, _messages(thread), None)
+            return skipped("The thread has no draft of Mailroom's")
+        message: Message = old.message if unfinished is None else unfinished.message
+        if old.rework_count >= MOST_REWORKS:
+            return _end_reworks(account, thread, message)
+    instruction, current_text = "", ""
+    if unfinished is None:
+        current = read_draft(gmail, old.gmail_draft_id)
+        if current is None:
+            return skipped("The draft is no longer in Gmail")
+        above = current.above if current.has_marker else ""
+        instruction = above or old.next_instruction or NO_INSTRUCTION
+        current_text = current.below if current.has_marker else current.text
+    return write_draft(
+        DraftTask(
+            account=account,
+            gmail=gmail,
+            thread=thread,
+            message=message,
+            origin=DraftOrigin.REWORK,
+            job_id=job_id,
+            is_last_attempt=is_last_attempt,
+            instruction=instruction[:MAX_INSTRUCTION_LENGTH],
+            current_text=current_text,
+            replaces=old,
+        )
+    )
+
+
+def _end_reworks(account: MailAccount, thread: MailThread, message: Message) -> dict[str, Any]:
+    """Leave the draft to the person. Must run in the firm's scope."""
+    MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.SKIPPED)
+    show_state(account.pk, _messages(thread), (message.pk, LabelKey.ACTION_REQUIRED))
+    record_event(EventType.REWORK_LIMIT, account, message=message)
+    return skipped(f"The draft was reworked {MOST_REWORKS} times")
+
+
+def _thread(account: MailAccount, thread_id: UUID) -> MailThread:
+    thread: MailThread | None = MailThread.objects.filter(account=account, pk=thread_id).first()
+    if thread is None:
+        raise RowGone(f"thread {thread_id} is gone, or belongs to another mailbox")
+    return thread
+
+
+def _target(thread: MailThread) -> Message | None:
+    """Return the newest message from somebody else, with its thread."""
+    messages = newest_first(thread).filter(outgoing=False).select_related("thread", "account")
+    target: Message | None = messages.defer("html").first()
+    return target
+
+
+def _messages(thread: MailThread) -> list[Message]:
+    return list(newest_first(thread).only("firm", "account", "thread", "labels"))

@@ -1,0 +1,73 @@
+"""What people do with drafts outside Gmail: order a rework, give one up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from mail.errors import WrongState
+from mail.models import Draft, DraftStatus
+from mail.services.drafting.requests import enqueue_cleanup, enqueue_rework
+from mail.services.drafting.task import MOST_REWORKS
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+P = ParamSpec("P")
+
+
+def _on_ready(
+    operation: Callable[Concatenate[Draft, P], None],
+) -> Callable[Concatenate[Draft, P], None]:
+    """Run an operation on the row as it is now, locked, in the scope of its firm."""
+
+    @wraps(operation)
+    def run(draft: Draft, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        with firm_scope(draft.firm_id):
+            locked = Draft.objects.select_for_update(of=("self",)).select_related("thread")
+            current = locked.get(pk=draft.pk)
+            if current.status != DraftStatus.READY:
+                raise WrongState(f"The draft is {current.get_status_display().lower()}.")
+            operation(current, *args, **kwargs)
+
+    return run
+
+
+@_on_ready
+def request_rework(
+    draft: Draft, *, instruction: str = "", reason: str = "", by: Actor = SERVICE
+) -> None:
+    """Have the draft written anew, as the instruction says.
+
+    Raises:
+        WrongState: it is not in Gmail, or was reworked as often as can be.
+    """
+    if draft.rework_count >= MOST_REWORKS:
+        raise WrongState(f"The draft was reworked {MOST_REWORKS} times.")
+    draft.next_instruction = instruction.strip()
+    draft.save(update_fields=["next_instruction"])
+    enqueue_rework(draft.thread)
+    _audit("draft.rework", draft, by, reason)
+
+
+@_on_ready
+def discard_draft(draft: Draft, *, reason: str = "", by: Actor = SERVICE) -> None:
+    """Take the draft out of Gmail, unless the person has edited it there.
+
+    Raises:
+        WrongState: it is not in Gmail.
+    """
+    enqueue_cleanup(draft.account_id, draft.thread_id, "withdraw")
+    _audit("draft.discard", draft, by, reason)
+
+
+def _audit(operation: str, draft: Draft, by: Actor, reason: str) -> None:
+    # What the person orders may quote mail.
+    record_operation(
+        by,
+        operation,
+        firm_id=draft.firm_id,
+        target=("draft", draft.pk),
+        reason=reason,
+        before={"status": str(draft.status)},
+    )

@@ -1,0 +1,115 @@
+"""How one message is to be answered: style, language, whose name below, and whether at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE
+from mail.models import (
+    Contact,
+    Decision,
+    MailAccount,
+    Message,
+    ReplySettings,
+    ReplyStyle,
+)
+from mail.services.drafting.styles import AUTO_LANGUAGE, BUILT_IN, Style, usual_sign_off
+from mail.text.language import detect_language
+
+
+@dataclass(frozen=True)
+class ReplyPlan:
+    """How to answer; `language` is a code, never auto."""
+
+    style: Style
+    language: str
+    sign_off: str
+    owner: str
+    gather_context: bool = True
+
+
+def settings_for(account: MailAccount) -> ReplySettings:
+    """Return the settings of the mailbox, else the firm's, else the defaults.
+
+    Must run in the firm's scope.
+    """
+    rows = ReplySettings.objects.filter(account=account) | ReplySettings.objects.filter(
+        account=None
+    )
+    found = sorted(rows, key=lambda row: row.account_id is None)
+    return found[0] if found else ReplySettings(firm_id=account.firm_id)
+
+
+def contacts_for(account: MailAccount) -> list[Contact]:
+    """Return the contacts that hold in the mailbox, its own first. Must run in the firm's scope."""
+    rows = Contact.objects.filter(account=account) | Contact.objects.filter(account=None)
+    return sorted(rows, key=lambda row: (row.account_id is None, str(row.pk)))
+
+
+def is_blocked(sender_address: str, contacts: Iterable[Contact]) -> bool:
+    """Say whether the sender is on the blacklist."""
+    return any(one.blocked and covers(one, sender_address) for one in contacts)
+
+
+def covers(contact: Contact, sender_address: str) -> bool:
+    """Say whether a contact is about the sender."""
+    address = sender_address.lower()
+    subject = address if "@" in contact.pattern else address.rpartition("@")[2]
+    return bool(subject) and fnmatchcase(subject, contact.pattern)
+
+
+def plan_for(account: MailAccount, message: Message) -> ReplyPlan:
+    """Return how to answer the message. Must run in the firm's scope.
+
+    What is set for the sender goes first, an exact address before a pattern; then what the newest
+    decision says, then the mailbox's settings.
+    """
+    settings = settings_for(account)
+    contacts = [one for one in contacts_for(account) if covers(one, message.sender_address)]
+    # Stable: of those alike the mailbox's own come first.
+    contacts.sort(
+        key=lambda one: ("@" not in one.pattern or "*" in one.pattern, "*" in one.pattern)
+    )
+    style_name = next((one.style for one in contacts if one.style), "")
+    language = next((one.language for one in contacts if one.language), "")
+    said = _said_by_decision(message)
+    style = _style(account, style_name or said.get("style") or settings.default_style, settings)
+    if not language:
+        language = _language(style, said.get("language", ""), message, settings)
+    owner = settings.sign_off_name or account.display_name
+    sign_off = style.sign_off or usual_sign_off(style.name, language)
+    return ReplyPlan(style, language, sign_off, owner, settings.gather_context)
+
+
+def _said_by_decision(message: Message) -> dict[str, str]:
+    explanations = (
+        Decision.objects.filter(message=message)
+        .order_by("-pk")
+        .values_list("explanations", flat=True)
+        .first()
+    )
+    said = explanations if isinstance(explanations, dict) else {}
+    return {name: str(said.get(name) or "") for name in ("style", "language")}
+
+
+def _style(account: MailAccount, name: str, settings: ReplySettings) -> Style:
+    for wanted in (name, settings.default_style, DEFAULT_STYLE):
+        rows = ReplyStyle.objects.filter(name=wanted)
+        own = rows.filter(account=account).first() or rows.filter(account=None).first()
+        if own is not None:
+            return Style(
+                own.name, tuple(own.rules), own.sign_off, own.language, tuple(own.examples)
+            )
+        if wanted in BUILT_IN:
+            return BUILT_IN[wanted]
+    return BUILT_IN[DEFAULT_STYLE]
+
+
+def _language(style: Style, decided: str, message: Message, settings: ReplySettings) -> str:
+    if style.language != AUTO_LANGUAGE:
+        return style.language
+    if decided and decided != UNKNOWN_LANGUAGE:
+        return decided
+    return detect_language(message.text) or settings.default_language

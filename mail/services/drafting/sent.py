@@ -1,0 +1,26 @@
+"""Tells a draft that was sent from one that was discarded: both are gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailNotFound
+from mail.models import Draft
+
+# Gmail's clock and the database's need not agree.
+CLOCK_MARGIN = timedelta(minutes=5)
+
+
+def was_sent(gmail: GmailClient, draft: Draft) -> bool:
+    """Say whether something was sent in the draft's thread since it was written."""
+    since = (draft.written_at or draft.created_at) - CLOCK_MARGIN
+    try:
+        messages = gmail.get_thread(draft.thread.gmail_thread_id, fmt="minimal")["messages"]
+    except GmailNotFound:
+        return False
+    return any(
+        "SENT" in one.get("labelIds", [])
+        and datetime.fromtimestamp(int(one["internalDate"]) / 1000, tz=UTC) >= since
+        for one in messages
+    )

@@ -1,0 +1,264 @@
+"""Writes a composed draft to Gmail once, in place of the one before.
+
+The draft is stored before Gmail hears of it; each attempt first looks whether an earlier one, whose
+answer was lost, has written it. What the person has changed is never replaced: see `_retire`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models.functions import Now
+
+from mail.gmail.errors import GmailNotFound
+from mail.gmail.mime import build_mail
+from mail.labels import LabelKey
+from mail.llm.base import Category
+from mail.models import (
+    Decision,
+    DecisionSource,
+    Draft,
+    DraftOrigin,
+    DraftStatus,
+    EventType,
+    MailThread,
+    Message,
+    ThreadStatus,
+)
+from mail.services.deciding.relabel import show_state
+from mail.services.drafting.compose_draft import compose_draft, mail_of, reply_faults
+from mail.services.drafting.gmail_drafts import (
+    GmailDraft,
+    read_draft,
+    thread_drafts,
+    trash_unless_edited,
+)
+from mail.services.drafting.sent import was_sent
+from mail.services.drafting.task import MOST_REWORKS, DraftTask, refuse, skipped
+from mail.services.timelines.events import record_event
+from mail.services.timelines.threads import newest_first
+from tenants.scope import firm_scope
+
+# How often a draft is read again that the person edits at this moment.
+MOST_READINGS = 3
+OWN_ID = "<mailroom."
+GONE = "The conversation is no longer in Gmail"
+KEPT = "The person's own draft stays"
+SENT = "The person has sent the draft"
+
+
+def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, Any]:
+    """Compose the draft unless an earlier attempt has, and write it; return the job's result.
+
+    `notes` is a draft of the person's that holds orders: it goes to the trash, where they stay kept
+    in ours. Must run under the thread's lock, without a transaction.
+    """
+    draft = _unfinished(task)
+    repeated = draft is not None
+    if draft is None:
+        with firm_scope(task.account.firm_id):
+            if reply_faults(task.account, task.message):
+                return refuse(task.account, task.message, "The sender cannot be answered")
+        draft = compose_draft(task)
+        with firm_scope(task.account.firm_id):
+            draft.save(force_insert=True)
+    reason = _retire(task)
+    if reason:
+        return _cancel(task, draft, reason)
+    if notes is not None:
+        trash_unless_edited(task.gmail, notes)
+    return _write(task, draft, repeated=repeated)
+
+
+def foreign_drafts(task: DraftTask) -> list[GmailDraft]:
+    """Return the drafts in the thread that the person began, the newest first."""
+    found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
+    with firm_scope(task.account.firm_id):
+        known = _known_ids(task)
+    return [
+        one for one in found if one.draft_id not in known and not one.rfc822_id.startswith(OWN_ID)
+    ]
+
+
+def _known_ids(task: DraftTask) -> set[str]:
+    rows = Draft.objects.filter(thread=task.thread).exclude(gmail_draft_id="")
+    return set(rows.values_list("gmail_draft_id", flat=True))
+
+
+def _unfinished(task: DraftTask) -> Draft | None:
+    """Return the draft that an earlier attempt at the same was about to write; end all others."""
+    with firm_scope(task.account.firm_id):
+        rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
+        ours = rows.filter(message=task.message, origin=task.origin)
+        draft: Draft | None = (
+            ours.select_related("account", "message__thread").order_by("-pk").first()
+        )
+        others = rows if draft is None else rows.exclude(pk=draft.pk)
+        left = list(others)
+    for other in left:
+        _end_left_over(task, other)
+    return draft
+
+
+def _end_left_over(task: DraftTask, draft: Draft) -> None:
+    """End a draft whose job gave up; what it may have written goes to the trash, unless edited."""
+    for one in thread_drafts(task.gmail, task.thread.gmail_thread_id):
+        if one.rfc822_id == draft.rfc822_id and one.content_hash == draft.content_hash:
+            trash_unless_edited(task.gmail, one)
+    with firm_scope(task.account.firm_id):
+        Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
+            status=DraftStatus.CANCELED, ended_at=Now()
+        )
+
+
+def _retire(task: DraftTask) -> str:
+    """Take the thread's draft out of Gmail unless the person changed it; return why to stop, if so.
+
+    An edited one stops an automatic draft. A rework, which the person asked for, is written beside
+    it: there an order above the marker is no edit.
+    """
+    with firm_scope(task.account.firm_id):
+        ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
+        old: Draft | None = ready.select_related("thread", "message").first()
+    if old is None:
+        return ""
+    is_rework = task.origin == DraftOrigin.REWORK
+    status = DraftStatus.REPLACED if is_rework else DraftStatus.WITHDRAWN
+    for _ in range(MOST_READINGS):
+        current = read_draft(task.gmail, old.gmail_draft_id)
+        if current is None:
+            if was_sent(task.gmail, old):
+                return SENT
+            break
+        unedited = (current.hash_below if is_rework else current.content_hash) == old.content_hash
+        if not unedited and not is_rework:
+            return KEPT
+        if not unedited:
+            status = DraftStatus.KEPT
+            break
+        if trash_unless_edited(task.gmail, current):
+            break
+    else:
+        return KEPT
+    with firm_scope(task.account.firm_id):
+        Draft.objects.filter(pk=old.pk, status=DraftStatus.READY).update(
+            status=status, edited=status == DraftStatus.KEPT, ended_at=Now()
+        )
+        event = EventType.DRAFT_KEPT if status == DraftStatus.KEPT else EventType.DRAFT_WITHDRAWN
+        record_event(event, task.account, message=old.message, detail=_detail(old))
+    return ""
+
+
+def _cancel(task: DraftTask, draft: Draft, reason: str) -> dict[str, Any]:
+    with firm_scope(task.account.firm_id):
+        Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
+            status=DraftStatus.CANCELED, ended_at=Now()
+        )
+        if reason == KEPT:
+            return keep_persons_draft(task)
+    return skipped(reason)
+
+
+def keep_persons_draft(task: DraftTask) -> dict[str, Any]:
+    """Let the person's draft stand as the thread's; return the result. Must run in the scope."""
+    ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
+    if ready.update(edited=True):
+        MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.DRAFTED)
+        show_state(task.account.pk, _messages(task), (task.message.pk, LabelKey.OUTBOX))
+    else:
+        MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.SKIPPED)
+    record_event(EventType.DRAFT_KEPT, task.account, message=task.message)
+    return skipped(KEPT)
+
+
+def _write(task: DraftTask, draft: Draft, *, repeated: bool) -> dict[str, Any]:
+    written = _written_before(task, draft) if repeated else None
+    if written is not None:
+        draft_id, message_id, edited = (
+            written.draft_id,
+            written.gmail_message_id,
+            written.content_hash != draft.content_hash,
+        )
+    else:
+        try:
+            made = task.gmail.create_draft(build_mail(mail_of(draft)), task.thread.gmail_thread_id)
+        except GmailNotFound:
+            return _cancel(task, draft, GONE)
+        draft_id, message_id, edited = made["id"], made["message"]["id"], False
+    if not _finish(task, draft, draft_id, message_id, edited=edited):
+        return _leave_to_winner(task, draft, draft_id)
+    return {"draft_id": str(draft.pk), "source": draft.source, "rework_count": draft.rework_count}
+
+
+def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:
+    """Return the draft as an attempt before this one wrote it, also where it was edited since."""
+    found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
+    for one in found:
+        if one.rfc822_id == draft.rfc822_id:
+            return one
+    with firm_scope(task.account.firm_id):
+        known = _known_ids(task)
+    # An edit may give it another Message-ID, but the marker stays.
+    return next((one for one in found if one.has_marker and one.draft_id not in known), None)
+
+
+def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, edited: bool) -> bool:
+    """Note that Gmail has it, and show that; False where another worker was faster."""
+    with firm_scope(task.account.firm_id):
+        won = Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
+            status=DraftStatus.READY,
+            gmail_draft_id=draft_id,
+            gmail_message_id=message_id,
+            edited=edited,
+            written_at=Now(),
+        )
+        if not won:
+            return False
+        messages = _messages(task)
+        changes: dict[str, Any] = {"status": ThreadStatus.DRAFTED}
+        if task.origin == DraftOrigin.MANUAL:
+            changes |= {"classification": Category.NEEDS_RESPONSE, "classified_upto": messages[0]}
+            _decide_for_person(task)
+        MailThread.objects.filter(pk=task.thread.pk).update(**changes)
+        last = draft.rework_count >= MOST_REWORKS
+        key = LabelKey.ACTION_REQUIRED if last else LabelKey.OUTBOX
+        show_state(task.account.pk, messages, (task.message.pk, key))
+        is_rework = task.origin == DraftOrigin.REWORK
+        event = EventType.DRAFT_REWORKED if is_rework else EventType.DRAFT_CREATED
+        record_event(event, task.account, message=task.message, detail=_detail(draft))
+    return True
+
+
+def _leave_to_winner(task: DraftTask, draft: Draft, draft_id: str) -> dict[str, Any]:
+    """Take back what was written while another worker, which took this one for dead, was faster."""
+    with firm_scope(task.account.firm_id):
+        draft.refresh_from_db(fields=["gmail_draft_id", "content_hash"])
+    ours = read_draft(task.gmail, draft_id) if draft.gmail_draft_id != draft_id else None
+    if ours is not None and ours.content_hash == draft.content_hash:
+        trash_unless_edited(task.gmail, ours)
+    return skipped("Another worker has written it")
+
+
+def _decide_for_person(task: DraftTask) -> None:
+    Decision.objects.create(
+        account=task.account,
+        message=task.message,
+        source=DecisionSource.PERSON,
+        category=Category.NEEDS_RESPONSE,
+        confidence=1.0,
+        rationale="Asked for by the person in Gmail.",
+        explanations={"salient_features": ["manual"]},
+        job_id=task.job_id,
+    )
+
+
+def _messages(task: DraftTask) -> list[Message]:
+    return list(newest_first(task.thread).only("firm", "account", "thread", "labels"))
+
+
+def _detail(draft: Draft) -> dict[str, Any]:
+    return {
+        "draft_id": str(draft.pk),
+        "source": draft.source,
+        "rework_count": draft.rework_count,
+    }

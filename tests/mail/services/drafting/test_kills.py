@@ -1,0 +1,132 @@
+"""A worker that dies, or an answer that is lost, at any step: one draft, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.testing import assert_idempotent, run_job
+from mail.gmail.simulator.faults import LOST_ANSWER
+from mail.models import Draft
+from mail.services.drafting import write_draft
+from tenants.scope import firm_scope
+from tests.mail.draft_kit import QUESTION, edit, in_gmail, listed, order, prepared, versions
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored
+from tests.queue_kit import later
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
+
+
+class Killed(BaseException):
+    """The worker dies here."""
+
+
+def waiting(mailbox: Mailbox) -> Any:
+    """Return the draft job of a question that nobody has worked on."""
+    from mail.services.deciding.classify import classify_thread
+    from tests.mail.mail_kit import FixedClassifier
+
+    prepared(mailbox)
+    arrived = mailbox.receive(letter("Price list", QUESTION, message_id="<q1@customer.example>"))
+    mailbox.store_all()
+    message = mailbox.message(arrived)
+    judging = jobs("classify")[0]
+    classify_thread(
+        mailbox.account, message.thread_id, message.pk, FixedClassifier(), job_id=judging.pk
+    )
+    (job,) = jobs("draft")
+    return job
+
+
+def run_again(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, step: str, *, after: bool) -> None:
+    """Kill an attempt at a step, before or after it took effect, and make another one."""
+    from mail.services.drafting.jobs import draft_answer
+
+    job = waiting(mailbox)
+    real = getattr(write_draft, step)
+
+    def dies(*args: Any, **kwargs: Any) -> Any:
+        if after:
+            real(*args, **kwargs)
+        raise Killed
+
+    message = mailbox.messages()[0]
+    monkeypatch.setattr(write_draft, step, dies)
+    with pytest.raises(Killed):
+        draft_answer(
+            mailbox.account,
+            mailbox.gmail,
+            message.thread_id,
+            job_id=job.pk,
+            is_last_attempt=False,
+        )
+    monkeypatch.setattr(write_draft, step, real)
+    drain()
+
+
+STEPS = ["compose_draft", "_retire", "build_mail", "_write", "_finish"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_any_step_leaves_one_draft(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    run_again(mailbox, monkeypatch, step, after=after)
+    assert len(listed(mailbox)) == 1
+    assert versions()[-1] == ("automatic", "ready", 0)
+    assert [status for _, status, _ in versions()] == ["ready"]
+
+
+def test_an_answer_that_is_lost_makes_no_second_draft(mailbox: Mailbox) -> None:
+    job = waiting(mailbox)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    assert run_job(job).status == "pending"
+    assert len(listed(mailbox)) == 1
+    with later(3600):
+        drain()
+    assert len(listed(mailbox)) == 1
+    (row,) = stored(Draft)
+    assert (row.status, row.gmail_draft_id) == ("ready", listed(mailbox)[0]["id"])
+
+
+def test_what_was_edited_before_the_second_attempt_stays(mailbox: Mailbox) -> None:
+    job = waiting(mailbox)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.create")
+    run_job(job)
+    order(mailbox, "I have begun to write.")
+    with later(3600):
+        drain()
+    (draft,) = in_gmail(mailbox)
+    assert "I have begun to write." in draft.get_content()
+    assert stored(Draft)[0].edited is True
+
+
+def test_an_edit_between_the_look_and_the_removal_is_seen(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mail.services.drafting import cleanup
+
+    drain_job = waiting(mailbox)
+    run_job(drain_job)
+    real = cleanup.trash_unless_edited
+
+    def late(gmail: Any, draft: Any) -> bool:
+        edit(mailbox, "In the last moment.")
+        return real(gmail, draft)
+
+    monkeypatch.setattr(cleanup, "trash_unless_edited", late)
+    with firm_scope(mailbox.firm):
+        thread_id = stored(Draft)[0].thread_id
+    assert cleanup.withdraw_draft(mailbox.account, mailbox.gmail, thread_id) == {"draft": "kept"}
+    (draft,) = in_gmail(mailbox)
+    assert draft.get_content().strip() == "In the last moment."
+
+
+@pytest.mark.req("J-27")
+def test_a_draft_job_may_run_twice(mailbox: Mailbox) -> None:
+    job = waiting(mailbox)
+    assert_idempotent(
+        job, firm=mailbox.firm, snapshot=lambda: [one["id"] for one in listed(mailbox)], ignore=[]
+    )

@@ -1,0 +1,133 @@
+"""What the person does in Gmail, step by step, and where each step leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from mail.labels import LabelKey
+from mail.models import EventType, MailEvent
+from tests.mail.draft_kit import (
+    answer_by_hand,
+    asked,
+    edit,
+    give_label,
+    listed,
+    order,
+    prepared,
+    state_labels,
+    synced,
+    the_thread,
+    versions,
+)
+from tests.mail.mail_kit import Mailbox, letter, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
+
+Step = Callable[[Mailbox, str], object]
+
+
+def send(mailbox: Mailbox, _: str) -> None:
+    mailbox.gmail.send_draft(listed(mailbox)[0]["id"])
+
+
+def discard(mailbox: Mailbox, _: str) -> None:
+    mailbox.gmail.delete_draft(listed(mailbox)[0]["id"])
+
+
+def bin_it(mailbox: Mailbox, _: str) -> None:
+    mailbox.gmail.trash(listed(mailbox)[0]["message"]["id"])
+
+
+def change(mailbox: Mailbox, _: str) -> None:
+    edit(mailbox, "My own words.")
+
+
+def answer(mailbox: Mailbox, _: str) -> None:
+    answer_by_hand(mailbox)
+
+
+def done(mailbox: Mailbox, arrived: str) -> None:
+    give_label(mailbox, arrived, LabelKey.DONE)
+
+
+def rework(mailbox: Mailbox, arrived: str) -> None:
+    order(mailbox, "Shorter, please.")
+    give_label(mailbox, arrived, LabelKey.REWORK)
+
+
+def needs_response(mailbox: Mailbox, arrived: str) -> None:
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+
+
+def another(mailbox: Mailbox, _: str) -> None:
+    mailbox.receive(
+        letter("Re: Price list", "Well? Could you send it?", reply_to_id="<q1@customer.example>")
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """Steps after a draft was made, and what there is then."""
+
+    steps: tuple[Step, ...]
+    status: str
+    versions: tuple[str, ...]
+    drafts: int
+    labels: frozenset[LabelKey] = frozenset()
+    event: EventType | None = None
+
+
+OUTBOX = frozenset({LabelKey.OUTBOX})
+LEFT = frozenset({LabelKey.ACTION_REQUIRED})
+CASES = {
+    "nothing": Case((), "drafted", ("ready",), 1, OUTBOX, EventType.DRAFT_CREATED),
+    "edited": Case((change,), "drafted", ("ready",), 1, OUTBOX),
+    "sent": Case((send,), "sent", ("sent",), 0, frozenset({LabelKey.WAITING}),
+                 EventType.SENT_DETECTED),
+    "edited and sent": Case((change, send), "sent", ("sent",), 0,
+                            frozenset({LabelKey.WAITING}), EventType.SENT_DETECTED),
+    "discarded": Case((discard,), "skipped", ("discarded",), 0, event=EventType.DRAFT_DISCARDED),
+    "binned": Case((bin_it,), "skipped", ("discarded",), 0, event=EventType.DRAFT_DISCARDED),
+    "edited and discarded": Case((change, discard), "skipped", ("discarded",), 0,
+                                 event=EventType.DRAFT_DISCARDED),
+    "answered otherwise": Case((answer,), "sent", ("withdrawn",), 0,
+                               frozenset({LabelKey.WAITING}), EventType.DRAFT_WITHDRAWN),
+    "answered otherwise, edited": Case((change, answer), "sent", ("ready",), 1,
+                                       frozenset({LabelKey.WAITING}), EventType.DRAFT_KEPT),
+    "done": Case((done,), "archived", ("ready",), 1, frozenset({LabelKey.DONE}),
+                 EventType.ARCHIVED),
+    "done and asked again": Case((done, another), "drafted", ("withdrawn", "ready"), 1,
+                                 frozenset({LabelKey.DONE})),
+    "reworked": Case((rework,), "drafted", ("replaced", "ready"), 1, OUTBOX,
+                     EventType.DRAFT_REWORKED),
+    "reworked three times": Case((rework,) * 3, "drafted", ("replaced",) * 3 + ("ready",), 1,
+                                 LEFT, EventType.DRAFT_REWORKED),
+    "reworked four times": Case((rework,) * 4, "skipped", ("replaced",) * 3 + ("ready",), 1,
+                                LEFT, EventType.REWORK_LIMIT),
+    "sent and asked again": Case((send, another), "drafted", ("sent", "ready"), 1,
+                                 event=EventType.WAITING_RETRIAGED),
+    "discarded and wanted again": Case((discard, needs_response), "drafted",
+                                       ("discarded", "ready"), 1, OUTBOX),
+    "drafted and wanted again": Case((needs_response,), "drafted", ("ready",), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_where_each_step_leads(mailbox: Mailbox, case: Case) -> None:
+    arrived = asked(prepared(mailbox))
+    for step in case.steps:
+        step(mailbox, arrived)
+        synced(mailbox)
+    assert the_thread().status == case.status
+    assert tuple(status for _, status, _ in versions()) == case.versions
+    assert len(listed(mailbox)) == case.drafts
+    if case.labels:
+        assert state_labels(mailbox, arrived) - {LabelKey.PARENT} == case.labels
+    if case.event is not None:
+        assert case.event in [event.event_type for event in stored(MailEvent)]
+    jobs_before = len(versions())
+    synced(mailbox)
+    assert len(versions()) == jobs_before
