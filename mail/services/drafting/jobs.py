@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -139,9 +140,7 @@ def draft_on_request(
         is_last_attempt=is_last_attempt,
     )
     notes = next(iter(foreign_drafts(task)), None)
-    order = _order(notes)
-    asked = DraftTask(**{**vars(task), "instruction": order})
-    return write_draft(asked, notes)
+    return write_draft(replace(task, instruction=_order(notes)), notes)
 
 
 def _order(notes: GmailDraft | None) -> str:
