@@ -130,7 +130,7 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     @display(description="To")
     def everybody(self, draft: Draft) -> str:
         """Return the recipients."""
-        to = ", ".join(str(one.get("address", "")) for one in draft.to if isinstance(one, dict))
+        to = ", ".join(str(one.get("address", "")) for one in draft.to)
         return str(if_readable(draft, to))
 
     @display(description="Text")

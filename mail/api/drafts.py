@@ -45,9 +45,11 @@ class DraftRowSerializer(ContentSerializer):
     )
     status = serializers.ChoiceField(DraftStatus.choices)
     origin = serializers.ChoiceField(DraftOrigin.choices, help_text="What asked for it.")
-    source = serializers.ChoiceField(DraftSource.choices, help_text="Who wrote its text.")
+    source = serializers.ChoiceField(  # type: ignore[assignment]  # a field of the row, not of the serializer
+        DraftSource.choices, help_text="Who wrote its text."
+    )
     template_name = NullableTextField("Of the reply template, if one wrote it.")
-    style = NullableTextField()
+    style = NullableTextField()  # type: ignore[assignment]  # a field of the row
     language = NullableTextField()
     rework_count = serializers.IntegerField()
     edited = serializers.BooleanField(

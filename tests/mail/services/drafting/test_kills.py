@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.queue import cancel
 from jobs.testing import assert_idempotent, run_job
 from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.models import Draft
@@ -35,6 +36,10 @@ def waiting(mailbox: Mailbox) -> Any:
     classify_thread(
         mailbox.account, message.thread_id, message.pk, FixedClassifier(), job_id=judging.pk
     )
+    # What else waits for the thread's lock.
+    cancel(judging)
+    for action in jobs("action.gmail"):
+        run_job(action)
     (job,) = jobs("draft")
     return job
 
