@@ -44,5 +44,5 @@ def test_the_command_is_started_again_and_ends_with_this_process(
 
 def test_a_changed_file_of_an_app_is_noticed() -> None:
     times = dict(reload._times())
-    assert any(path.parts[-2:] == ("jobs", "registry.py") for path in times)
+    assert any(path.parts[-2:] == ("jobs", "errors.py") for path in times)
     assert not any("site-packages" in path.parts for path in times)
