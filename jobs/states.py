@@ -183,6 +183,7 @@ class Channel(StrEnum):
 
     EMAIL = "email"
     WEBHOOK = "webhook"
+    DISCORD = "discord"
 
 
 class NotificationEvent(StrEnum):

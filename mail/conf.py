@@ -90,6 +90,26 @@ def labels_sync_interval_seconds() -> int:
     return int(settings.LABELS_SYNC_INTERVAL_MINUTES) * 60
 
 
+def reminders_interval_seconds() -> int:
+    """How many seconds lie between two looks for due reminders."""
+    return int(settings.REMINDERS_INTERVAL_SECONDS)
+
+
+def agents_interval_seconds() -> int:
+    """How many seconds lie between two looks for agents whose time has come."""
+    return int(settings.AGENTS_INTERVAL_SECONDS)
+
+
+def onboarding_days() -> int:
+    """How many days of mail the onboarding of a mailbox reads."""
+    return int(settings.ONBOARDING_DAYS)
+
+
+def onboarding_messages() -> int:
+    """How many messages the onboarding of a mailbox reads at most."""
+    return int(settings.ONBOARDING_MESSAGES)
+
+
 def label_backlog_days() -> int:
     """How many days before it was made active a mailbox's mail is labelled."""
     return int(getattr(settings, "LABEL_BACKLOG_DAYS", 14))

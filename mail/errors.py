@@ -22,6 +22,9 @@ MailError
     OutboundInvalid    a message to be sent
     ProfileInvalid     an agent's profile
     ReplyInvalid       a style, template, contact or setting of answers
+    AgentScheduleInvalid  a timetable of an agent
+    ReminderInvalid    a reminder
+    PreferenceInvalid  how a person wants to be notified
   AutomaticRefused   nobody wrote the message, and it could begin a loop
 
 Gmail's own failures have their tree in mail/gmail/errors.py.
@@ -174,6 +177,24 @@ class ReplyInvalid(FaultyInput):
     """A style, template, contact or setting of answers cannot be used; `errors` says why."""
 
     code = "reply_invalid"
+
+
+class AgentScheduleInvalid(FaultyInput):
+    """A timetable of an agent cannot be used as it is; `errors` says where and why."""
+
+    code = "agent_schedule_invalid"
+
+
+class ReminderInvalid(FaultyInput):
+    """A reminder cannot be used as it is; `errors` says where and why."""
+
+    code = "reminder_invalid"
+
+
+class PreferenceInvalid(FaultyInput):
+    """A preference cannot be used as it is; `errors` says where and why."""
+
+    code = "preference_invalid"
 
 
 class OutboundInvalid(FaultyInput):

@@ -55,11 +55,15 @@ class NewEndpointForm(FirmChoiceForm):
     field_order = ("everywhere", "firm", "name", "channel", "target", "events")
     name = forms.CharField(max_length=MAX_NAME_LENGTH)
     channel = forms.ChoiceField(
-        choices=[(Channel.EMAIL.value, "E-mail"), (Channel.WEBHOOK.value, "Webhook")]
+        choices=[
+            (Channel.EMAIL.value, "E-mail"),
+            (Channel.WEBHOOK.value, "Webhook"),
+            (Channel.DISCORD.value, "Discord"),
+        ]
     )
     target = forms.CharField(
         max_length=MAX_TARGET_LENGTH,
-        help_text="The e-mail address, or the URL of the webhook. Lists show the host alone.",
+        help_text="The e-mail address, or the URL of the webhook, Discord's too. Lists show the host alone.",
     )
     events = _events_field(initial=ALERTS)
 

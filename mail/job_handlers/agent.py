@@ -1,7 +1,9 @@
-"""`agent_process`: an agent works on one message."""
+"""`agent_process`: an agent works on one message; `agent_invocation`: by a timetable."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -9,13 +11,21 @@ from pydantic import Field
 
 from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
-from jobs.registry import job
+from jobs.registry import JobPayload, job
+from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
+from mail.conf import agents_interval_seconds
 from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key, model_errors
+from mail.models import MailAccount
+from mail.models.agent_schedule import MAX_PROMPT_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.services.agents.invocation import invoke_agent
 from mail.services.agents.process import process_message
 from mail.services.agents.run import fail_run
+from mail.services.agents.schedules import INVOCATION_TYPE, enqueue_due_agents
 from mail.services.queueing import thread_lock
+
+ENQUEUE_TYPE = "agents.enqueue_due"
 
 
 class AgentProcessPayload(AccountPayload):
@@ -37,16 +47,68 @@ class AgentProcessPayload(AccountPayload):
     idempotency_key=lambda p: f"agent_process:{p.account_id}:{p.message_id}",
 )
 def agent_process(payload: AgentProcessPayload, ctx: JobContext) -> dict[str, Any]:
-    """Run the agent; its run is failed once no further attempt will be made."""
+    """Run the agent on the message."""
+    with _run_of(payload, ctx) as account:
+        return process_message(
+            account,
+            payload.message_id,
+            payload.profile,
+            job_id=ctx.job_id,
+            checkpoint=ctx.heartbeat,
+        )
+
+
+class AgentInvocationPayload(AccountPayload):
+    """A timetable by its id, and what it asked the agent when it was due."""
+
+    id: UUID
+    user_id: int | None = None
+    agent_name: Annotated[str, Field(min_length=1, max_length=MAX_PROFILE_LENGTH)]
+    prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_LENGTH)]
+    config: dict[str, str] = {}
+
+
+@job(
+    INVOCATION_TYPE,
+    category=Category.ORCHESTRATION,
+    payload=AgentInvocationPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    lock_key=lambda payload: f"agent:{payload.id}",
+)
+def agent_invocation(payload: AgentInvocationPayload, ctx: JobContext) -> dict[str, Any]:
+    """Run the agent of a timetable."""
+    with _run_of(payload, ctx) as account:
+        return invoke_agent(
+            account,
+            payload.id,
+            payload.agent_name,
+            payload.prompt,
+            job_id=ctx.job_id,
+            checkpoint=ctx.heartbeat,
+        )
+
+
+@job(
+    ENQUEUE_TYPE,
+    category=Category.RECURRENCE,
+    payload=JobPayload,
+    lock_key=lambda _: ENQUEUE_TYPE,
+)
+def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+    """Enqueue the agents of every firm whose time has come; a job of the system firm."""
+    return {"enqueued": enqueue_due_agents(ctx.heartbeat)}
+
+
+default_schedule("Enqueue scheduled agents", ENQUEUE_TYPE, every_seconds=agents_interval_seconds)
+
+
+@contextmanager
+def _run_of(payload: AccountPayload, ctx: JobContext) -> Iterator[MailAccount]:
+    """Give the mailbox; the job's run is failed once no further attempt will be made."""
     try:
         with mailbox(payload) as (account, _), model_errors():
-            return process_message(
-                account,
-                payload.message_id,
-                payload.profile,
-                job_id=ctx.job_id,
-                checkpoint=ctx.heartbeat,
-            )
+            yield account
     except (Snooze, Cancel, LeaseLost):
         raise
     except Exception as error:

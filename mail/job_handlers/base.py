@@ -64,8 +64,15 @@ def mailbox(payload: AccountPayload) -> Iterator[tuple[MailAccount, GmailClient]
         Snooze: no job of the mailbox may call Gmail now.
         Cancel: the mailbox is switched off or disconnected, or what the job is about was deleted.
     """
+    with usable_mailbox(payload.tenant_id, payload.account_id) as found:
+        yield found
+
+
+@contextmanager
+def usable_mailbox(firm_id: int, account_id: UUID) -> Iterator[tuple[MailAccount, GmailClient]]:
+    """Give a mailbox by its id, as `mailbox` does."""
     try:
-        account = usable_account(payload.tenant_id, payload.account_id)
+        account = usable_account(firm_id, account_id)
         with _kept_errors(account):
             yield account, gmail_of(account)
     except MailboxWaits as error:

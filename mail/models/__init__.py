@@ -19,6 +19,7 @@ from mail.models.action import (
     Relation,
 )
 from mail.models.agent import AgentProfile, AgentRun, Preprocessor, RunStatus
+from mail.models.agent_schedule import AgentSchedule
 from mail.models.approval import Approval, ApprovalStatus
 from mail.models.content_grant import ContentGrant, GrantKind
 from mail.models.credential import MailCredential
@@ -50,6 +51,7 @@ from mail.models.message import (
 )
 from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
+from mail.models.reminder import NotificationPreference, Reminder, ReminderStatus
 from mail.models.reply_settings import Contact, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.routing_rule import Route, RoutingRule
 from mail.models.rule import Rule, SafeMode
@@ -79,6 +81,7 @@ __all__ = [
     "ActionType",
     "AgentProfile",
     "AgentRun",
+    "AgentSchedule",
     "Approval",
     "ApprovalStatus",
     "Attachment",
@@ -106,6 +109,7 @@ __all__ = [
     "MailThread",
     "Message",
     "Mode",
+    "NotificationPreference",
     "OutboundKind",
     "OutboundMessage",
     "OutboundStatus",
@@ -114,6 +118,8 @@ __all__ = [
     "Provider",
     "PushReceipt",
     "Relation",
+    "Reminder",
+    "ReminderStatus",
     "ReplySettings",
     "ReplyStyle",
     "ReplyTemplate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import smtplib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.utils import parseaddr
 
 from django.conf import settings
@@ -27,6 +27,7 @@ def send_email(
     *,
     event: str = "",
     endpoint: NotificationEndpoint | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> None:
     """Send one e-mail to all of `to`, and record it.
 
@@ -38,8 +39,10 @@ def send_email(
         Exception: whatever else the backend raises; the attempt may be repeated.
     """
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
-    headers = {"Message-ID": f"<{ctx.job_id}@{domain}>", "Auto-Submitted": "auto-generated"}
-    message = EmailMessage(subject=subject, body=body, to=list(to), headers=headers)
+    named = {"Message-ID": f"<{ctx.job_id}@{domain}>", "Auto-Submitted": "auto-generated"}
+    message = EmailMessage(
+        subject=subject, body=body, to=list(to), headers={**named, **(headers or {})}
+    )
     with recorded(ctx, Channel.EMAIL, ", ".join(to), event=event, endpoint=endpoint):
         try:
             message.send()

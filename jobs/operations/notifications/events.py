@@ -16,6 +16,7 @@ from jobs import conf
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.engine.new_job import EnqueueSpec
 from jobs.models import DeadLetterQueue, NotificationEndpoint
+from jobs.operations.notifications.webhooks import MAX_DISCORD_LENGTH
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.queries.serializers.fields import iso
 from jobs.states import Channel, NotificationEvent
@@ -79,6 +80,9 @@ def _spec(endpoint: NotificationEndpoint, notice: Notice) -> EnqueueSpec:
     payload: dict[str, Any] = {"endpoint_id": str(endpoint.pk), "event": str(notice.event)}
     if endpoint.channel == Channel.WEBHOOK:
         return EnqueueSpec(WEBHOOK_JOB_TYPE, payload | {"data": dict(notice.data)})
+    if endpoint.channel == Channel.DISCORD:
+        said = {"text": f"**{notice.subject}**\n{notice.body}"[:MAX_DISCORD_LENGTH]}
+        return EnqueueSpec(WEBHOOK_JOB_TYPE, payload | {"data": said})
     text = {"subject": notice.subject[:MAX_SUBJECT_LENGTH], "body": notice.body}
     return EnqueueSpec(EMAIL_JOB_TYPE, payload | text)
 

@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from jobs.errors import Cancel, Fatal, Retryable
@@ -36,6 +37,8 @@ from tenants.encryption import decrypt_field
 TIMEOUT_SECONDS = 10.0
 KEY_PREFIX = "whsec_"
 LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+# What Discord takes in one message.
+MAX_DISCORD_LENGTH = 2000
 # Refusals that a later attempt may not meet.
 _TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
@@ -68,6 +71,8 @@ def send_webhook(
     endpoint = find_endpoint(ctx.firm_id, endpoint_id)
     if endpoint is None or not endpoint.enabled:
         raise Cancel("the endpoint was removed or is disabled")
+    if endpoint.channel == Channel.DISCORD:
+        return send_discord(ctx, endpoint.target, str(data.get("text", "")), event, endpoint)
     if endpoint.channel != Channel.WEBHOOK:
         raise Fatal("the endpoint takes no webhooks")
     sent_at = datetime.fromtimestamp((ctx.job_id.int >> 80) / 1000, UTC)
@@ -84,26 +89,48 @@ def send_webhook(
         ),
     }
     with recorded(ctx, Channel.WEBHOOK, endpoint.recipient, event=event, endpoint=endpoint) as row:
-        _send(endpoint, row, body, headers)
+        _send(f"endpoint {endpoint.name!r}", endpoint.target, row, body, headers)
     return {"status_code": row.status_code}
 
 
-def _send(
-    endpoint: NotificationEndpoint, row: Delivery, body: bytes, headers: dict[str, str]
-) -> None:
+def send_discord(
+    ctx: JobContext,
+    url: str,
+    text: str,
+    event: str,
+    endpoint: NotificationEndpoint | None = None,
+) -> dict[str, Any]:
+    """Post a text to a Discord webhook and record it; return what the job has as its result.
+
+    Raises:
+        Fatal, Retryable: as `send_webhook`.
+    """
+    message = {"content": text[:MAX_DISCORD_LENGTH], "allowed_mentions": {"parse": []}}
+    headers = {"Content-Type": "application/json", "User-Agent": "Mailroom"}
+    body = json.dumps(message).encode()
+    parts = urlsplit(url)
+    # The path is a secret: who knows it may post.
+    recipient = f"{parts.scheme}://{parts.netloc}"
+    name = "Discord" if endpoint is None else f"endpoint {endpoint.name!r}"
+    with recorded(ctx, Channel.DISCORD, recipient, event=event, endpoint=endpoint) as row:
+        _send(name, url, row, body, headers)
+    return {"status_code": row.status_code}
+
+
+def _send(name: str, target: str, row: Delivery, body: bytes, headers: dict[str, str]) -> None:
     try:
-        url = parse_url(endpoint.target)
+        url = parse_url(target)
         row.status_code, retry_after = post(url, body, headers)
     except AddressRefused as error:
-        raise Fatal(f"endpoint {endpoint.name!r}: {error}") from error
+        raise Fatal(f"{name}: {error}") from error
     except (OSError, HTTPException) as error:
         # The text of the error may hold what the endpoint answered.
         what = type(error).__name__
-        raise Retryable(f"endpoint {endpoint.name!r} cannot be reached: {what}") from error
+        raise Retryable(f"{name} cannot be reached: {what}") from error
     status = row.status_code
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return
-    answered = f"endpoint {endpoint.name!r} answered {status}"
+    answered = f"{name} answered {status}"
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY:
         raise Retryable(answered, retry_after=_seconds(retry_after))
     if status < HTTPStatus.BAD_REQUEST:

@@ -33,7 +33,12 @@ from mail.models import (
 from mail.services.mailboxes.accounts import in_firm_scope, own_aliases
 from mail.services.mailboxes.connection import resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
-from mail.services.queueing import request_label_sync, request_sync, request_watch
+from mail.services.onboarding.request import request_onboarding
+from mail.services.queueing import (
+    request_label_sync,
+    request_sync,
+    request_watch,
+)
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field
@@ -138,6 +143,8 @@ def connect_account(
         after={"address": account.address, "connection": account.connection, "scopes": scopes},
     )
     request_sync(account)
+    if is_new:
+        request_onboarding(account)
     request_label_sync(account)
     request_watch(account)
     return account

@@ -1,0 +1,57 @@
+"""When agents run by themselves."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from mail.models.account import MailAccount
+from mail.models.agent import AgentProfile
+from mail.models.recurring import RecurringRow, one_timetable
+
+MAX_NAME_LENGTH = 100
+MAX_PROMPT_LENGTH = 4000
+
+
+class AgentSchedule(RecurringRow):
+    """A timetable by which an agent works in a mailbox, and what it is asked each time."""
+
+    account = models.ForeignKey(
+        MailAccount, on_delete=models.CASCADE, db_index=False, related_name="agent_schedules"
+    )
+    profile = models.ForeignKey(
+        AgentProfile, on_delete=models.CASCADE, db_index=False, related_name="schedules"
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        db_index=False,
+        related_name="+",
+        help_text="On whose behalf it runs; while they are inactive it does not. Empty: the firm.",
+    )
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    prompt = models.TextField(help_text="What the agent is asked each time.")
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    changed_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = "agent schedule"
+        constraints = [
+            models.UniqueConstraint(fields=["firm", "name"], name="agent_schedule_name_once"),
+            one_timetable("agent_schedule_one_timetable"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["due_at"],
+                name="agent_schedule_due",
+                condition=Q(due_at__isnull=False, enabled=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

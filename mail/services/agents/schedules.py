@@ -1,0 +1,171 @@
+"""What people do with agents' timetables, and how due ones reach the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from jobs.queue import EnqueueSpec
+from mail.errors import AgentScheduleInvalid
+from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
+from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
+from mail.services.dates import enqueue_due_rows
+from mail.services.reminders.reminders import DATES, plan
+from mail.services.rules.scopes import fault
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+INVOCATION_TYPE = "agent_invocation"
+DEFAULTS: dict[str, Any] = {
+    "due_at": None,
+    "cron": None,
+    "interval_seconds": None,
+    "time_zone": "UTC",
+    "enabled": True,
+}
+SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
+
+
+def create_agent_schedule(
+    firm_id: int, *, by: Actor = SERVICE, user_id: int | None = None, **settings: Any
+) -> AgentSchedule:
+    """Store a timetable; `user_id` is on whose behalf the agent runs.
+
+    Raises:
+        AgentScheduleInvalid: a setting cannot be used.
+    """
+    with firm_scope(firm_id):
+        schedule = AgentSchedule(firm_id=firm_id, user_id=user_id)
+        _set(schedule, {**DEFAULTS, **settings}, plans=True)
+        _save(schedule)
+        _audit("agent_schedule.create", schedule, by, after=_settings(schedule))
+    return schedule
+
+
+def change_agent_schedule(
+    schedule: AgentSchedule, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
+) -> AgentSchedule:
+    """Change settings; the next run is by the new ones.
+
+    Raises:
+        AgentScheduleInvalid: a setting cannot be used.
+    """
+    with firm_scope(schedule.firm_id):
+        locked: AgentSchedule = AgentSchedule.objects.select_for_update().get(pk=schedule.pk)
+        before = {name: getattr(locked, name) for name in SETTINGS}
+        shown = _settings(locked)
+        changed = {name for name, value in settings.items() if value != before[name]}
+        plans = not changed.isdisjoint(DATES)
+        if plans and "due_at" not in settings:
+            before["due_at"] = None
+        _set(locked, {**before, **settings}, plans=plans)
+        locked.changed_at = timezone.now()
+        _save(locked)
+        _audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
+    return locked
+
+
+def delete_agent_schedule(
+    schedule: AgentSchedule, *, by: Actor = SERVICE, reason: str = ""
+) -> None:
+    """Delete a timetable; its runs stay."""
+    with firm_scope(schedule.firm_id):
+        _audit("agent_schedule.delete", schedule, by, reason, before=_settings(schedule))
+        AgentSchedule.objects.filter(pk=schedule.pk).delete()
+
+
+def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
+    """Enqueue what is due of every firm; return how many jobs that made.
+
+    Inactive mailboxes, profiles and people are left out until they are active again.
+    """
+    return enqueue_due_rows(_due, _spec, checkpoint=checkpoint)
+
+
+def _due(now: datetime) -> QuerySet[AgentSchedule]:
+    active = Q(user=None) | Q(user__is_active=True)
+    mailbox = Q(account__active=True, account__connection=Connection.CONNECTED)
+    owner = Q(account__owner=None) | Q(account__owner__is_active=True)
+    found: QuerySet[AgentSchedule] = AgentSchedule.objects.filter(
+        active & mailbox & owner, due_at__lte=now, enabled=True, profile__enabled=True
+    )
+    return found.select_related("profile", "user")
+
+
+def _spec(schedule: AgentSchedule, due_at: datetime) -> EnqueueSpec:
+    moment = due_at.astimezone(UTC)
+    payload: dict[str, Any] = {
+        "id": schedule.pk,
+        "account_id": schedule.account_id,
+        "user_id": schedule.user_id,
+        "agent_name": schedule.profile.name,
+        "prompt": schedule.prompt,
+        "config": {"due_at": moment.isoformat()},
+    }
+    key = f"{INVOCATION_TYPE}:{schedule.pk}:{moment:%Y%m%dT%H%M%S.%fZ}"
+    return EnqueueSpec(INVOCATION_TYPE, payload, user=schedule.user, idempotency_key=key)
+
+
+def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> None:
+    faults: list[dict[str, str]] = []
+    for name, most in (("name", MAX_NAME_LENGTH), ("prompt", MAX_PROMPT_LENGTH)):
+        settings[name] = str(settings.get(name) or "").strip()
+        if not 0 < len(settings[name]) <= most or "\0" in settings[name]:
+            faults.append(fault(name, f"must have 1 to {most} characters"))
+    if not MailAccount.objects.filter(pk=settings.get("account_id")).exists():
+        faults.append(fault("account_id", "is no mailbox of the firm"))
+    if not AgentProfile.objects.filter(pk=settings.get("profile_id")).exists():
+        faults.append(fault("profile_id", "is no agent profile of the firm"))
+    for name, value in settings.items():
+        setattr(schedule, name, value)
+    if plans:
+        faults += plan(schedule)
+    if faults:
+        raise AgentScheduleInvalid(faults)
+
+
+def _settings(schedule: AgentSchedule) -> dict[str, Any]:
+    shown = {name: getattr(schedule, name) for name in SETTINGS}
+    due_at = schedule.due_at
+    return {
+        **shown,
+        "account_id": str(schedule.account_id),
+        "profile_id": str(schedule.profile_id),
+        "due_at": None if due_at is None else due_at.isoformat(),
+    }
+
+
+def _save(schedule: AgentSchedule) -> None:
+    try:
+        with transaction.atomic():
+            schedule.save()
+    except IntegrityError:
+        others = AgentSchedule.objects.filter(name=schedule.name).exclude(pk=schedule.pk)
+        if not others.exists():
+            raise
+        raise AgentScheduleInvalid([fault("name", "is the name of another one")]) from None
+
+
+def _audit(
+    operation: str,
+    schedule: AgentSchedule,
+    by: Actor,
+    reason: str = "",
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    record_operation(
+        by,
+        operation,
+        firm_id=schedule.firm_id,
+        target=("agent_schedule", schedule.pk),
+        reason=reason,
+        before=before or {},
+        after=after or {},
+    )

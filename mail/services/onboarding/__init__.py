@@ -1,0 +1,1 @@
+"""The first look into a newly connected mailbox."""

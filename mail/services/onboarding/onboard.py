@@ -1,0 +1,130 @@
+"""Reads the last days of a new mailbox and tells its owner what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.execution.context import JobContext
+from jobs.operations.escalation import escalation_recipients
+from jobs.operations.notifications.emails import send_email
+from jobs.operations.notifications.webhooks import send_discord
+from jobs.states import Channel
+from mail.conf import onboarding_days, onboarding_messages
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailRateLimited
+from mail.models import MailAccount, Message
+from mail.services.mailboxes.connection import hold_account
+from mail.services.queueing import enqueue_ingests
+from mail.services.reminders.preferences import addressee
+from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
+from mail.services.syncing.ingest import ingest_page
+from mail.services.syncing.sync import INBOX_AND_SENT
+from tenants.scope import firm_scope
+
+EVENT = "onboarding"
+# Messages of one step: after a kill, the steps before it are not read again.
+PART = 50
+MAX_PREVIEW = 500
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What the first look found, in numbers."""
+
+    messages: int
+    conversations: int
+    unread: int
+    remaining: int = 0
+
+    def in_words(self, address: str, days: int) -> str:
+        """Return it as a text for people, without anything that the mail says."""
+        text = (
+            f"Mailroom has read {self.messages} messages of the last {days} days in {address}: "
+            f"{self.conversations} conversations, {self.unread} messages unread."
+        )
+        if self.remaining:
+            text += (
+                f" Gmail asked for a pause: {self.remaining} more messages follow by themselves."
+            )
+        return text
+
+
+def onboard(ctx: JobContext, account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
+    """Read the mailbox's last days, tell its owner, and return the job's result.
+
+    Where Gmail asks for fewer requests in the middle of it, the result is partial, and jobs read
+    what is left.
+    """
+    found: list[str] = ctx.step("list", _list, gmail)
+    read = 0
+    for number, part in enumerate(_parts(found)):
+        try:
+            ctx.step(f"read:{number}", ingest_page, account, gmail, part)
+        except GmailRateLimited as error:
+            if number == 0:
+                raise
+            hold_account(account, error)
+            break
+        read += len(part)
+    left = found[read:]
+    overview = _overview(account, found[:read], len(left))
+    if left:
+        with firm_scope(account.firm_id):
+            enqueue_ingests(account, left)
+    text = overview.in_words(account.address, onboarding_days())
+    return {
+        "output_preview": text[:MAX_PREVIEW],
+        "messages": overview.messages,
+        "partial": bool(left),
+        "remaining": len(left),
+        "notified": _notify(ctx, account, text),
+    }
+
+
+def _list(gmail: GmailClient) -> list[str]:
+    query = f"{INBOX_AND_SENT} newer_than:{onboarding_days()}d"
+    most = onboarding_messages()
+    found: list[str] = []
+    page_token: str | None = None
+    while len(found) < most:
+        page = gmail.list_messages(query, page_token, min(most - len(found), PART * 2))
+        found += [one["id"] for one in page.get("messages", [])]
+        page_token = page.get("nextPageToken")
+        if not page_token:
+            break
+    return found[:most]
+
+
+def _overview(account: MailAccount, gmail_message_ids: Sequence[str], left: int) -> Overview:
+    with firm_scope(account.firm_id):
+        stored = Message.objects.filter(account=account, gmail_message_id__in=gmail_message_ids)
+        rows = list(stored.values_list("thread_id", "labels"))
+    unread = sum("UNREAD" in labels for _, labels in rows)
+    return Overview(len(rows), len({thread for thread, _ in rows}), unread, left)
+
+
+def _notify(ctx: JobContext, account: MailAccount, text: str) -> list[str]:
+    """Tell the owner as they want it; of a shared mailbox the firm's admins, by e-mail."""
+    with firm_scope(account.firm_id):
+        if account.owner is not None:
+            targets = addressee(account.firm_id, account.owner).targets
+            to = [targets[Channel.EMAIL]] if Channel.EMAIL in targets else []
+            webhook = targets.get(Channel.DISCORD, "")
+        else:
+            to, webhook = escalation_recipients(account.firm_id, None), ""
+    notified = []
+    if to:
+        headers = {NOTICE_HEADER: notice_mark(account.pk)}
+        subject = "[Mailroom] Your mailbox is connected"
+        ctx.step("email", send_email, ctx, to, subject, f"{text}\n", event=EVENT, headers=headers)
+        notified.append(Channel.EMAIL.value)
+    if webhook:
+        ctx.step("discord", send_discord, ctx, webhook, text, EVENT)
+        notified.append(Channel.DISCORD.value)
+    return notified
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + PART] for start in range(0, len(ids), PART)]

@@ -1,0 +1,124 @@
+"""Delivers a reminder by every channel its person wants, each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from jobs.engine.clock import database_now
+from jobs.errors import Cancel, Fatal, HandlerError, Snooze
+from jobs.execution.context import JobContext
+from jobs.operations.notifications.emails import send_email
+from jobs.operations.notifications.webhooks import send_discord
+from jobs.states import Channel
+from mail.models import Reminder, ReminderStatus
+from mail.services.reminders.preferences import Addressee, addressee
+from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
+from tenants.models import Membership
+from tenants.scope import firm_scope
+
+EVENT = "reminder"
+NOT_FOUND = "Reminder not found"
+CANCELED = "Reminder is canceled"
+MOVED = "Reminder was given other dates"
+LEFT = "the person is inactive, or no member of the firm any more"
+
+
+def deliver_reminder(
+    ctx: JobContext, reminder_id: UUID, user_id: int, due_at: datetime | None
+) -> dict[str, Any]:
+    """Deliver one date of a reminder, and return the job's result.
+
+    A channel that took it is not used again in a later attempt. A worker that is killed between the
+    channel's answer and its record sends once more: an e-mail with the same Message-ID.
+
+    Raises:
+        Snooze: the person's quiet hours.
+        Cancel: the person left.
+        Fatal: no channel reaches them.
+        HandlerError: a channel failed; the others were used.
+    """
+    with firm_scope(ctx.firm_id):
+        rows = Reminder.objects.select_related("user")
+        reminder: Reminder | None = rows.filter(pk=reminder_id, user_id=user_id).first()
+        reason = _why_not(reminder, due_at)
+        if reminder is None or reason:
+            return {"skipped": True, "reason": reason}
+        is_member = Membership.objects.filter(user_id=user_id).exists()
+        if not is_member or not reminder.user.is_active:
+            raise Cancel(LEFT)
+        person = addressee(ctx.firm_id, reminder.user)
+    silent_until = person.silent_until(database_now())
+    if silent_until is not None:
+        raise Snooze("quiet hours", until=silent_until)
+    if not person.targets:
+        raise Fatal("no channel reaches the person: they have no address, or want no e-mails")
+    _send(ctx, person, reminder, due_at)
+    result = {
+        "delivered": True,
+        "reminder_id": str(reminder_id),
+        "channels": [channel.value for channel in person.targets],
+    }
+    with ctx.transaction() as tx:
+        _note_delivery(reminder_id)
+        tx.result = result
+    return result
+
+
+def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
+    if reminder is None:
+        return NOT_FOUND
+    if reminder.status == ReminderStatus.CANCELED:
+        return CANCELED
+    return MOVED if due_at is not None and due_at < reminder.planned_at else ""
+
+
+def _send(ctx: JobContext, person: Addressee, reminder: Reminder, due_at: datetime | None) -> None:
+    """Use every channel, also where one before failed; then raise the first failure."""
+    failures: list[Exception] = []
+    for channel, target in person.targets.items():
+        try:
+            ctx.step(channel.value, _SENDERS[channel], ctx, target, reminder, _when(person, due_at))
+        except (HandlerError, OSError) as error:
+            if isinstance(error, Cancel):
+                raise
+            failures.append(error)
+    # One that may work later goes first: with the other, nothing would be tried again.
+    failures.sort(key=lambda error: isinstance(error, Fatal))
+    if failures:
+        raise failures[0]
+
+
+def _email(ctx: JobContext, address: str, reminder: Reminder, when: str) -> None:
+    subject = f"[Mailroom] Reminder: {reminder.title}"
+    body = f"{reminder.body or reminder.title}\n\n{when}\n"
+    # Its person's mailbox may be one that Mailroom reads.
+    headers = {NOTICE_HEADER: notice_mark(reminder.pk)}
+    send_email(ctx, [address], subject, body, event=EVENT, headers=headers)
+
+
+def _discord(ctx: JobContext, url: str, reminder: Reminder, when: str) -> None:
+    text = f"**Reminder: {reminder.title}**\n{reminder.body}\n{when}"
+    send_discord(ctx, url, text, EVENT)
+
+
+_SENDERS: dict[Channel, Callable[[JobContext, str, Reminder, str], None]] = {
+    Channel.EMAIL: _email,
+    Channel.DISCORD: _discord,
+}
+
+
+def _when(person: Addressee, due_at: datetime | None) -> str:
+    if due_at is None:
+        return ""
+    return f"Due: {due_at.astimezone(ZoneInfo(person.time_zone)):%Y-%m-%d %H:%M %Z}"
+
+
+def _note_delivery(reminder_id: UUID) -> None:
+    """Keep that it was delivered; one that comes only once is done."""
+    mine = Reminder.objects.filter(pk=reminder_id)
+    mine.update(delivered_at=database_now())
+    mine.filter(due_at=None, status=ReminderStatus.ACTIVE).update(status=ReminderStatus.DELIVERED)

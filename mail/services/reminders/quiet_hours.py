@@ -1,0 +1,31 @@
+"""When a person does not want to be disturbed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+
+def quiet_until(
+    now: datetime, time_zone: str, begin: time | None, end: time | None
+) -> datetime | None:
+    """Return when the quiet hours end that `now` falls into, None outside them.
+
+    They follow the person's clock: an end that the clock skips is reached when it jumps, one that
+    comes twice the first time. Equal times mean no quiet hours.
+    """
+    if begin is None or end is None or begin == end:
+        return None
+    zone = ZoneInfo(time_zone)
+    local = now.astimezone(zone)
+    shown = local.time()
+    over_midnight = begin > end
+    is_quiet = (shown >= begin or shown < end) if over_midnight else begin <= shown < end
+    if not is_quiet:
+        return None
+    day = local.date() + timedelta(days=over_midnight and shown >= begin)
+    until = datetime.combine(day, end, zone).astimezone(UTC)
+    if until <= now:
+        # The hour that comes twice: its second time is quiet, too.
+        until = datetime.combine(day, end, zone).replace(fold=1).astimezone(UTC)
+    return until

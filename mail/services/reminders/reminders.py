@@ -1,0 +1,147 @@
+"""What people do with their reminders: make, change, cancel."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from jobs.schedules.cron import TimetableInvalid
+from mail.errors import ReminderInvalid, WrongState
+from mail.models import Reminder, ReminderStatus
+from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
+from mail.services.rules.scopes import fault
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+DATES = ("due_at", "cron", "interval_seconds", "time_zone")
+DEFAULTS: dict[str, Any] = {
+    "body": "",
+    "due_at": None,
+    "cron": None,
+    "interval_seconds": None,
+    "time_zone": "UTC",
+}
+SETTINGS = ("title", *DEFAULTS)
+
+
+def create_reminder(
+    firm_id: int, user_id: int, *, by: Actor = SERVICE, **settings: Any
+) -> Reminder:
+    """Store a reminder of a person; without `due_at` it is first due by its timetable.
+
+    Raises:
+        ReminderInvalid: a setting cannot be used.
+    """
+    with firm_scope(firm_id):
+        reminder = Reminder(firm_id=firm_id, user_id=user_id)
+        _set(reminder, {**DEFAULTS, **settings}, plans=True)
+        reminder.save()
+        _audit("reminder.create", reminder, by)
+    return reminder
+
+
+def change_reminder(
+    reminder: Reminder, /, *, by: Actor = SERVICE, reason: str = "", **settings: Any
+) -> Reminder:
+    """Change settings; new dates replace the old ones, also those that wait in the queue.
+
+    Raises:
+        ReminderInvalid: a setting cannot be used.
+        WrongState: it is canceled.
+    """
+    with firm_scope(reminder.firm_id):
+        locked: Reminder = Reminder.objects.select_for_update().get(pk=reminder.pk)
+        if locked.status == ReminderStatus.CANCELED:
+            raise WrongState("The reminder is canceled.")
+        before = {name: getattr(locked, name) for name in SETTINGS}
+        changed = {name for name, value in settings.items() if value != before[name]}
+        plans = not changed.isdisjoint(DATES)
+        if plans and "due_at" not in settings:
+            # By its new timetable.
+            before["due_at"] = None
+        _set(locked, {**before, **settings}, plans=plans)
+        locked.changed_at = timezone.now()
+        locked.save()
+        _audit("reminder.change", locked, by, reason, changed=sorted(changed))
+    return locked
+
+
+def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> Reminder:
+    """Let it come no more; what waits in the queue is skipped.
+
+    Raises:
+        WrongState: nothing was to come any more.
+    """
+    with firm_scope(reminder.firm_id):
+        locked: Reminder = Reminder.objects.select_for_update().get(pk=reminder.pk)
+        if locked.status != ReminderStatus.ACTIVE:
+            raise WrongState("Nothing of the reminder is to come.")
+        locked.status, locked.due_at = ReminderStatus.CANCELED, None
+        locked.changed_at = timezone.now()
+        locked.save()
+        _audit("reminder.cancel", locked, by, reason)
+    return locked
+
+
+def _set(reminder: Reminder, settings: dict[str, Any], *, plans: bool) -> None:
+    faults: list[dict[str, str]] = []
+    title = " ".join(str(settings.get("title") or "").split())
+    body = str(settings["body"] or "").strip()
+    if not 0 < len(title) <= MAX_TITLE_LENGTH or not title.isprintable():
+        text = f"must be one line of 1 to {MAX_TITLE_LENGTH} characters"
+        faults.append(fault("title", text))
+    if len(body) > MAX_BODY_LENGTH or "\0" in body:
+        faults.append(fault("body", f"must have at most {MAX_BODY_LENGTH} characters"))
+    for name, value in {**settings, "title": title, "body": body}.items():
+        setattr(reminder, name, value)
+    if plans:
+        faults += plan(reminder)
+        reminder.status, reminder.planned_at = ReminderStatus.ACTIVE, timezone.now()
+    if faults:
+        raise ReminderInvalid(faults)
+
+
+def plan(row: Any) -> list[dict[str, str]]:
+    """Give the row its first date where it has none, and return what is wrong with its dates."""
+    row.cron = row.cron or None
+    now = timezone.now()
+    try:
+        if row.cron is not None and row.interval_seconds is not None:
+            return [fault("cron", "give either a cron expression or an interval")]
+        timetable = row.timetable
+        if row.due_at is None and timetable is not None:
+            row.due_at = timetable.first_after(now)
+    except TimetableInvalid as error:
+        return [fault(error.field, str(error))]
+    if row.due_at is None:
+        return [fault("due_at", "is missing: or give a cron expression or an interval")]
+    if not _is_to_come(row.due_at, now):
+        return [fault("due_at", "must be to come")]
+    return []
+
+
+def _is_to_come(moment: datetime, now: datetime) -> bool:
+    return moment > now
+
+
+def _audit(
+    operation: str,
+    reminder: Reminder,
+    by: Actor,
+    reason: str = "",
+    *,
+    changed: list[str] | None = None,
+) -> None:
+    """Keep who did it; what it says is its person's alone."""
+    due_at = None if reminder.due_at is None else reminder.due_at.isoformat()
+    after = {"status": str(reminder.status), "due_at": due_at}
+    record_operation(
+        by,
+        operation,
+        firm_id=reminder.firm_id,
+        target=("reminder", reminder.pk),
+        reason=reason,
+        after=after if changed is None else {**after, "changed": changed},
+    )

@@ -1,0 +1,155 @@
+"""Agents that run by a timetable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs import testing
+from jobs.testing import frozen_time
+from mail.errors import AgentScheduleInvalid
+from mail.models import AgentProfile, AgentRun, AgentSchedule, MailAccount, RunStatus
+from mail.services.agents.schedules import (
+    change_agent_schedule,
+    create_agent_schedule,
+    delete_agent_schedule,
+    enqueue_due_agents,
+)
+from tenants.models import Firm, Role
+from tenants.scope import firm_scope
+from tests.factories.tenants import new_member
+from tests.mail.agent_kit import make_profile
+from tests.mail.llm.model_server import ModelServer
+from tests.mail.mail_kit import Mailbox, jobs, only, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-02")]
+
+
+def soon() -> datetime:
+    """Return a date that is to come."""
+    return datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+
+
+def planned(box: Mailbox, due_at: datetime, **settings: Any) -> AgentSchedule:
+    """Store a timetable of an agent, every hour."""
+    given = {
+        "name": "Morning",
+        "prompt": "What waits for me?",
+        "account_id": box.account.pk,
+        "profile_id": make_profile(box).pk,
+        "due_at": due_at,
+        "interval_seconds": 3600,
+        **settings,
+    }
+    return create_agent_schedule(box.firm.pk, **given)
+
+
+def enqueue_due() -> int:
+    """Look for agents whose time has come, as the job of the system firm does."""
+    return enqueue_due_agents(lambda: None)
+
+
+def test_an_agent_runs_once_for_each_date_and_says_what_it_did(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    due_at = soon()
+    person = new_member(mailbox.firm, Role.VIEWER)
+    schedule = planned(mailbox, due_at, user_id=person.pk)
+    server.answers = ["Nobody waits."]
+    with frozen_time(due_at) as clock:
+        assert (enqueue_due(), enqueue_due()) == (1, 0)
+        testing.drain()
+        job = only(jobs("agent_invocation", live=False))
+        run = only(stored(AgentRun))
+        assert (job.status, job.user_id) == ("completed", person.pk), job.last_error
+        assert job.result.pop("duration_ms") >= 0
+        assert job.result == {
+            "output": "Nobody waits.",
+            "pending_actions": 0,
+            "run_id": str(run.pk),
+            "status": "completed",
+        }
+        asked = {"id", "user_id", "agent_name", "prompt", "config", "account_id"}
+        assert asked <= set(job.payload)
+        assert "What waits for me?" in str(server.asked[-1])
+        assert (run.status, run.message_id) == (RunStatus.COMPLETED, None)
+        clock.tick(hours=1)
+        assert enqueue_due() == 1
+    assert only(stored(AgentSchedule)).due_at == schedule.due_at + timedelta(hours=2)
+
+
+def test_what_the_agent_says_of_a_private_mailbox_is_in_no_result(
+    mailbox: Mailbox, server: ModelServer
+) -> None:
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=False)
+    due_at = soon()
+    planned(mailbox, due_at)
+    server.answers = ["Anna waits."]
+    with frozen_time(due_at):
+        enqueue_due()
+        testing.drain()
+    assert only(stored(AgentRun)).final_message == "Anna waits."
+    assert "Anna" not in str(only(jobs("agent_invocation", live=False)).result)
+
+
+@pytest.mark.req("S-02")
+def test_inactive_firms_mailboxes_profiles_and_people_are_left_out(mailbox: Mailbox) -> None:
+    due_at = soon()
+    person = new_member(mailbox.firm, Role.VIEWER)
+    planned(mailbox, due_at, user_id=person.pk)
+    switches = [
+        (type(person).objects.filter(pk=person.pk), "is_active"),
+        (Firm.objects.filter(pk=mailbox.firm.pk), "active"),
+        (MailAccount.objects.unscoped("test"), "active"),
+        (AgentProfile.objects.unscoped("test"), "enabled"),
+        (AgentSchedule.objects.unscoped("test"), "enabled"),
+    ]
+    with frozen_time(due_at):
+        for rows, switch in switches:
+            with firm_scope(mailbox.firm):
+                rows.update(**{switch: False})
+            assert enqueue_due() == 0, switch
+            with firm_scope(mailbox.firm):
+                rows.update(**{switch: True})
+        assert enqueue_due() == 1
+
+
+def test_a_deleted_timetable_runs_no_more(mailbox: Mailbox) -> None:
+    due_at = soon()
+    schedule = planned(mailbox, due_at)
+    with frozen_time(due_at):
+        enqueue_due()
+        delete_agent_schedule(schedule)
+        testing.drain()
+        assert enqueue_due() == 0
+    assert only(jobs("agent_invocation", live=False)).status == "canceled"
+
+
+def test_a_run_that_no_model_can_do_is_a_dead_letter(mailbox: Mailbox) -> None:
+    due_at = soon()
+    planned(mailbox, due_at)
+    with frozen_time(due_at):
+        enqueue_due()
+        testing.drain()
+    job = only(jobs("agent_invocation", live=False))
+    assert (job.status, only(stored(AgentRun)).status) == ("dlq", RunStatus.ERROR)
+
+
+def test_settings_are_checked(mailbox: Mailbox) -> None:
+    schedule = planned(mailbox, soon())
+    moved = change_agent_schedule(schedule, cron="0 9 * * 1-5", interval_seconds=None)
+    assert moved.due_at.hour == 9
+    refused = [
+        ({"name": ""}, "name"),
+        ({"prompt": "x" * 5000}, "prompt"),
+        ({"account_id": schedule.pk}, "account_id"),
+        ({"profile_id": schedule.pk}, "profile_id"),
+        ({"cron": "soon"}, "cron"),
+    ]
+    for settings, field in refused:
+        with pytest.raises(AgentScheduleInvalid) as error:
+            change_agent_schedule(schedule, **settings)
+        assert [fault["field"] for fault in error.value.errors] == [field]

@@ -1,0 +1,410 @@
+"""Reminders: each date reaches its person once, at a time they want, late rather than never."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pytest_django import Settings
+
+from jobs import testing
+from jobs.engine.claim import Claim
+from jobs.engine.release import release
+from jobs.models import Delivery, JobQueue
+from jobs.operations.notifications import emails
+from jobs.queue import enqueue, retry
+from jobs.states import Channel, DeliveryStatus
+from jobs.testing import frozen_time, run_job
+from jobs.testing.clock import Clock
+from jobs.testing.run import claimed_now, performed
+from mail.errors import PreferenceInvalid, ReminderInvalid, WrongState
+from mail.models import Reminder, ReminderStatus
+from mail.services import dates
+from mail.services.reminders import delivery
+from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.preferences import change_preference
+from mail.services.reminders.quiet_hours import quiet_until
+from mail.services.reminders.reminders import cancel_reminder, change_reminder, create_reminder
+from tenants.models import Firm, Membership
+from tenants.scope import all_firms, firm_scope
+from tests.factories.tenants import new_member
+from tests.mail.mail_kit import jobs, only, stored
+from tests.support.receiver import receiver
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-03")]
+
+VIENNA = "Europe/Vienna"
+# Python's clock decides whether a date is to come, so the dates of these tests are.
+SPRING = datetime(2099, 3, 29, 1, 0, tzinfo=UTC)
+AUTUMN = datetime(2099, 10, 25, 1, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def person(firm: Firm) -> Any:
+    from tenants.models import Role
+
+    return new_member(firm, Role.VIEWER)
+
+
+def soon() -> datetime:
+    """Return a date that is to come, at a whole second: databases keep times differently."""
+    return datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+
+
+def remind(firm: Firm, person: Any, due_at: datetime | None, **settings: Any) -> Reminder:
+    return create_reminder(firm.pk, person.pk, title="Call Anna", due_at=due_at, **settings)
+
+
+def enqueue_due() -> int:
+    """Look for due reminders, as the job of the system firm does."""
+    return enqueue_due_reminders(lambda: None)
+
+
+def deliver_all(clock: Clock) -> None:
+    enqueue_due()
+    testing.drain()
+
+
+def moments(clock: Clock, end: datetime, step: timedelta) -> list[datetime]:
+    """Let time go by, deliver what is due at each step, and return when something was."""
+    seen, known = [], 0
+    while clock.now < end:
+        clock.move_to(clock.now + step)
+        deliver_all(clock)
+        count = len(stored(Delivery))
+        seen += [clock.now] * (count - known)
+        known = count
+    return seen
+
+
+def test_a_reminder_is_delivered_once_and_is_done(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    due_at = soon()
+    reminder = remind(firm, person, due_at, body="About the price list")
+    with frozen_time(due_at - timedelta(seconds=1)) as clock:
+        assert enqueue_due() == 0
+        clock.tick(seconds=2)
+        assert (enqueue_due(), enqueue_due()) == (1, 0)
+        testing.drain()
+        job = only(jobs("reminder_delivery", live=False))
+        assert job.user_id == person.pk
+        assert job.result == {
+            "delivered": True,
+            "reminder_id": str(reminder.pk),
+            "channels": ["email"],
+        }
+        # For ever: the same date is not enqueued again, whoever asks for it.
+        again = enqueue("reminder_delivery", job.payload, firm=firm)
+        assert (again.created, again.job_id) == (False, job.pk)
+    (letter,) = mailoutbox
+    assert (letter.to, letter.subject) == ([person.email], "[Mailroom] Reminder: Call Anna")
+    assert "About the price list" in letter.body
+    assert only(stored(Reminder)).status == ReminderStatus.DELIVERED
+    # The text is for its person alone: it is in no payload and in no result.
+    assert "Anna" not in f"{job.payload} {job.result}"
+
+
+@pytest.mark.parametrize(
+    ("cron", "start", "expected"),
+    [
+        # 02:30 does not exist: it is delivered when the clock has jumped to 03:00.
+        ("30 2 * * *", SPRING - timedelta(hours=3), ["2099-03-29T01:00"]),
+        # 02:30 comes twice: it is delivered the first time.
+        ("30 2 * * *", AUTUMN - timedelta(hours=3), ["2099-10-25T00:30"]),
+    ],
+)
+def test_a_change_of_the_clock_neither_loses_nor_repeats_a_date(
+    firm: Firm,
+    person: Any,
+    cron: str,
+    start: datetime,
+    expected: list[str],
+    mailoutbox: list[Any],
+) -> None:
+    first = (start + timedelta(minutes=1)).replace(second=0)
+    remind(firm, person, first, cron=cron, time_zone=VIENNA)
+    with frozen_time(start) as clock:
+        seen = moments(clock, start + timedelta(hours=6), timedelta(minutes=15))
+    assert [f"{one:%Y-%m-%dT%H:%M}" for one in seen[1:]] == expected
+    assert len(mailoutbox) == 2
+
+
+def test_quiet_hours_hold_a_reminder_back_and_cost_no_attempt(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    change_preference(
+        firm.pk, person.pk, time_zone=VIENNA, quiet_from=time(22), quiet_until=time(7)
+    )
+    # 23:30 in Vienna, on the eve of the change to summer time.
+    due_at = datetime(2099, 3, 28, 22, 30, tzinfo=UTC)
+    remind(firm, person, due_at)
+    with frozen_time(due_at) as clock:
+        deliver_all(clock)
+        job = only(jobs("reminder_delivery"))
+        # 07:00 summer time.
+        assert job.scheduled_at == datetime(2099, 3, 29, 5, 0, tzinfo=UTC)
+        assert (job.attempts, mailoutbox) == (0, [])
+        clock.move_to(job.scheduled_at)
+        testing.drain()
+    assert len(mailoutbox) == 1
+    assert "23:30 CET" in mailoutbox[0].body
+
+
+@pytest.mark.parametrize(
+    ("now", "begin", "end", "expected"),
+    [
+        ("2099-01-10T20:59", "22:00", "07:00", None),
+        ("2099-01-10T21:00", "22:00", "07:00", "2099-01-11T06:00"),
+        ("2099-01-11T05:59", "22:00", "07:00", "2099-01-11T06:00"),
+        ("2099-01-11T06:00", "22:00", "07:00", None),
+        ("2099-01-11T12:00", "12:00", "14:00", "2099-01-11T13:00"),
+        ("2099-01-11T12:00", "12:00", "12:00", None),
+        # The end is skipped by the clock: quiet till it has jumped.
+        ("2099-03-29T00:30", "22:00", "02:30", "2099-03-29T01:30"),
+        # The end comes twice: the first one counts, between the two it is quiet again.
+        ("2099-10-24T23:30", "22:00", "02:30", "2099-10-25T00:30"),
+        ("2099-10-25T01:15", "22:00", "02:30", "2099-10-25T01:30"),
+    ],
+)
+def test_quiet_hours_follow_the_clock_of_their_person(
+    now: str, begin: str, end: str, expected: str | None
+) -> None:
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    until = quiet_until(moment, VIENNA, time.fromisoformat(begin), time.fromisoformat(end))
+    assert (until and f"{until:%Y-%m-%dT%H:%M}") == expected
+
+
+def test_dates_that_were_missed_are_delivered_late_in_one(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    first = soon()
+    remind(firm, person, first, interval_seconds=3600)
+    with frozen_time(first + timedelta(days=2, minutes=5)) as clock:
+        deliver_all(clock)
+        assert len(mailoutbox) == 1
+        reminder = only(stored(Reminder))
+        assert reminder.queued_at == first + timedelta(days=2)
+        assert reminder.due_at == first + timedelta(days=2, hours=1)
+        assert reminder.status == ReminderStatus.ACTIVE
+        clock.move_to(reminder.due_at)
+        deliver_all(clock)
+    assert len(mailoutbox) == 2
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def kill_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after: bool) -> None:
+    """Let the next call end the process, before or after it did its work."""
+    real = getattr(owner, name)
+    done: list[bool] = []
+
+    def dying(*args: Any, **kwargs: Any) -> Any:
+        if done:
+            return real(*args, **kwargs)
+        done.append(True)
+        if after:
+            real(*args, **kwargs)
+        raise Killed
+
+    monkeypatch.setattr(owner, name, dying)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", ["enqueue_many", "_enqueue_page"])
+def test_a_kill_while_due_reminders_are_enqueued_loses_and_repeats_none(
+    firm: Firm,
+    person: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    mailoutbox: list[Any],
+    step: str,
+    after: bool,
+) -> None:
+    due_at = soon()
+    remind(firm, person, due_at)
+    kill_once(monkeypatch, dates, step, after=after)
+    with frozen_time(due_at) as clock:
+        with pytest.raises(Killed):
+            enqueue_due()
+        deliver_all(clock)
+    assert (len(mailoutbox), len(jobs("reminder_delivery", live=False))) == (1, 1)
+
+
+def attempt_of(job: JobQueue) -> Claim:
+    """Run an attempt whose end nobody hears of, as of a worker that is killed."""
+    claimed = claimed_now(job.pk)
+    with suppress(Killed):
+        performed(claimed)
+    with all_firms("test"):
+        release([claimed], "the worker was killed")
+    return claimed
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after", "letters"),
+    [
+        (delivery, "addressee", False, 1),
+        (delivery, "_send", False, 1),
+        # Between the server's answer and its record: nobody can tell. The same Message-ID twice.
+        (delivery, "_send", True, 1),
+        (emails.EmailMessage, "send", False, 1),
+        (emails.EmailMessage, "send", True, 2),
+        (delivery, "_note_delivery", False, 1),
+        (delivery, "_note_delivery", True, 1),
+    ],
+)
+def test_a_worker_killed_at_each_step_delivers_in_the_end(
+    firm: Firm,
+    person: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    mailoutbox: list[Any],
+    owner: Any,
+    name: str,
+    after: bool,
+    letters: int,
+) -> None:
+    due_at = soon()
+    remind(firm, person, due_at)
+    kill_once(monkeypatch, owner, name, after=after)
+    with frozen_time(due_at) as clock:
+        enqueue_due()
+        job = only(jobs("reminder_delivery"))
+        attempt_of(job)
+        clock.tick(hours=1)
+        testing.drain()
+    assert len(mailoutbox) == letters
+    assert len({letter.extra_headers["Message-ID"] for letter in mailoutbox}) == 1
+    assert only(jobs(live=False), pk=job.pk).status == "completed"
+
+
+@pytest.mark.req("U-04")
+def test_each_channel_takes_it_once_and_every_attempt_is_kept(
+    firm: Firm, person: Any, settings: Settings, mailoutbox: list[Any]
+) -> None:
+    due_at = soon()
+    with receiver() as discord, frozen_time(due_at) as clock:
+        settings.WEBHOOK_PRIVATE_HOSTS = frozenset({"127.0.0.1"})
+        change_preference(firm.pk, person.pk, discord_webhook=discord.url)
+        discord.answer(503)
+        remind(firm, person, due_at + timedelta(seconds=1))
+        clock.tick(seconds=1)
+        enqueue_due()
+        job = only(jobs("reminder_delivery"))
+        assert run_job(job).status == "pending"
+        clock.tick(hours=1)
+        assert run_job(job).status == "completed"
+    assert len(mailoutbox) == 1
+    told = discord.received[-1].json
+    assert told["content"].startswith("**Reminder: Call Anna**")
+    assert told["allowed_mentions"] == {"parse": []}
+    history = [(row.channel, row.status, row.attempt) for row in stored(Delivery)]
+    assert history == [
+        (Channel.EMAIL, DeliveryStatus.DELIVERED, 1),
+        (Channel.DISCORD, DeliveryStatus.FAILED, 1),
+        (Channel.DISCORD, DeliveryStatus.DELIVERED, 2),
+    ]
+    # Who knows the path may post: it is shown nowhere, and stored encrypted.
+    assert {row.recipient for row in stored(Delivery) if row.channel == "discord"} == {
+        discord.url.removesuffix("/hook")
+    }
+
+
+def test_what_is_gone_canceled_or_moved_is_skipped(firm: Firm, person: Any) -> None:
+    gone = enqueue("reminder_delivery", {"reminder_id": uuid4(), "user_id": person.pk}, firm=firm)
+    done = run_job(gone.job)
+    assert (done.status, done.result) == (
+        "completed",
+        {"skipped": True, "reason": "Reminder not found"},
+    )
+    due_at = soon()
+    canceled, moved = remind(firm, person, due_at), remind(firm, person, due_at)
+    with frozen_time(due_at):
+        enqueue_due()
+        waiting = jobs("reminder_delivery")
+        cancel_reminder(canceled)
+        with firm_scope(firm):
+            Reminder.objects.filter(pk=moved.pk).update(planned_at=due_at + timedelta(minutes=1))
+        assert {run_job(job).result["reason"] for job in waiting} == {
+            "Reminder is canceled",
+            "Reminder was given other dates",
+        }
+    with pytest.raises(WrongState):
+        cancel_reminder(canceled)
+    with pytest.raises(WrongState):
+        change_reminder(canceled, title="Other")
+
+
+def test_people_who_left_are_left_out_and_reminded_late_when_they_are_back(
+    firm: Firm, person: Any, mailoutbox: list[Any]
+) -> None:
+    due_at = soon()
+    remind(firm, person, due_at)
+    with frozen_time(due_at) as clock:
+        type(person).objects.filter(pk=person.pk).update(is_active=False)
+        assert enqueue_due() == 0
+        Firm.objects.filter(pk=firm.pk).update(active=False)
+        type(person).objects.filter(pk=person.pk).update(is_active=True)
+        assert enqueue_due() == 0
+        Firm.objects.filter(pk=firm.pk).update(active=True)
+        assert enqueue_due() == 1
+        with firm_scope(firm):
+            membership = Membership.objects.get(user=person)
+            Membership.objects.all().delete()
+        job = only(jobs("reminder_delivery"))
+        assert run_job(job).status == "canceled"
+        with firm_scope(firm):
+            membership.save(force_insert=True)
+        retry(job)
+        clock.tick(hours=1)
+        testing.drain()
+    assert len(mailoutbox) == 1
+
+
+def test_new_dates_replace_the_old_ones(firm: Firm, person: Any) -> None:
+    due_at = soon()
+    reminder = remind(firm, person, due_at, interval_seconds=60)
+    changed = change_reminder(reminder, cron="0 9 * * 1", interval_seconds=None)
+    assert changed.due_at != due_at
+    assert (changed.due_at.weekday(), changed.due_at.hour) == (0, 9)
+    renamed = change_reminder(reminder, title="Write to Anna")
+    assert (renamed.due_at, renamed.planned_at) == (changed.due_at, changed.planned_at)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({}, "due_at"),
+        ({"due_at": datetime(2020, 1, 1, tzinfo=UTC)}, "due_at"),
+        ({"cron": "every day"}, "cron"),
+        ({"cron": "0 9 * * *", "interval_seconds": 60}, "cron"),
+        ({"interval_seconds": 60, "time_zone": "Vienna"}, "time_zone"),
+        ({"interval_seconds": 60, "title": "a\nb\0"}, "title"),
+    ],
+)
+def test_what_cannot_be_a_reminder_is_refused(
+    firm: Firm, person: Any, settings: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ReminderInvalid) as refused:
+        create_reminder(firm.pk, person.pk, **{"title": "Call Anna", **settings})
+    assert [fault["field"] for fault in refused.value.errors] == [field]
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"time_zone": "Vienna"}, "time_zone"),
+        ({"quiet_from": time(22)}, "quiet_until"),
+        ({"discord_webhook": "discord.com/api/webhooks/1"}, "discord_webhook"),
+    ],
+)
+def test_what_cannot_be_a_preference_is_refused(
+    firm: Firm, person: Any, settings: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(PreferenceInvalid) as refused:
+        change_preference(firm.pk, person.pk, **settings)
+    assert [fault["field"] for fault in refused.value.errors] == [field]
