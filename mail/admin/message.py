@@ -23,6 +23,8 @@ from mail.admin.base import (
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
 from mail.admin.message_timeline import shown_timeline
 from mail.models import MailLabel, Message
+from mail.services.documents.search import find_messages
+from mail.services.mailboxes.content_access import readable
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
@@ -37,7 +39,7 @@ def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
         return messages.filter(
             Q(sender_address__iexact=term) | Q(message_id__in=[term, f"<{term}>"])
         )
-    return messages.filter(Q(subject__icontains=term) | Q(gmail_message_id=term))
+    return messages.filter(gmail_message_id=term)
 
 
 @admin.register(Message)
@@ -50,7 +52,9 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
     list_filter = (MessageCategoryFilter, DirectionFilter, FirmFilter, ReceivedFilter)
     search_fields = ("subject",)
     search = staticmethod(_search)
-    search_help_text = "Words of the subject, sender's address, Gmail's id, Message-ID"
+    search_help_text = (
+        "Words of the mail or their beginnings, sender's address, Gmail's id, Message-ID"
+    )
     ordering = ("-internal_date", "-id")
     received = age_column("Received", "internal_date")
 
@@ -58,6 +62,16 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         """Do not fetch the large columns for the list."""
         rows: QuerySet[Message] = super().get_queryset(request)
         return rows.defer(*LARGE_COLUMNS)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find what the user may read by address, id or words."""
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        if search_term.strip() and not found.exists():
+            ids = find_messages(search_term, readable(request.user.pk, "account__"))
+            found = queryset.filter(pk__in=ids)
+        return found, may_repeat
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the mail, and everything that happened to it."""

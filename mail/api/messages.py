@@ -14,11 +14,13 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from interfaces.api.serializers import MomentField
-from jobs.api.query import FirmPageQuery, choice, text
+from jobs.api.query import MAX_SEARCH_LENGTH, FirmPageQuery, choice, text
 from jobs.api.views import list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
 from mail.models import CATEGORY_CHOICES, MAX_ADDRESS_LENGTH, Message
+from mail.services.documents.search import find_messages
+from mail.services.mailboxes.content_access import readable
 from mail.services.timelines.timeline import EntryKind, timeline_of
 from mail.text.sanitize import sanitize_html
 from tenants.scope import firm_scope
@@ -117,6 +119,11 @@ class MessageQuery(FirmPageQuery):
     direction = choice(("in", "out"), "`out` was written by the mailbox's owner.")
     category = choice([value for value, _ in CATEGORY_CHOICES], "Of the message's thread.")
     sender = text("The sender's exact address, in any case.", MAX_ADDRESS_LENGTH)
+    q = text(
+        "Words of the mail, or their beginnings: the newest 1000 messages with all of them, among "
+        "those that the caller may read.",
+        MAX_SEARCH_LENGTH,
+    )
     received_after = MomentField(required=False, help_text="Received then or later.")
     received_before = MomentField(required=False, help_text="Received before then.")
 
@@ -166,6 +173,8 @@ class Messages(ContentView):
         direction = filters.pop("direction", None)
         if direction is not None:
             filters["outgoing"] = direction == "out"
+        if (words := filters.pop("q", None)) is not None:
+            filters["pk__in"] = find_messages(words, readable(self.request.user.pk, "account__"))
         named = {_LOOKUPS.get(name, name): value for name, value in filters.items()}
         rows = super().get_rows(**named).select_related("account", "thread")
         return rows.defer(*LARGE_COLUMNS) if self.action == "list" else rows

@@ -49,6 +49,7 @@ from mail.models.message import (
     Attachment,
     Message,
 )
+from mail.models.message_index import MessageIndex
 from mail.models.outbound import OutboundKind, OutboundMessage, OutboundStatus
 from mail.models.push_receipt import PushReceipt
 from mail.models.reminder import NotificationPreference, Reminder, ReminderStatus
@@ -108,6 +109,7 @@ __all__ = [
     "MailLabel",
     "MailThread",
     "Message",
+    "MessageIndex",
     "Mode",
     "NotificationPreference",
     "OutboundKind",

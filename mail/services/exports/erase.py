@@ -33,6 +33,7 @@ from mail.models import (
     RequestKind,
     RequestStatus,
 )
+from mail.services.documents.index import drop_erased_words
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
 from mail.services.exports.write import JobLease
 from mail.services.timelines.threads import refresh_threads
@@ -231,6 +232,7 @@ def _drop_exports(firm_id: int, address: str) -> None:
 
 
 def _finish(request: DataRequest) -> None:
+    drop_erased_words()
     request.subject, request.status = "", RequestStatus.DONE
     request.finished_at = timezone.now()
     request.save(update_fields=["subject", "status", "finished_at"])

@@ -36,6 +36,7 @@ LEFT_OUT = {
     "mail.MailCredential": "tokens",
     "mail.PushReceipt": "needed for an hour only",
     "mail.DataRequest": "about exports themselves",
+    "mail.MessageIndex": "made anew from the messages",
     "mail.ExportPart": "about exports themselves",
     "mail.SuppressionList": "its key is a secret of this installation",
     "jobs.ConcurrencyLock": "belongs to jobs in flight",

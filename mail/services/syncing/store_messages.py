@@ -20,6 +20,7 @@ from mail.models import (
     MailThread,
     Message,
 )
+from mail.services.documents.index import index_messages
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import refresh_threads
@@ -74,6 +75,7 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
     Message.objects.bulk_create(new)
     _renew([message for message in messages if message.gmail_message_id in keys])
     _store_attachments(messages, fetched)
+    index_messages(messages)
     refresh_threads(list(threads.values()))
     record_events(EventType.INGESTED, account, [(message, {}) for message in new])
     return [StoredMessage(one, one.gmail_message_id not in keys) for one in messages]

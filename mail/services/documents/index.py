@@ -1,0 +1,74 @@
+"""Keeps the search index of messages. It is written with the messages and goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from mail.models import Attachment, Message, MessageIndex
+from mail.text.words import words_of
+from tenants.scope import firm_scope
+
+# How many messages are indexed in one transaction.
+AT_ONCE = 200
+_TEXT = ("subject", "sender_name", "sender_address", "to", "cc", "text")
+
+
+def index_messages(messages: Collection[Message]) -> int:
+    """Index the messages, new or known, in one statement; return how many they are.
+
+    Must run in the scope of the messages' firm.
+    """
+    names: dict[UUID, list[str]] = {message.pk: [] for message in messages}
+    attachments = Attachment.objects.filter(message_id__in=names)
+    for message_id, name in attachments.values_list("message_id", "filename"):
+        names[message_id].append(name)
+    MessageIndex.objects.bulk_create(
+        [
+            MessageIndex(
+                message=message,
+                account_id=message.account_id,
+                received_at=message.internal_date,
+                words=" ".join(words_of(*_texts(message), *names[message.pk])),
+            )
+            for message in messages
+        ],
+        update_conflicts=True,
+        unique_fields=["firm", "message"],
+        update_fields=["words", "received_at"],
+    )
+    return len(messages)
+
+
+def index_some(firm_id: int, message_ids: Collection[UUID]) -> int:
+    """Index these messages of the firm anew, those that are still there; return how many."""
+    with firm_scope(firm_id):
+        return index_messages(_with_text(Message.objects.filter(pk__in=message_ids)))
+
+
+def index_missing(firm_id: int) -> int:
+    """Index some of the firm's messages that have no words yet; return how many these were."""
+    with firm_scope(firm_id):
+        missing = Message.objects.filter(search_index=None).order_by("-pk")
+        return index_messages(_with_text(missing)[:AT_ONCE])
+
+
+def drop_erased_words() -> None:
+    """Rewrite the index of SQLite, which else keeps the words of deleted messages for a while."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO mail_search(mail_search) VALUES ('optimize')")
+
+
+def _with_text(messages: Any) -> Any:
+    return messages.only("firm", "account", "internal_date", *_TEXT).select_for_update(of=("self",))
+
+
+def _texts(message: Message) -> Iterable[str]:
+    yield from (message.subject, message.sender_name, message.sender_address)
+    for person in (*message.to, *message.cc):
+        yield from (person.get("name", ""), person.get("address", ""))
+    yield message.text

@@ -1,0 +1,34 @@
+"""Words as search compares them: without case and accents, the same on every database."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+# PostgreSQL refuses a word above 2 KB and a text index above 1 MB.
+MAX_WORD_LENGTH = 100
+MAX_WORDS = 5000
+MAX_TEXT = 500_000
+
+_WORD = re.compile(r"[^\W_]+")
+# Scripts that put no spaces between words are found by their characters.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+
+
+def words_of(*texts: str) -> list[str]:
+    """Return the words, each once and in the order of the alphabet; of long texts the first."""
+    found: set[str] = set()
+    for word in _words(texts):
+        found.add(word)
+        if len(found) >= MAX_WORDS:
+            break
+    return sorted(found)
+
+
+def _words(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        decomposed = unicodedata.normalize("NFKD", text[:MAX_TEXT]).casefold()
+        plain = "".join(one for one in decomposed if not unicodedata.combining(one))
+        for match in _WORD.finditer(plain):
+            yield from _UNSPACED.sub(r" \g<0> ", match[0][:MAX_WORD_LENGTH]).split()

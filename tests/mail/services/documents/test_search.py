@@ -1,0 +1,119 @@
+"""Search: by words and their beginnings, for readers alone, and nothing of what is gone."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.db.models import Q
+
+from jobs.queue import enqueue
+from jobs.schedules.groups import GroupRequest
+from mail.models import Message, MessageIndex, RequestKind
+from mail.services.documents.backlog import unindexed
+from mail.services.documents.search import find_messages
+from mail.services.exports.requests import request_data
+from mail.services.queueing import request_sync
+from mail.text.words import MAX_WORD_LENGTH, MAX_WORDS, words_of
+from tenants.audit import SERVICE
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+from tests.mail.mail_kit import Mailbox, drain, letter, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
+
+
+@pytest.fixture
+def box(mailbox: Mailbox) -> Mailbox:
+    """Return a mailbox with one ingested message."""
+    mailbox.receive(
+        letter("Aubergine č. 12", "Žluťoučký kůň and 見積書", sender="Eva <eva@x.example>")
+    )
+    with firm_scope(mailbox.firm):
+        request_sync(mailbox.account)
+    drain()
+    return mailbox
+
+
+def found(firm: Firm, text: str, readable: Q | None = None) -> int:
+    with firm_scope(firm):
+        return len(find_messages(text, Q() if readable is None else readable))
+
+
+HITS = {
+    "aubergine": 1,
+    "AUBER 12": 1,
+    "zlutoucky kůň": 1,
+    "eva@x.example": 1,
+    "積": 1,
+    "aubergine pear": 0,
+    "ubergine": 0,
+    "a": 0,
+    "": 0,
+    "'": 0,
+    '" OR * NOT': 0,
+    "12 & !y:* | (": 0,
+}
+
+
+def test_words_and_their_beginnings_are_found(box: Mailbox) -> None:
+    assert {text: found(box.firm, text) for text in HITS} == HITS
+
+
+def test_only_what_the_searcher_may_read_is_found(box: Mailbox, other_firm: Firm) -> None:
+    assert found(box.firm, "aubergine", Q(account__shared=True)) == int(box.account.shared)
+    assert found(other_firm, "aubergine") == 0
+
+
+def test_a_search_hides_nothing_from_what_follows_in_its_transaction(box: Mailbox) -> None:
+    with firm_scope(box.firm):
+        assert find_messages("pear", Q()) == []
+        assert MessageIndex.objects.count() == 1
+
+
+def test_changed_and_deleted_mail_is_found_as_it_is(box: Mailbox) -> None:
+    with firm_scope(box.firm):
+        Message.objects.update(subject="Pear")
+        enqueue("message.index", {"message_ids": [stored(Message)[0].pk]})
+    drain()
+    assert (found(box.firm, "pear"), found(box.firm, "aubergine")) == (1, 0)
+    with firm_scope(box.firm):
+        Message.objects.all().delete()
+    assert found(box.firm, "pear") == 0
+
+
+def test_mail_from_before_the_index_is_indexed(box: Mailbox) -> None:
+    with firm_scope(box.firm):
+        MessageIndex.objects.all().delete()
+    with all_firms("as the scheduler"):
+        assert [one.firm_id for one in unindexed(GroupRequest(None, "message.index", {}))] == [
+            box.firm.pk
+        ]
+    with firm_scope(box.firm):
+        enqueue("message.index", {})
+    drain()
+    assert found(box.firm, "aubergine") == 1
+    with all_firms("as the scheduler"):
+        assert list(unindexed(GroupRequest(None, "message.index", {}))) == []
+
+
+@pytest.mark.req("U-05")
+def test_an_erased_person_leaves_no_words(box: Mailbox) -> None:
+    request_data(
+        box.firm, RequestKind.ERASE_SUBJECT, subject="eva@x.example", reason="asked", by=SERVICE
+    )
+    drain()
+    assert (found(box.firm, "eva"), found(box.firm, "aubergine")) == (0, 0)
+    with firm_scope(box.firm):
+        assert not MessageIndex.objects.exists()
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT block FROM mail_search_data")
+            blocks = b"".join(bytes(row[0]) for row in cursor.fetchall())
+            cursor.execute("SELECT count(*) FROM mail_search_row")
+            assert cursor.fetchone() == (0,)
+        assert b"ubergine" not in blocks
+
+
+def test_words_are_bounded() -> None:
+    assert len(words_of(" ".join(map(str, range(10 * MAX_WORDS))))) == MAX_WORDS
+    assert max(map(len, words_of("x" * 10_000))) == MAX_WORD_LENGTH
