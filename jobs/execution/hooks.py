@@ -12,6 +12,7 @@ from functools import cache
 from uuid import UUID
 
 from django.core.signals import setting_changed
+from django.dispatch import receiver
 from django.utils.module_loading import import_string
 
 from jobs.conf import attempt_hooks
@@ -87,7 +88,7 @@ def _hooks() -> tuple[Hook, ...]:
     return tuple(import_string(path) for path in attempt_hooks())
 
 
-@setting_changed.connect
+@receiver(setting_changed)
 def _forget(*, setting: str, **_: object) -> None:
     if setting == "JOB_ATTEMPT_HOOKS":
         _hooks.cache_clear()

@@ -76,6 +76,8 @@ def sentry() -> Iterator[Kept]:
 def test_sentry_gets_failures_without_text_and_secrets(
     firm: Firm, types: None, sentry: Kept, settings: Any, end: str
 ) -> None:
+    # As after an attempt without hooks.
+    assert hooks._hooks() == ()
     settings.JOB_ATTEMPT_HOOKS = ["jobs.execution.sentry.report_failure"]
     job_id = enqueue("test.mail", {"body": BODY, "end": end}, firm=firm).job_id
     drain(max_jobs=1)
