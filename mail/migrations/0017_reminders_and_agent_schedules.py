@@ -13,7 +13,7 @@ from tenants.rls import protect
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mail', '0015_drafts'),
+        ('mail', '0016_message_index'),
         ('tenants', '0010_audit_erasure'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
