@@ -19,6 +19,9 @@ from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
+# Gunicorn itself kills a worker that has not ended after 30 seconds: one that still loads the service.
+STOP_SECONDS = 45.0
+ANSWER_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class WebProcess:
         self, method: str, path: str, headers: dict[str, str] | None = None, body: str = ""
     ) -> Answer:
         """Send a request as a proxy would; return the answer, redirects too."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)) as connection:
             connection.request(method, path, body or None, headers or {})
             answer = connection.getresponse()
             return Answer(answer.status, answer.getheaders(), answer.read().decode("utf-8"))
@@ -89,4 +92,4 @@ def web_process(log: Path, *options: str, **environment: str) -> Iterator[WebPro
         yield web
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(STOP_SECONDS)
