@@ -7,9 +7,10 @@ import os
 from django.core.asgi import get_asgi_application
 
 from config import embedded_worker
-from config.start import check_rls
+from config.start import check_rls, load_pages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_asgi_application()
+load_pages()
 check_rls()
 embedded_worker.start()

@@ -29,7 +29,7 @@ SECURE_HSTS_PRELOAD = ENV.secure_hsts_preload
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
-    "django.contrib.admin",
+    "config.admin.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

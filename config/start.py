@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import structlog
 from django.conf import settings
@@ -12,6 +13,11 @@ from django.db import Error, connection
 from tenants.rls import require_rls
 
 _log = structlog.get_logger("tenants")
+
+
+def load_pages() -> None:
+    """Load every page and endpoint now, not with the first request: what is broken never starts."""
+    import_module(settings.ROOT_URLCONF)
 
 
 def check_rls() -> None:

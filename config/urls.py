@@ -17,6 +17,9 @@ from mail.api.discord import discord_button
 from mail.api.push import gmail_push
 from tenants.admin.login import login
 
+# Before anything asks the site what there is.
+admin.autodiscover()
+
 handler400 = "config.problems.bad_request"
 handler403 = "config.problems.permission_denied"
 handler404 = "config.problems.page_not_found"

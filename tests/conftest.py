@@ -58,8 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Spare the garbage collector what lives as long as the session: modules and collected tests."""
+    from django.contrib import admin
+
     gc.disable()
     try:
+        # Tests of every page ask the site which there are, as they are collected.
+        admin.autodiscover()
         return (yield)
     finally:
         gc.freeze()

@@ -20,7 +20,7 @@ from interfaces.admin.base import clipped, column
 from jobs import registry
 from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from tenants.admin.base import access_in
 from tenants.models import Role
 

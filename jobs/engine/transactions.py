@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
-from jobs.engine.dialects.postgresql import GENERIC_PLANS
+from jobs.engine.dialects.base import GENERIC_PLANS
 from tenants.scope import ENGINE_SETTING, set_local
 
 T = TypeVar("T")

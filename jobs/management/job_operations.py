@@ -15,8 +15,8 @@ from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.operations.edit import edit
 from jobs.operations.enqueue import enqueue
-from jobs.queries.serializers.fields import iso
 from jobs.queries.serializers.jobs import JobRowSerializer
+from jobs.queries.timestamps import iso
 from jobs.states import BulkOperation, Priority, Status
 from tenants.cli import operator
 

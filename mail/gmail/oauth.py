@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import google_auth_httplib2
 import httplib2
 from google.oauth2.credentials import Credentials
-from google_auth_oauthlib.flow import Flow
-from oauthlib.oauth2 import OAuth2Error
 
 from mail.gmail.errors import TRANSLATED, GmailUnavailable, refused_grant, translate
+
+if TYPE_CHECKING:
+    from google_auth_oauthlib.flow import Flow
 
 TIMEOUT_SECONDS = 20
 
@@ -131,6 +133,9 @@ def revoke(client: OAuthClient, token: str) -> None:
 def _flow(
     client: OAuthClient, redirect_uri: str, scopes: list[str] | None, *, code_verifier: str = ""
 ) -> Flow:
+    # It brings a second HTTP client along, for the consent page alone.
+    from google_auth_oauthlib.flow import Flow
+
     config = {
         "client_id": client.client_id,
         "client_secret": client.client_secret,
@@ -148,6 +153,8 @@ def _flow(
 @contextmanager
 def _translated() -> Iterator[None]:
     """Raise a GmailError, which holds no token, in place of what the libraries raise."""
+    from oauthlib.oauth2 import OAuth2Error
+
     try:
         yield
     except TRANSLATED as error:

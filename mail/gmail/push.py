@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from google.auth import jwt
 from google.auth.exceptions import GoogleAuthError
 
 from interfaces.strict_json import without_repeats
@@ -89,6 +88,9 @@ def check_token(token: str, certificates: Certificates, expected: Subscription) 
 
 
 def _verified_claims(token: str, certificates: Certificates, audience: str) -> Mapping[str, Any]:
+    # Loaded with the first notification: workers verify none.
+    from google.auth import jwt
+
     unreadable = (ValueError, TypeError, OverflowError, RecursionError, GoogleAuthError)
     try:
         header = jwt.decode_header(token)  # type: ignore[no-untyped-call]  # google.auth has few types

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 _SAMPLE_CHARS: Final = 3_000
 _NO_LANGUAGE: Final = re.compile(r"https?://\S+|\S+@\S+|\d+")
@@ -30,5 +31,7 @@ def detect_language(text: str) -> str | None:
 
 @cache
 def _identifier() -> LanguageIdentifier:
-    # It takes a moment to load: not before the first mail.
+    # It takes a moment to load, and brings numpy along: not before the first mail.
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -15,8 +15,6 @@ from jobs.engine.dialects.base import (
     Column,
     Dialect,
 )
-from jobs.engine.dialects.postgresql import PostgresDialect
-from jobs.engine.dialects.sqlite import SqliteDialect
 
 __all__ = [
     "LOCK_TIMEOUT_MILLISECONDS",
@@ -27,13 +25,18 @@ __all__ = [
     "user_column",
 ]
 
-_DIALECTS: dict[str, Dialect] = {"postgresql": PostgresDialect(), "sqlite": SqliteDialect()}
-
 
 @cache
 def current() -> Dialect:
     """Return the dialect of the default database, which stays what it is."""
-    return _DIALECTS[connection.vendor]
+    # The other one's database driver is not loaded.
+    if connection.vendor == "postgresql":
+        from jobs.engine.dialects.postgresql import PostgresDialect
+
+        return PostgresDialect()
+    from jobs.engine.dialects.sqlite import SqliteDialect
+
+    return SqliteDialect()
 
 
 @cache

@@ -20,6 +20,9 @@ Statement = tuple[str, list[Any]]
 # short one is for what is tried again, and must not delay others.
 LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS = 100, 10
 
+# PostgreSQL would plan a prepared statement again each time, for a small gain.
+GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan"}
+
 # The time at which the test kit has stopped the clock (`engine.clock`), None while it runs.
 frozen_at: ContextVar[datetime | None] = ContextVar("frozen_at", default=None)
 

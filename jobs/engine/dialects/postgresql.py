@@ -16,7 +16,7 @@ from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
-from jobs.engine.dialects.base import Column, Dialect, Statement
+from jobs.engine.dialects.base import GENERIC_PLANS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 from jobs.engine.poolers import prepare_nothing_if_pooled
 from tenants.scope import ENGINE_SETTING
@@ -33,9 +33,6 @@ NUMBERS: dict[Column, type[int] | type[float]] = {
 }
 
 HAS_TRANSACTION_TIMEOUT = 170_000
-
-# Otherwise the server would plan a prepared statement again each time, for a small gain.
-GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan"}
 
 
 connection_created.connect(prepare_nothing_if_pooled)

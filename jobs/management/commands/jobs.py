@@ -23,13 +23,13 @@ from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
 from jobs.queries.lists import job_rows
 from jobs.queries.search import FoundJobs, find_jobs
-from jobs.queries.serializers.fields import iso
 from jobs.queries.serializers.jobs import (
     JobDetailSerializer,
     WaitReasonSerializer,
 )
 from jobs.queries.serializers.stats import QueueStatsSerializer
 from jobs.queries.stats import JobCounts, QueueStats, queue_stats
+from jobs.queries.timestamps import iso
 from jobs.queries.why_waiting import why_waiting
 from jobs.states import Priority, Status
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from interfaces.commands import EXIT_REFUSED, JsonCommand
 from interfaces.tables import printable
 from jobs.doctor import Examination, Finding, Severity, examine
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from tenants.scope import all_firms
 
 INDENT = 9

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
@@ -53,6 +54,8 @@ class Command(BaseCommand):
     """Runs workers until they are told to stop."""
 
     _from_command_line = False
+    # A worker has no use for pages: the other checks would load them all.
+    requires_system_checks = (Tags.models, Tags.database, Tags.caches)
 
     help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; a second one to this process: at once)."
 
@@ -98,7 +101,7 @@ class Command(BaseCommand):
         """Return each child's command line: this one's, with a health port of its own."""
         commands = []
         for number in range(options["processes"]):
-            command = [sys.executable, *sys.orig_argv[1:], "--child"]
+            command = [sys.executable, *sys.orig_argv[1:], "--child", "--skip-checks"]
             if options["health_port"]:
                 command += ["--health-port", str(options["health_port"] + number)]
             commands.append(command)

@@ -30,7 +30,7 @@ from jobs.operations.notifications.events import (
     subscribed,
 )
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from jobs.states import OPEN_RESOLUTIONS, NotificationEvent
 from tenants.models import Firm
 from tenants.scope import all_firms

@@ -18,7 +18,7 @@ from jobs.engine.new_job import EnqueueSpec
 from jobs.models import DeadLetterQueue, NotificationEndpoint
 from jobs.operations.notifications.webhooks import MAX_DISCORD_LENGTH
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from jobs.states import Channel, NotificationEvent
 from tenants.models import SYSTEM_SLUG
 

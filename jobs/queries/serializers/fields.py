@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from rest_framework import serializers
 
 from jobs.engine.redaction import redact_secrets
+from jobs.queries.timestamps import iso
 
 REDACTED = "Secrets are masked; for a viewer every value is."
-
-
-def iso(moment: datetime | None) -> str | None:
-    """Return the time in UTC, ISO 8601 with Z."""
-    if moment is None:
-        return None
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class TimestampField(serializers.DateTimeField):

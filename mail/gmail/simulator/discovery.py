@@ -11,13 +11,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from googleapiclient.discovery_cache import get_static_doc
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # ships no types
-from jsonschema.exceptions import best_match  # type: ignore[import-untyped]  # ships no types
 
 from mail.gmail.simulator.api_error import ApiError, invalid_argument
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # ships no types
 
 QueryValue = str | int | bool | tuple[str, ...]
 """A query parameter after conversion; repeated ones are tuples."""
@@ -151,6 +152,8 @@ def check_body(method: Method, body: object) -> None:
         if body not in (None, {}):
             raise invalid_argument("Invalid JSON payload received. No request body is expected.")
         return
+    from jsonschema.exceptions import best_match  # type: ignore[import-untyped]  # ships no types
+
     error = best_match(_request_validator(method.name).iter_errors(body))
     if error is not None:
         where = ".".join(str(step) for step in error.absolute_path) or "message"
@@ -177,6 +180,9 @@ def _validator(root: str, *, request_of: str | None) -> Draft202012Validator:
         name: _json_schema(schema, request_of=request_of)
         for name, schema in _document()["schemas"].items()
     }
+    # Loaded with the first body: workers of a Google mailbox never see one.
+    from jsonschema import Draft202012Validator
+
     return Draft202012Validator({"$ref": f"#/$defs/{root}", "$defs": definitions})
 
 

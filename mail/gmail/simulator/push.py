@@ -17,11 +17,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httplib2
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
-from google.auth import crypt, jwt
 
 from mail.gmail.simulator.answer import Answer, Request
 from mail.gmail.simulator.store import Store
@@ -104,6 +99,8 @@ def sign(
     store: Store, audience: str, service_account: str, claims: Mapping[str, Any] | None = None
 ) -> str:
     """Return a token as Pub/Sub sends it; `claims` replace some of its own."""
+    from google.auth import crypt, jwt
+
     key_id, private_key, _ = _signing_key(store)
     now = int(time.time())
     standard = {
@@ -185,6 +182,11 @@ def _signing_key(store: Store) -> tuple[str, str, str]:
 
 
 def _new_key() -> tuple[str, str, str]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.x509.oid import NameOID
+
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "simulator")])
     now = datetime.now(UTC)

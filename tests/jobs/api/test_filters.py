@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Worker
 from jobs.queries import lists
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory

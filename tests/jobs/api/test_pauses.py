@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import Pause
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.tenants import MembershipFactory, UserFactory

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from jobs.models import Pause
 from jobs.operations.limits import pause
-from jobs.queries.serializers.fields import iso
+from jobs.queries.timestamps import iso
 from tenants.cli import operator
 from tenants.models import AuditEntry, Firm
 from tests.queue_kit import rows
