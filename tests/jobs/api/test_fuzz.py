@@ -16,8 +16,8 @@ from tests.support.fuzzing import NOT_HELD, aim, one_connection, schema
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 
-# Requests per operation and role; `make soak` sends thousands.
-EXAMPLES = 5
+# Requests per operation and role.
+EXAMPLES = 12
 
 
 @pytest.fixture(params=[Role.VIEWER, Role.OPERATOR, Role.ADMIN])
