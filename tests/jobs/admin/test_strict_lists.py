@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from interfaces.admin.filters import PeriodFilter
 from jobs.admin.filters import LockKeyFilter
-from tenants.admin import UserAdmin
+from tenants.admin.user import UserAdmin
 from tenants.models import AuditEntry
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
