@@ -11,7 +11,7 @@ PIP_INSTALL := $(VENV)/bin/pip install -q --disable-pip-version-check --no-compi
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test bench chaos check suites suite-sqlite suite-postgresql soak requirements-table lock
+.PHONY: help demo run test bench chaos check suites suite-sqlite suite-postgresql soak matrix rehearsal requirements-table lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,13 @@ soak: $(VENV)/.dev ## Fuzz the API, 20,000 requests as each role (REQUESTS=n); m
 	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.soak.mail $(if $(OPERATIONS),--operations $(OPERATIONS))
 	$(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.soak.queue $(if $(MINUTES),--minutes $(MINUTES))
 
+matrix: $(VENV)/.dev ## The queue's tests on Django 5.2, 6.0 and 6.1 with Python 3.12 and 3.13, where they are installed
+	$(PYTHON) -m tests.matrix
+
+rehearsal: $(VENV)/.dev ## Workers of another release (RELEASE=tag or commit) beside this tree's, on both databases
+	DATABASE_URL= $(PYTHON) -m tests.rehearsal $(RELEASE)
+	$(PYTHON) -m tests.postgres $(PYTHON) -m tests.rehearsal $(RELEASE)
+
 requirements-table: $(VENV)/.dev ## Write docs/requirements.md from the tests' markers
 	$(PYTHON) -m tests.requirements
 
@@ -74,6 +81,7 @@ lock: $(VENV)/.dev ## Pin requirements with hashes
 	$(VENV)/bin/pip-compile -q --upgrade --generate-hashes --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links --no-header --strip-extras --allow-unsafe \
 		-o requirements/dev.txt requirements/dev.in
+	$(PYTHON) -m tests.matrix --lock
 
 $(VENV)/bin/python:
 	python3 -m venv $(VENV)
