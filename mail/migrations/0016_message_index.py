@@ -21,7 +21,7 @@ POSTGRESQL = (
 # makes the table mail_messageindex anew must make the triggers anew.
 SQLITE = (
     "CREATE TABLE mail_search_row (number INTEGER PRIMARY KEY, index_id char(32) NOT NULL UNIQUE)",
-    "CREATE VIRTUAL TABLE mail_search USING fts5(words, content='', detail=none, columnsize=0,"
+    "CREATE VIRTUAL TABLE mail_search USING fts5(words, content='', detail=none,"
     " prefix='2 3', tokenize='unicode61 remove_diacritics 0')",
     "CREATE TRIGGER mail_search_added AFTER INSERT ON mail_messageindex BEGIN"
     " INSERT INTO mail_search_row (index_id) VALUES (new.id);"
