@@ -132,8 +132,13 @@ def watch_writes(tables: Sequence[str]) -> None:
         # The server counts for itself.
         return
     with connection.cursor() as cursor:
+        # A full-text index is a virtual table and its own tables: none of them may have triggers.
+        cursor.execute(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+        )
+        ordinary = {name for (name,) in cursor.fetchall()}
         cursor.execute("CREATE TEMP TABLE rehearsal_writes (name text, kind text)")
-        for table in tables:
+        for table in filter(ordinary.__contains__, tables):
             name = connection.ops.quote_name(table)
             for kind, event in zip(KINDS, ("INSERT", "UPDATE", "DELETE"), strict=True):
                 trigger = connection.ops.quote_name(f"rehearsal_{kind}_{table}")
