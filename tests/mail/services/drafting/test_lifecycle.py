@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -63,9 +64,10 @@ def needs_response(mailbox: Mailbox, arrived: str) -> None:
 
 
 def another(mailbox: Mailbox, _: str) -> None:
-    mailbox.receive(
-        letter("Re: Price list", "Well? Could you send it?", reply_to_id="<q1@customer.example>")
-    )
+    # A Date has no fractions of a second: this one must not lie before what was just sent.
+    later = datetime.now(UTC) + timedelta(seconds=1)
+    text = "Well? Could you send it?"
+    mailbox.receive(letter("Re: Price list", text, reply_to_id="<q1@customer.example>", at=later))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import pytest
 
 from mail.errors import OutboundInvalid, WrongState
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
+from mail.job_handlers import classify as classify_handlers
+from mail.llm.base import Category
 from mail.models import (
     Action,
     ActionType,
@@ -21,14 +23,17 @@ from mail.models import (
 )
 from mail.services.sending.outbound_operations import cancel_outbound
 from tenants.scope import firm_scope
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
+from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
 from tests.mail.send_kit import answer, at_once, attempts, current, drafts, forward, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
 
 @pytest.fixture
-def box(mailbox: Mailbox) -> Mailbox:
+def box(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> Mailbox:
+    """Return a mailbox whose mail nobody drafts an answer to."""
+    fyi = FixedClassifier(Category.FYI)
+    monkeypatch.setattr(classify_handlers, "classifier_for", lambda *_, **__: fyi)
     return at_once(mailbox)
 
 
