@@ -11,6 +11,7 @@ from mail.services.importing.sample_mailbox import import_sample
 from mail.services.queueing import request_backfill, request_sync
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, jobs, stored
+from tests.support.waiting import wait_until
 from tests.support.workers import Fleet
 
 pytestmark = [
@@ -31,6 +32,9 @@ def test_two_workers_bring_a_mailbox_to_rest(
     whole_service = {"DJANGO_SETTINGS_MODULE": "config.settings", "VAR_DIR": str(tmp_path)}
     workers = [fleet.start("--burst", **whole_service) for _ in range(2)]
     assert [worker.wait_for_exit(120) for worker in workers] == [0, 0]
+    # What waits some seconds for an earlier action on its message is nothing that a burst waits for.
+    fleet.start("--no-scheduler", **whole_service)
+    wait_until(lambda: not jobs(), "a mailbox at rest", timeout=60)
 
     assert {job.status for job in jobs(live=False)} == {"completed"}
     messages, decisions = stored(Message), stored(Decision)
