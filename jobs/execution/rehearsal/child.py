@@ -26,7 +26,7 @@ from uuid_utils.compat import uuid7
 from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
-from jobs.engine.redaction import redact_secrets
+from jobs.engine.redaction import redact, redact_secrets
 from jobs.engine.rehearsal import (
     KINDS,
     children_since,
@@ -73,7 +73,11 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.dont_write_bytecode = True
     limit_memory(isolated_memory_mb() * 2**20)
-    report = _rehearse(request)
+    try:
+        report = _rehearse(request)
+    except Exception as error:  # noqa: BLE001 - whoever rehearses has to see what went wrong
+        message = f"the rehearsal itself failed: {redact(str(error), 2000)}"
+        report = {"outcome": UNFINISHED, "error": _error(type(error).__name__, message)}
     with os.fdopen(answer, "w") as pipe:
         json.dump(report, pipe, default=str)
     # Without waiting for threads that the handler may have left behind.
