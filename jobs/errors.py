@@ -114,6 +114,10 @@ class BulkInvalid(ArgumentsInvalid, code="bulk_invalid"):
     """The bulk run fails its checks."""
 
 
+class LegacyImportInvalid(ArgumentsInvalid, code="legacy_import_invalid"):
+    """The table of an older system, or what it is to be imported as, fails its checks."""
+
+
 class EditInvalid(ArgumentsInvalid, code="edit_invalid"):
     """The edit of a waiting job fails its checks; a payload's faults are PayloadInvalid."""
 

@@ -1,0 +1,160 @@
+"""Reads one row of an older system: its status, its times, and the payload it would have here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from jobs import registry
+from jobs.errors import Fault, PayloadInvalid
+from jobs.operations.legacy.shapes import MAX_PAYLOAD_LENGTH, Shape, Unreadable
+from jobs.operations.legacy.table import COLUMN
+from jobs.payload_validator import validate_payload
+from jobs.registry import JobType
+from jobs.states import Status
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What is what: `types` by the older system's names, payload fields by ours.
+
+    `every_type` is the type of rows whose name is not in `types`, "" for none. Without `fields`
+    a payload is what the row holds as such, and the columns that are named as the type's fields.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    every_type: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def type_of(self, legacy_type: str) -> JobType:
+        """Return the type a row's jobs have here.
+
+        Raises:
+            UnknownJobType: none is named, and none has the row's own name.
+        """
+        return registry.get(self.types.get(legacy_type) or self.every_type or legacy_type)
+
+    def columns(self) -> list[str]:
+        """Return the columns a payload's fields may be in."""
+        if self.fields:
+            return sorted(set(self.fields.values()))
+        names = {*self.types.values(), self.every_type} - {""}
+        declared = [registry.get(name) for name in names] if names else registry.all_types()
+        return sorted({name for one in declared for name in one.payload_model.model_fields})
+
+
+class RowFaulty(Exception):
+    """A row that cannot be imported; `faults` say why."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        super().__init__(faults)
+
+
+@dataclass(frozen=True)
+class LegacyRow:
+    """A row as it is understood; `payload` None: it would be refused here, `faults` say why."""
+
+    id: str
+    declared: JobType
+    status: Status
+    payload: dict[str, Any] | None
+    faults: list[Fault]
+    raw: Mapping[str, Any]
+
+    def time(self, *roles: str) -> datetime | None:
+        """Return the first of these times that the row has."""
+        return next((found for role in roles if (found := read_time(self.raw.get(role)))), None)
+
+
+def read_row(raw: Mapping[str, Any], shape: Shape, mapped: Mapped, firm_id: int) -> LegacyRow:
+    """Understand a row.
+
+    Raises:
+        RowFaulty: its status or its type is unknown.
+    """
+    status = shape.status_of(raw["status"])
+    if status is None:
+        raise RowFaulty([Fault("status", "unknown_status", "is no status that is known")])
+    try:
+        declared = mapped.type_of(str(raw.get("job_type") or ""))
+    except PayloadInvalid as error:
+        raise RowFaulty(error.faults) from error
+    payload, faults = None, []
+    try:
+        found = _payload(raw, shape, mapped, declared)
+        # Only what is there: the envelope is this installation's.
+        checked = {
+            "tenant_id": firm_id,
+            "version": declared.version,
+            "correlation_id": "-",
+            **found,
+        }
+        validate_payload(declared.name, checked, firm=firm_id)
+        payload = found
+    except RowFaulty as error:
+        faults = error.faults
+    except PayloadInvalid as error:
+        faults = error.faults
+    return LegacyRow(str(raw["key"]), declared, status, payload, faults, raw)
+
+
+def _payload(
+    raw: Mapping[str, Any], shape: Shape, mapped: Mapped, declared: JobType
+) -> dict[str, Any]:
+    if shape.read_payload is None:
+        raise RowFaulty([Fault("payload", "pickled", "is pickled, which is not read")])
+    found = _stored_payload(raw, shape)
+    columns = {
+        role.removeprefix(COLUMN): value for role, value in raw.items() if role.startswith(COLUMN)
+    }
+    if mapped.fields:
+        known = {**columns, **found}
+        return {ours: known[theirs] for ours, theirs in mapped.fields.items() if theirs in known}
+    if shape.takes_columns:
+        own = declared.payload_model.model_fields.keys() - {"tenant_id", "version"}
+        found = {**{name: value for name, value in columns.items() if name in own}, **found}
+        # A column's NULL is no value; a field that must be given is then missing.
+        found = {name: value for name, value in found.items() if value is not None}
+    return found
+
+
+def _stored_payload(raw: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """Return what the row holds as a payload."""
+    if _read(shape, raw.get("args"), "args"):
+        message = "are given by position: fields have names"
+        raise RowFaulty([Fault("args", "positional", message)])
+    found = _read(shape, raw.get("payload"), "payload")
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise RowFaulty([Fault("payload", "wrong_type", "must be an object")])
+    return found
+
+
+def _read(shape: Shape, text: str | None, name: str) -> Any:
+    if text is None or not text.strip() or shape.read_payload is None:
+        return None
+    if len(text) > MAX_PAYLOAD_LENGTH:
+        message = f"is longer than {MAX_PAYLOAD_LENGTH:,} characters"
+        raise RowFaulty([Fault(name, "too_large", message)])
+    try:
+        return shape.read_payload(text)
+    except Unreadable as error:
+        raise RowFaulty([Fault(name, "unreadable", str(error))]) from error
+
+
+def read_time(value: object) -> datetime | None:
+    """Return a time as databases give it; without a zone it is UTC. None: it is none."""
+    if isinstance(value, str):
+        try:
+            value = parse_datetime(value)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -1,0 +1,37 @@
+-- The results of Celery's tasks, as django-celery-results 2 stores them.
+CREATE TABLE django_celery_results_taskresult (
+    id integer PRIMARY KEY,
+    task_id varchar(255) NOT NULL UNIQUE,
+    periodic_task_name varchar(255),
+    task_name varchar(255),
+    task_args text,
+    task_kwargs text,
+    status varchar(50) NOT NULL,
+    worker varchar(100),
+    content_type varchar(128) NOT NULL,
+    content_encoding varchar(64) NOT NULL,
+    result text,
+    traceback text,
+    meta text,
+    date_created timestamptz NOT NULL,
+    date_started timestamptz,
+    date_done timestamptz NOT NULL
+);
+INSERT INTO django_celery_results_taskresult VALUES
+(1, 't-1', NULL, 'shop.tasks.send_receipt', '"()"', '"{''order'': 7}"', 'SUCCESS', 'celery@a', 'application/json', 'utf-8',
+ '"sent"', NULL, '{"children": []}', '2026-03-01 10:00:00+00:00', '2026-03-01 10:00:01+00:00', '2026-03-01 10:00:02+00:00'),
+(2, 't-2', NULL, 'shop.tasks.send_receipt', '"()"', '{"order": 8}', 'FAILURE', 'celery@a', 'application/json', 'utf-8',
+ '{"exc_type": "SMTPException", "exc_message": ["mail server is away"], "exc_module": "smtplib"}', 'Traceback …',
+ '{"children": []}', '2026-03-01 10:01:00+00:00', NULL, '2026-03-01 10:01:02+00:00'),
+(3, 't-3', NULL, 'shop.tasks.send_receipt', '"()"', '"{''order'': 9}"', 'STARTED', 'celery@a', 'application/json', 'utf-8',
+ NULL, NULL, NULL, '2026-03-01 10:02:00+00:00', '2026-03-01 10:02:01+00:00', '2026-03-01 10:02:01+00:00'),
+(4, 't-4', NULL, 'shop.tasks.send_receipt', '"(10,)"', '"{}"', 'PENDING', NULL, 'application/json', 'utf-8',
+ NULL, NULL, NULL, '2026-03-01 10:03:00+00:00', NULL, '2026-03-01 10:03:00+00:00'),
+(5, 't-5', NULL, 'shop.tasks.send_receipt', '"()"', '"{''order'': __import__(''os'').getpid()}"', 'RETRY', NULL,
+ 'application/json', 'utf-8', NULL, NULL, NULL, '2026-03-01 10:04:00+00:00', NULL, '2026-03-01 10:04:00+00:00'),
+(6, 't-6', NULL, 'shop.tasks.send_receipt', '"()"', '"{''order'': ''eleven''}"', 'PENDING', NULL, 'application/json', 'utf-8',
+ NULL, NULL, NULL, '2026-03-01 10:05:00+00:00', NULL, '2026-03-01 10:05:00+00:00'),
+(7, 't-7', NULL, 'shop.tasks.forgotten', '"()"', '"{}"', 'PENDING', NULL, 'application/json', 'utf-8',
+ NULL, NULL, NULL, '2026-03-01 10:06:00+00:00', NULL, '2026-03-01 10:06:00+00:00'),
+(8, 't-8', NULL, 'shop.tasks.send_receipt', '"()"', '"{''order'': 12}"', 'REVOKED', NULL, 'application/json', 'utf-8',
+ NULL, NULL, NULL, '2026-03-01 10:07:00+00:00', NULL, '2026-03-01 10:07:00+00:00');

@@ -1,0 +1,282 @@
+"""`manage.py import_legacy_jobs`: each older system's jobs come here once, and nothing is unpickled."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from jobs.engine.unreadable import unreadable_jobs
+from jobs.models import Attempt, DeadLetterQueue, IdempotencyKey, JobQueue
+from jobs.operations import dead_letters
+from jobs.operations.legacy import importing
+from jobs.operations.legacy import table as tables
+from jobs.queue import enqueue, retry
+from jobs.registry import JobPayload, JobType, job
+from jobs.testing import run_job
+from tenants.models import AuditEntry, Firm
+from tests.jobs.management.conftest import Run
+from tests.queue_kit import rows
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("U-07")]
+
+SAMPLES = Path("tests/data/legacy")
+Import = Callable[..., Run]
+
+
+class ReceiptPayload(JobPayload):
+    """An order."""
+
+    order: int
+
+
+@pytest.fixture
+def receipts(job_types: dict[str, JobType]) -> list[int]:
+    """Declare the type that the samples' tasks are to be; return the orders it was run for."""
+    ran: list[int] = []
+
+    @job("send_receipt", category="notifications", payload=ReceiptPayload)
+    def send_receipt(payload: ReceiptPayload, _: Any) -> None:
+        ran.append(payload.order)
+
+    return ran
+
+
+def load(name: str) -> None:
+    """Create a sample's tables, with the types that the database has."""
+    sql = (SAMPLES / f"{name}.sql").read_text()
+    if connection.vendor == "sqlite":
+        # As Django names them there.
+        sql = sql.replace("timestamptz", "datetime").replace("boolean", "bool")
+    with connection.cursor() as cursor:
+        for statement in sql.split(";\n"):
+            if statement.strip():
+                cursor.execute(statement)
+
+
+@pytest.fixture
+def import_emails(run: Callable[..., Run], firm: Firm) -> Import:
+    """Return a function that imports the table of one type."""
+    load("per_type")
+    table = ("--from", "per_type", "--table", "email_processing_jobs")
+
+    def call(*more: str, slug: str = firm.slug) -> Run:
+        types = () if "--job-type" in more else ("--job-type", "email_processing")
+        return run("import_legacy_jobs", *table, "--firm", slug, *types, *more)
+
+    return call
+
+
+@pytest.fixture
+def import_tasks(run: Callable[..., Run], firm: Firm) -> Import:
+    """Return a function that imports the tasks of Celery or django-q."""
+
+    def call(shape: str, *more: str) -> Run:
+        named = ("--job-type", "shop.tasks.send_receipt=send_receipt")
+        return run("import_legacy_jobs", "--from", shape, "--firm", firm.slug, *named, *more)
+
+    return call
+
+
+def jobs_by(field: str) -> dict[Any, JobQueue]:
+    return {one.payload.get(field): one for one in rows(JobQueue)}
+
+
+def skipped(done: Run) -> list[tuple[str, str, str]]:
+    return [(one["id"], one["field"], one["code"]) for one in done.json["reasons"]]
+
+
+def test_a_table_of_one_type_becomes_jobs_and_history(import_emails: Import, firm: Firm) -> None:
+    done = import_emails("--json")
+    assert done.code == 0, done.err
+    counts = {name: done.json[name] for name in ("read", "enqueued", "history", "skipped")}
+    assert counts == {
+        "read": 6, "enqueued": 2, "history": {"completed": 1, "failed": 1}, "skipped": 2,
+    }  # fmt: skip
+    assert skipped(done) == [
+        ("00000000-0000-4000-8000-000000000005", "connection_id", "missing"),
+        ("00000000-0000-4000-8000-000000000006", "status", "unknown_status"),
+    ]
+    found = jobs_by("connection_id")
+    mailbox = "22222222-2222-4222-8222-00000000000"
+    waiting, complete, failed = found[f"{mailbox}2"], found[f"{mailbox}3"], found[f"{mailbox}4"]
+    assert {found[f"{mailbox}{n}"].status for n in (1, 2)} == {"pending"}
+    assert waiting.lock_key == f"gmail-ingest:{mailbox}2"
+    assert waiting.idempotency_key == f"email_processing:{mailbox}2"
+    assert waiting.payload["tenant_id"] == firm.pk
+    assert (complete.status, complete.category) == ("completed", "ingestion")
+    assert complete.result["messages"] == 12
+    assert "sk-canary" not in str(complete.result)
+    assert complete.created_at == datetime(2026, 2, 1, 8, 3, tzinfo=UTC)
+    assert complete.started_at == datetime(2026, 2, 1, 8, 4, tzinfo=UTC)
+    assert complete.completed_at == datetime(2026, 2, 1, 8, 5, tzinfo=UTC)
+    # Lists are in the order of ids.
+    assert complete.job_id < failed.job_id < waiting.job_id
+    assert (failed.status, failed.ready, failed.waiting) == ("failed", False, False)
+    assert "Could not read" in failed.last_error
+    assert "anna@" not in failed.last_error
+    assert rows(Attempt)[0].message == failed.last_error
+    assert rows(DeadLetterQueue) == []
+
+
+def test_a_second_run_imports_nothing_and_another_firm_has_its_own(
+    import_emails: Import, other_firm: Firm
+) -> None:
+    first = import_emails("--json").json
+    jobs = len(rows(JobQueue))
+    again = import_emails("--json").json
+    assert (again["enqueued"], again["history"], again["already_there"]) == (0, {}, 4)
+    assert (again["read"], again["skipped"]) == (first["read"], first["skipped"])
+    assert len(rows(JobQueue)) == jobs
+    assert len([one for one in rows(AuditEntry) if one.act == "jobs.import"]) == 1
+    assert {one.key for one in rows(IdempotencyKey)} == {
+        f"import:email_processing_jobs:00000000-0000-4000-8000-00000000000{n}" for n in range(1, 5)
+    }
+    elsewhere = import_emails("--json", slug=other_firm.slug).json
+    assert (elsewhere["enqueued"], elsewhere["already_there"]) == (2, 0)
+
+
+def test_a_dry_run_says_the_same_and_stores_nothing(import_emails: Import) -> None:
+    tried = import_emails("--dry-run", "--json").json
+    assert (rows(JobQueue), rows(IdempotencyKey), rows(AuditEntry)) == ([], [], [])
+    done = import_emails("--json").json
+    assert tried.pop("dry_run")
+    assert not done.pop("dry_run")
+    assert tried | {"correlation_id": ""} == done | {"correlation_id": ""}
+
+
+def test_an_import_that_ends_half_way_goes_on_from_there(
+    import_emails: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    store = importing.store_finished
+
+    def fail(found: Any, *args: Any, **named: Any) -> Any:
+        if found:
+            raise RuntimeError("the power is out")
+        return store(found, *args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "store_finished", fail)
+        with pytest.raises(RuntimeError):
+            import_emails()
+    # The first chunk is here, and nothing of the second.
+    assert len(rows(JobQueue)) == len(rows(IdempotencyKey)) == 2
+    done = import_emails("--json").json
+    assert (done["read"], done["enqueued"], done["already_there"]) == (6, 0, 2)
+    assert done["history"] == {"completed": 1, "failed": 1}
+
+
+def test_a_live_job_with_the_types_key_stands_for_the_row(
+    import_emails: Import, firm: Firm
+) -> None:
+    mailbox = UUID("22222222-2222-4222-8222-000000000001")
+    live = enqueue("email_processing", {"connection_id": mailbox}, firm=firm)
+    done = import_emails("--json").json
+    assert (done["enqueued"], done["already_there"]) == (1, 1)
+    assert live.job_id in [one.job_id for one in rows(IdempotencyKey)]
+
+
+def test_fields_can_come_from_columns_of_other_names(
+    import_emails: Import, receipts: list[int], tmp_path: Path
+) -> None:
+    file = tmp_path / "map.json"
+    file.write_text('{"job_types": {"": "email_processing"}, "fields": {"connection_id": "id"}}')
+    done = import_emails("--map", str(file), "--json")
+    assert done.json["enqueued"] == 3
+    assert "00000000-0000-4000-8000-000000000001" in jobs_by("connection_id")
+
+
+def test_celerys_tasks_become_jobs_and_history(import_tasks: Import, receipts: list[int]) -> None:
+    load("django_celery_results")
+    done = import_tasks("django_celery_results", "--json")
+    assert done.json["history"] == {"canceled": 1, "completed": 1, "failed": 1}
+    assert (done.json["enqueued"], done.json["skipped"]) == (1, 4)
+    assert skipped(done) == [
+        ("4", "args", "positional"),
+        ("5", "payload", "unreadable"),
+        ("6", "order", "wrong_type"),
+        ("7", "job_type", "unknown_type"),
+    ]
+    found = jobs_by("order")
+    assert found[7].result == {"result": "sent"}
+    assert found[7].completed_at == datetime(2026, 3, 1, 10, 0, 2, tzinfo=UTC)
+    assert (found[8].status, found[8].last_error) == ("failed", "mail server is away")
+    assert rows(Attempt)[0].error_class == "SMTPException"
+    assert run_job(found[9].pk).status == "completed"
+    # What failed there can be tried again here.
+    retry(found[8])
+    assert run_job(found[8].pk).status == "completed"
+    assert receipts == [9, 8]
+
+
+def test_failures_can_become_dead_letters_with_their_times(
+    import_tasks: Import, receipts: list[int]
+) -> None:
+    load("django_celery_results")
+    done = import_tasks("django_celery_results", "--failed-as", "dlq", "--json")
+    assert done.json["history"]["dlq"] == 1
+    (letter,) = rows(DeadLetterQueue)
+    assert (letter.reason, letter.error_class) == ("exhausted", "SMTPException")
+    assert letter.moved_at == datetime(2026, 3, 1, 10, 1, 2, tzinfo=UTC)
+    dead_letters.reprocess(letter.pk)
+    assert run_job(letter.original_job_id).status == "completed"
+    assert unreadable_jobs()[1] == []
+
+
+def test_django_qs_tasks_become_history_and_nothing_is_unpickled(
+    import_tasks: Import, receipts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("unpickled")
+
+    load("django_q_task")
+    for name in ("loads", "load", "Unpickler", "_loads", "_load"):
+        monkeypatch.setattr(pickle, name, refuse)
+    done = import_tasks("django_q_task", "--failed-as", "dlq", "--json")
+    assert done.json["history"] == {"completed": 1, "failed": 1}
+    assert done.json["left_in_queue"] == "django_q_ormq"
+    assert "django_q_ormq" in done.err
+    completed, failed = sorted(rows(JobQueue), key=lambda one: one.created_at)
+    assert (completed.status, completed.result) == ("completed", None)
+    assert completed.completed_at == datetime(2026, 4, 1, 12, 0, 5, tzinfo=UTC)
+    # Without its payload nobody could run it again from a dead letter.
+    assert (failed.status, failed.attempts, failed.max_attempts) == ("failed", 4, 4)
+    assert receipts == []
+
+
+def test_reasons_are_counted_all_and_named_some(
+    import_emails: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "MOST_REASONS", 1)
+    done = import_emails()
+    assert "Skipped" in done.out
+    assert "connection_id" in done.out
+    assert "and 1 more" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--from", "per_type", "--table", "nowhere", "--firm", "acme"), 1, "no table 'nowhere'"),
+        (("--from", "per_type", "--firm", "acme"), 1, "needs --table"),
+        (("--from", "per_type", "--table", "jobs_schedule", "--firm", "acme"), 1, "no column status"),
+        (("--from", "django_q_task", "--firm", "acme", "--job-type", "a=nop"), 1, "did you mean noop"),
+        (("--from", "django_q_task", "--firm", "nobody"), 3, "nobody"),
+        (("--from", "django_q_task", "--firm", "acme", "--database", "x"), 1, "DATABASES has no 'x'"),
+        (("--from", "pickles", "--firm", "acme"), 2, "pickles"),
+        (("--from", "per_type", "--firm", "acme", "--field", "order"), 2, "two names"),
+        (("--from", "per_type", "--firm", "acme", "--map", "pyproject.toml"), 2, "is not JSON"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_imported_is_refused(
+    run: Callable[..., Run], firm: Firm, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    done = run("import_legacy_jobs", *arguments)
+    assert (done.code, text in done.err) == (code, True), done.err
