@@ -62,6 +62,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "DraftSourceEnum": "mail.models.draft.DraftSource",
         "DraftStatusEnum": "mail.models.draft.DraftStatus",
         "KindEnum": "mail.models.direction.DirectionKind",
+        "ReminderStatusEnum": "mail.models.reminder.ReminderStatus",
         "RequestKindEnum": "mail.models.data_request.RequestKind",
         "MailCategoryEnum": [word.value for word in MailCategory],
         "OutboundKindEnum": "mail.models.outbound.OutboundKind",

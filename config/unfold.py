@@ -43,6 +43,7 @@ _SECTIONS = {
         ("Reply styles", "format_quote", "mail.ReplyStyle"),
         ("Reply templates", "article", "mail.ReplyTemplate"),
         ("Contacts", "contacts", "mail.Contact"),
+        ("Reminders", "alarm", "mail.Reminder"),
         ("Outbound", "outbox", "mail.OutboundMessage"),
         ("Events", "history", "mail.MailEvent"),
         ("Data requests", "folder_zip", "mail.DataRequest"),

@@ -59,9 +59,7 @@ class Timetable:
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        if self.time_zone not in _zones():
-            message = f"{self.time_zone!r} is no time zone: use a name such as Europe/Vienna"
-            raise TimetableInvalid("time_zone", message)
+        check_time_zone(self.time_zone)
         if (self.cron is None) == (self.interval_seconds is None):
             raise TimetableInvalid("cron", "give either a cron expression or an interval")
         if self.cron is not None:
@@ -199,6 +197,17 @@ def timetable_of(schedule: Schedule) -> Timetable:
         TimetableInvalid: its cron expression, interval or zone cannot be read.
     """
     return Timetable(schedule.cron, schedule.interval_seconds, schedule.time_zone)
+
+
+def check_time_zone(name: str) -> None:
+    """Check that there is such a zone.
+
+    Raises:
+        TimetableInvalid: there is none.
+    """
+    if name not in _zones():
+        message = f"{name!r} is no time zone: use a name such as Europe/Vienna"
+        raise TimetableInvalid("time_zone", message)
 
 
 @cache

@@ -21,6 +21,7 @@ from mail.models import (
     EventType,
     Mode,
     OutboundStatus,
+    ReminderStatus,
     RunStatus,
     SyncStatus,
     ThreadStatus,
@@ -41,6 +42,7 @@ EventTypeFilter = field_filter("type", EventType.choices, field="event_type")
 ConnectionFilter = field_filter("connection", Connection.choices)
 ModeFilter = field_filter("mode", Mode.choices)
 SyncStatusFilter = field_filter("sync", SyncStatus.choices, field="sync_status")
+ReminderStatusFilter = field_filter("status", ReminderStatus.choices)
 RunStatusFilter = field_filter("status", RunStatus.choices)
 CallTypeFilter = field_filter("type", CallType.choices, field="call_type")
 EnabledFilter = flag_filter("enabled")

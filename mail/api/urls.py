@@ -13,6 +13,7 @@ from mail.api.drafts import Drafts
 from mail.api.labels import Labels
 from mail.api.messages import Messages
 from mail.api.outbound import Outbound
+from mail.api.reminders import Reminders
 from mail.api.routing_rules import RoutingRules
 from mail.api.rules import Rules
 from mail.api.threads import Threads
@@ -64,6 +65,10 @@ urlpatterns = [
     path("data-requests/", DataRequests.as_view({"get": "list", "post": "create"})),
     path("data-requests/<uuid:pk>/", DataRequests.as_view({"get": "show"})),
     path("data-requests/<uuid:pk>/download/", DataRequests.as_view({"get": "download"})),
+    path("reminders/", Reminders.as_view({"get": "list", "post": "create"})),
+    path("reminders/<uuid:pk>/", Reminders.as_view({"get": "show", "patch": "change"})),
+    path("reminders/<uuid:pk>/cancel/", Reminders.as_view({"post": "cancel"})),
+    path("reminders/<uuid:pk>/delete/", Reminders.as_view({"post": "delete_reminder"})),
     path("approvals/", Approvals.as_view({"get": "list"})),
     path("approvals/<uuid:pk>/", Approvals.as_view({"get": "show"})),
     path("approvals/<uuid:pk>/approve/", Approvals.as_view({"post": "approve"})),

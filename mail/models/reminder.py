@@ -60,7 +60,8 @@ class Reminder(RecurringRow):
         ]
 
     def __str__(self) -> str:
-        return self.title
+        # Without its title, which is its person's alone.
+        return f"Reminder ({self.get_status_display().lower()})"
 
 
 class NotificationPreference(TenantModel):

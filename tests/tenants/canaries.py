@@ -17,7 +17,16 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
-from mail.models import AgentProfile, AgentRun, Direction, MailAccount, Message, RoutingRule, Rule
+from mail.models import (
+    AgentProfile,
+    AgentRun,
+    Direction,
+    MailAccount,
+    Message,
+    Reminder,
+    RoutingRule,
+    Rule,
+)
 from tenants.models import Firm, FirmOwned
 from tenants.scope import all_firms
 from tests.factories.tenants import UserFactory
@@ -104,6 +113,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         ConcurrencyLock: [{"expires_at": now + timedelta(hours=1)}],
         JobMinute: [{"completed": completed}],
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
+        Reminder: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
         # Its labels are told to readers alone.
         MailAccount: [{"shared": True}],
         RoutingRule: [

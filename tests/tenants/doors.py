@@ -39,6 +39,7 @@ from mail.models import (
     MailThread,
     Message,
     OutboundMessage,
+    Reminder,
     RoutingRule,
     Rule,
 )
@@ -70,6 +71,7 @@ RESOURCES: dict[str, type[Any]] = {
     "threads": MailThread,
     "outbound": OutboundMessage,
     "drafts": Draft,
+    "reminders": Reminder,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -1,4 +1,4 @@
-"""What people do with their reminders: make, change, cancel."""
+"""What people do with their reminders: make, change, cancel, delete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from django.utils import timezone
 
-from jobs.schedules.cron import TimetableInvalid
+from jobs.schedules.cron import TimetableInvalid, check_time_zone
 from mail.errors import ReminderInvalid, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
+from tenants.models import Membership
 from tenants.scope import firm_scope
 
 DATES = ("due_at", "cron", "interval_seconds", "time_zone")
@@ -35,6 +36,8 @@ def create_reminder(
         ReminderInvalid: a setting cannot be used.
     """
     with firm_scope(firm_id):
+        if not Membership.objects.filter(user_id=user_id).exists():
+            raise ReminderInvalid([fault("firm", "is none that the person belongs to")])
         reminder = Reminder(firm_id=firm_id, user_id=user_id)
         _set(reminder, {**DEFAULTS, **settings}, plans=True)
         reminder.save()
@@ -58,10 +61,7 @@ def change_reminder(
         before = {name: getattr(locked, name) for name in SETTINGS}
         changed = {name for name, value in settings.items() if value != before[name]}
         plans = not changed.isdisjoint(DATES)
-        if plans and "due_at" not in settings:
-            # By its new timetable.
-            before["due_at"] = None
-        _set(locked, {**before, **settings}, plans=plans)
+        _set(locked, merged(before, settings, plans=plans), plans=plans)
         locked.changed_at = timezone.now()
         locked.save()
         _audit("reminder.change", locked, by, reason, changed=sorted(changed))
@@ -83,6 +83,22 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
         locked.save()
         _audit("reminder.cancel", locked, by, reason)
     return locked
+
+
+def delete_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> None:
+    """Delete it; what waits in the queue is skipped."""
+    with firm_scope(reminder.firm_id):
+        _audit("reminder.delete", reminder, by, reason)
+        Reminder.objects.filter(pk=reminder.pk).delete()
+
+
+def merged(before: dict[str, Any], settings: dict[str, Any], *, plans: bool) -> dict[str, Any]:
+    """Return all settings; a new timetable makes its own next date where none is given."""
+    found = {**before, **settings}
+    repeats = found["cron"] or found["interval_seconds"] is not None
+    if plans and repeats and "due_at" not in settings:
+        found["due_at"] = None
+    return found
 
 
 def _set(reminder: Reminder, settings: dict[str, Any], *, plans: bool) -> None:
@@ -108,6 +124,7 @@ def plan(row: Any) -> list[dict[str, str]]:
     row.cron = row.cron or None
     now = timezone.now()
     try:
+        check_time_zone(row.time_zone)
         if row.cron is not None and row.interval_seconds is not None:
             return [fault("cron", "give either a cron expression or an interval")]
         timetable = row.timetable

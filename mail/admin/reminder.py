@@ -1,0 +1,173 @@
+"""Reminders in the admin; what one says is its person's alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Case, QuerySet, When
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OptionalReasonForm
+from jobs.admin.base import age, age_column
+from mail.admin.base import MailAdmin, if_readable
+from mail.admin.filters import ReminderStatusFilter
+from mail.admin.scoped import NewScopedForm, RuleOperation
+from mail.admin.timetable_form import TimetableFields, timetable_text
+from mail.models import Reminder, ReminderStatus
+from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
+from mail.services.reminders import reminders
+from tenants.admin.base import TenantOperationsAdmin, access_in
+from tenants.admin.filters import FirmFilter
+from tenants.models import Firm, Role
+
+STATUS_LABELS: dict[str, str] = {
+    ReminderStatus.ACTIVE: "primary",
+    ReminderStatus.DELIVERED: "success",
+    ReminderStatus.CANCELED: "default",
+}
+
+
+class ReminderForm(TimetableFields):
+    """A reminder's settings."""
+
+    title = forms.CharField(max_length=MAX_TITLE_LENGTH)
+    body = forms.CharField(
+        required=False, max_length=MAX_BODY_LENGTH, widget=forms.Textarea(attrs={"rows": 3})
+    )
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the reminder as it is."""
+        super().prepare(request, row)
+        if row is not None:
+            self.initial.update(title=row.title, body=row.body)
+
+
+_FIELDS = ("title", "body", *TimetableFields.base_fields)
+
+
+class NewReminderForm(NewScopedForm, ReminderForm):
+    """In which firm the new reminder is, and its settings."""
+
+    field_order = ("firm", *_FIELDS)
+
+
+class ChangeReminderForm(OptionalReasonForm, ReminderForm):
+    """A reminder as it is and as it should be."""
+
+    field_order = (*_FIELDS, "reason")
+
+
+def _create(*, firm: Firm, by: Any, **settings: Any) -> Reminder:
+    return reminders.create_reminder(firm.pk, by.user_id, by=by, **settings)
+
+
+def _is_canceled(row: Reminder) -> str:
+    return "The reminder is canceled." if row.status == ReminderStatus.CANCELED else ""
+
+
+def _is_over(row: Reminder) -> str:
+    return "" if row.status == ReminderStatus.ACTIVE else "Nothing of the reminder is to come."
+
+
+def _seen(row: Reminder) -> str:
+    return str(row.changed_at)
+
+
+NEW = RuleOperation(
+    name="new",
+    label="New reminder",
+    icon="add",
+    variant="primary",
+    role=Role.VIEWER,
+    form=NewReminderForm,
+    effect="It reaches you when it is due, in the way that you want to be notified.",
+    perform=_create,
+    report=lambda row: f"“{row.title}” is stored.",
+)
+OPERATIONS = (
+    RuleOperation(
+        name="edit",
+        label="Change",
+        icon="edit",
+        variant="primary",
+        form=ChangeReminderForm,
+        effect="New dates replace the old ones, also those that wait in the queue.",
+        obstacle=_is_canceled,
+        seen=_seen,
+        perform=reminders.change_reminder,
+        report=lambda row: f"“{row.title}” is changed.",
+    ),
+    RuleOperation(
+        name="cancel",
+        label="Cancel",
+        icon="alarm_off",
+        form=OptionalReasonForm,
+        effect="It comes no more. What waits in the queue is skipped.",
+        obstacle=_is_over,
+        seen=_seen,
+        perform=reminders.cancel_reminder,
+        report=lambda _: "The reminder is canceled.",
+    ),
+    RuleOperation(
+        name="remove",
+        label="Delete",
+        icon="delete",
+        variant="danger",
+        form=OptionalReasonForm,
+        effect="The reminder goes. What waits in the queue is skipped.",
+        seen=_seen,
+        perform=reminders.delete_reminder,
+        report=lambda _: "The reminder is deleted.",
+    ),
+)
+
+
+@admin.register(Reminder)
+class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
+    """Reminders, the latest made first."""
+
+    list_operations = (NEW,)
+    operations = OPERATIONS
+    list_display = ("line", "state", "user", "repeats", "due", "delivered", "firm")
+    list_select_related = ("firm", "user")
+    list_filter = (ReminderStatusFilter, FirmFilter)
+    ordering = ("-id",)
+    fields = (
+        "line", "text", "state", "user", "repeats", "due_at", "queued_at", "delivered_at", "firm",
+        "changed_at", "created_at",
+    )  # fmt: skip
+    readonly_fields = ("line", "text", "state", "repeats")
+    line = column("Title", lambda row: if_readable(row, row.title))
+    text = column("Text", lambda row: if_readable(row, row.body or "-"))
+    state = column(
+        "Status", lambda row: (row.status, row.get_status_display()), label=STATUS_LABELS
+    )
+    repeats = column("Comes", timetable_text)
+    due = column("Next", lambda row: age(row.due_at))
+    delivered = age_column("Delivered", "delivered_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Mark the user's own, as `is_readable`."""
+        own = Case(When(user_id=request.user.pk, then=True), default=False)
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_readable=own)
+        return rows
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Allow its person everything, and an admin to end it."""
+        if row is None:
+            return super().may(request, operation, row)
+        if row.user_id == request.user.pk:
+            return access_in(request).may(Role.VIEWER, row.firm_id)
+        return operation.name != "edit" and super().may(request, operation, row)
+
+    def respond(
+        self, request: HttpRequest, operation: Operation, row: Any, made: Any
+    ) -> HttpResponse:
+        """Return to the list from a reminder that is gone."""
+        if operation.name != "remove":
+            return super().respond(request, operation, row, made)
+        messages.success(request, operation.report(row))
+        return HttpResponseRedirect(self.address("changelist"))

@@ -1,0 +1,166 @@
+"""`reminders/`: what people want to be reminded of; what one says is its person's alone."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, ClassVar, cast
+from uuid import UUID
+
+from django.db.models import Case, QuerySet, When
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import StrictSerializer, TextField
+from jobs.api.query import FirmPageQuery, choice
+from jobs.api.views import example, list_operation, show_operation
+from jobs.queries.serializers.fields import TimestampField
+from mail.api.base import MailView
+from mail.api.content import ContentSerializer
+from mail.api.serializers import SwitchBody
+from mail.api.timetables import TimetableSerializer, TimetableSettings
+from mail.models import Reminder, ReminderStatus
+from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
+from mail.services.reminders import reminders
+from tenants.models import Role
+
+_PRIVATE = "Null for everybody but its person."
+_WHO = "For its person, or the role admin."
+
+
+class ReminderSerializer(ContentSerializer, TimetableSerializer):
+    """A reminder."""
+
+    content: ClassVar[tuple[str, ...]] = ("title", "body")
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    user = serializers.CharField(source="user.username", help_text="Who is reminded.")
+    title = serializers.CharField(allow_null=True, help_text=_PRIVATE)
+    body = serializers.CharField(allow_null=True, help_text=_PRIVATE)
+    status = serializers.ChoiceField(ReminderStatus.choices)
+    delivered_at = TimestampField("When it was last delivered.")
+    created_at = TimestampField()
+    changed_at = TimestampField()
+
+
+class ReminderQuery(FirmPageQuery):
+    """The page and the filters of reminders."""
+
+    status = choice(ReminderStatus.values, "Whether anything is to come.")
+    user = choice(("me",), "`me`: those of the caller alone.")
+
+
+class _Settings(TimetableSettings):
+    """What a reminder is made of."""
+
+    title = TextField(max_length=MAX_TITLE_LENGTH, required=False)
+    body = TextField(max_length=MAX_BODY_LENGTH, required=False, allow_blank=True)
+
+
+class CreateReminderBody(_Settings):
+    """A new reminder."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    title = TextField(max_length=MAX_TITLE_LENGTH)
+
+
+class ChangeReminderBody(_Settings, SwitchBody):
+    """Settings that change; the others stay."""
+
+
+_REMINDER = OpenApiResponse(ReminderSerializer, "The reminder as it is now.")
+
+
+class Reminders(MailView):
+    """The reminders of the caller's firms."""
+
+    resource = tag = "reminders"
+    model, serializer = Reminder, ReminderSerializer
+
+    list = list_operation(
+        "List reminders",
+        "The latest made first. What others want to be reminded of is not shown.",
+        serializer=ReminderSerializer,
+        rows="reminders",
+        query=ReminderQuery,
+    )
+    show = show_operation("Show a reminder", "With its dates.", answer=_REMINDER)
+
+    @operation(
+        "Create a reminder",
+        "It is the caller's. It comes once, at `due_at`, or again and again, by a cron expression or "
+        "an interval.",
+        body=CreateReminderBody,
+        answers={HTTPStatus.CREATED: _REMINDER},
+        example=example(
+            "Every working day", title="Look at the waiting answers", cron="0 9 * * MON-FRI",
+            time_zone="Europe/Vienna",
+        ),
+    )  # fmt: skip
+    def create(self, _: Request) -> Response:
+        """Create one of the caller's."""
+        body = self.get_body(CreateReminderBody)
+        firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
+        user_id = cast("int", self.request.user.pk)
+        made = reminders.create_reminder(firm.pk, user_id, by=self.actor, **body)
+        return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
+
+    @operation(
+        "Change a reminder",
+        "New dates replace the old ones, also those that wait in the queue. For its person alone. "
+        "409 where it is canceled.",
+        body=ChangeReminderBody,
+        answers={HTTPStatus.OK: _REMINDER},
+        example=example("Later", cron="0 10 * * MON-FRI", reason="The meeting was moved"),
+    )
+    def change(self, _: Request, **__: UUID) -> Response:
+        """Change it."""
+        return self._operate(reminders.change_reminder, ChangeReminderBody)
+
+    @operation(
+        "Cancel a reminder",
+        f"It comes no more, what waits in the queue is skipped. {_WHO} 409 where nothing is to come.",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: _REMINDER},
+        example=example("Cancel", reason="Done already"),
+    )
+    def cancel(self, _: Request, **__: UUID) -> Response:
+        """Cancel it."""
+        return self._operate(reminders.cancel_reminder, SwitchBody, Role.ADMIN)
+
+    @operation(
+        "Delete a reminder",
+        f"What waits in the queue is skipped. {_WHO}",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(ReminderSerializer, "As it was.")},
+        example=example("Delete", reason="Not needed any more"),
+    )
+    def delete_reminder(self, _: Request, **__: UUID) -> Response:
+        """Delete it."""
+        return self._operate(reminders.delete_reminder, SwitchBody, Role.ADMIN)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the rows, each with whether it is the caller's."""
+        if filters.pop("user", None) is not None:
+            filters["user_id"] = self.request.user.pk
+        own = Case(When(user_id=self.request.user.pk, then=True), default=False)
+        rows = super().get_rows().filter(**filters).select_related("user")
+        marked: QuerySet[Any] = rows.annotate(is_readable=own)
+        return marked
+
+    def _operate(
+        self, operate: Any, body_of: type[StrictSerializer], others: Role | None = None
+    ) -> Response:
+        """Do it for the reminder's person, and for who has the role `others`."""
+        row = self.get_object()
+        if not row.is_readable and others is None:
+            self.permission_denied(self.request, "This is for the reminder's person alone.")
+        if not row.is_readable and others is not None:
+            self.check_role(others, row.firm_id)
+        shown = self.represent(row)
+        operate(row, by=self.actor, **self.get_body(body_of))
+        now = self.get_rows().filter(pk=row.pk).first()
+        return Response(shown if now is None else self.represent(now))

@@ -1,0 +1,48 @@
+"""When a row is due over REST: reminders, and agents' schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from interfaces.api.serializers import MomentField, StrictSerializer, TextField, WholeNumberField
+from jobs.models.schedule import MAX_CRON_LENGTH
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from jobs.schedules.cron import MAX_INTERVAL_SECONDS
+from mail.models.recurring import MAX_ZONE_LENGTH
+
+_CRON = "Minute, hour, day, month, weekday; either this or an interval."
+
+
+class TimetableSerializer(serializers.Serializer[Any]):
+    """When a row is due."""
+
+    due_at = TimestampField("The next date that is not in the queue yet; null: none.")
+    queued_at = TimestampField("The last date that was put into the queue.")
+    cron = NullableTextField(_CRON)
+    interval_seconds = serializers.IntegerField(
+        allow_null=True, help_text="Counted from date to date."
+    )
+    time_zone = serializers.CharField(help_text="The zone whose clock the cron expression names.")
+
+
+class TimetableSettings(StrictSerializer):
+    """When a row is to be due."""
+
+    due_at = MomentField(
+        required=False,
+        allow_null=True,
+        help_text="The next date; without one it is that of the timetable.",
+    )
+    cron = TextField(required=False, allow_null=True, max_length=MAX_CRON_LENGTH, help_text=_CRON)
+    interval_seconds = WholeNumberField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_INTERVAL_SECONDS,
+        help_text="Counted from date to date.",
+    )
+    time_zone = TextField(
+        required=False, max_length=MAX_ZONE_LENGTH, help_text="A name such as Europe/Vienna."
+    )
