@@ -175,7 +175,7 @@ class Pool:
                     stalled.append(batch)
                     self._buffer.put_back(batch.take_rest())
             for one in self.running.all() if stalled else ():
-                self._policy.observe_running(one.claim.job_type, now - one.started_at, now)
+                self._policy.observe_running(one.claim.job_type, one.started_at, now)
             if self._buffer.ordinary:
                 self._work_available.notify()
         for batch in stalled:

@@ -30,7 +30,6 @@ PAUSE_SECONDS = 1.0
 OVERHEAD_SECONDS = 0.0001
 SMOOTHING = 0.2
 STEP = 1.1
-RECENT_SECONDS = 0.1
 
 
 class PrefetchPolicy:
@@ -60,12 +59,13 @@ class PrefetchPolicy:
             run_seconds if average is None else average + SMOOTHING * (run_seconds - average)
         )
 
-    def observe_running(self, job_type: str, seconds: float, now: float) -> None:
-        """Note that a handler of this type has been running for so long and goes on.
+    def observe_running(self, job_type: str, began_at: float, now: float) -> None:
+        """Note that a handler of this type has been running since then and goes on (both monotonic).
 
-        Where others of its type end soon meanwhile, it is an exception, and tells nothing of these.
+        Where others of its type ended soon meanwhile, it is an exception, and tells nothing of these.
         """
-        is_exception = now - self._short_end_of.get(job_type, -inf) < RECENT_SECONDS
+        seconds = now - began_at
+        is_exception = self._short_end_of.get(job_type, -inf) > began_at
         if seconds > self._seconds_of.get(job_type, 0.0) and not is_exception:
             self._seconds_of[job_type] = seconds
 

@@ -113,7 +113,7 @@ def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
 ):
     buffer = filled(*claims)
     now = claims[0].claimed_at
-    policy.observe_running("noop", 0.3, now)
+    policy.observe_running("noop", now - 0.3, now)
     assert buffer.take_overdue(policy, now, threads=1, kept=0) == claims[2:]
     assert list(buffer) == claims[:2]
     assert buffer.take_overdue(policy, now, threads=3, kept=0) == []
@@ -121,9 +121,19 @@ def test_what_would_wait_for_too_long_behind_slow_jobs_goes_back_at_once(
 
 def test_one_slow_job_among_short_ones_sends_none_back(claims: list[Claim], policy: PrefetchPolicy):
     now = claims[0].claimed_at
-    policy.observe("noop", 0.0001, now - 0.01)
-    policy.observe_running("noop", 30.0, now)
+    # However long ago: the worker may have had nothing to claim since.
+    policy.observe("noop", 0.0001, now - 29.9)
+    policy.observe_running("noop", now - 30.0, now)
     assert filled(*claims).take_overdue(policy, now, threads=1, kept=0) == []
+
+
+def test_a_slow_job_that_no_other_outran_sends_them_back(
+    claims: list[Claim], policy: PrefetchPolicy
+):
+    now = claims[0].claimed_at
+    policy.observe("noop", 0.0001, now - 30.1)
+    policy.observe_running("noop", now - 30.0, now)
+    assert filled(*claims).take_overdue(policy, now, threads=1, kept=0) == claims[1:]
 
 
 def wanted(policy: PrefetchPolicy, *, free: int, buffered: int = 0, threads: int = 10) -> int:
