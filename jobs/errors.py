@@ -8,6 +8,7 @@ JobError
     ScheduleInvalid      a schedule
     LimitInvalid         a pause or rate limit
     BulkInvalid          a bulk run
+    LegacyImportInvalid  the import of an older system's jobs
     EditInvalid          the edit of a waiting job
     SearchInvalid        a qualifier of a search
     LockInvalid          a user's lock
