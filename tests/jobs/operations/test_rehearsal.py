@@ -140,7 +140,7 @@ def test_a_handler_cannot_commit_it(firm: Firm, act: str) -> None:
     assert after["jobs_schedule"] == before["jobs_schedule"]
     assert after["jobs_jobqueue"] == before["jobs_jobqueue"]
     if act == "commit":
-        assert report["outcome"] == "dead_lettered"
+        assert report["outcome"] == "dead_lettered", report["error"]
         assert "one transaction" in report["error"]["message"]
 
 
@@ -158,7 +158,7 @@ def test_the_handlers_own_transaction_completes_the_job_inside(firm: Firm) -> No
 def test_an_error_comes_with_its_traceback(firm: Firm) -> None:
     report = rehearse(dead_letter(firm, "schedule", "fail"))
 
-    assert report["outcome"] == "dead_lettered"
+    assert report["outcome"] == "dead_lettered", report["error"]
     assert report["error"]["error_class"] == "jobs.errors.Fatal"
     assert "it cannot be done" in report["error"]["message"]
     assert "in _fail" in report["error"]["traceback"]
