@@ -133,8 +133,10 @@ def watch_writes(tables: Sequence[str]) -> None:
         return
     with connection.cursor() as cursor:
         # A full-text index is a virtual table and its own tables: none of them may have triggers.
+        # Nor may SQLite's own tables, as the statistics that ANALYZE leaves.
         cursor.execute(
             "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+            " AND name NOT GLOB 'sqlite_*'"
         )
         ordinary = {name for (name,) in cursor.fetchall()}
         cursor.execute("CREATE TEMP TABLE rehearsal_writes (name text, kind text)")

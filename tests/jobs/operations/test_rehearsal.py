@@ -76,6 +76,15 @@ def targets(report: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="statistics are no table of the schema")
+def test_statistics_of_the_planner_are_not_in_its_way(firm: Firm) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    report = rehearse(dead_letter(firm, "schedule"))
+    assert report["outcome"] == "completed", report["error"]
+    assert "sqlite_stat1" not in {one["table"] for one in report["writes"]}
+
+
 def test_it_shows_what_the_job_would_do_and_undoes_it(firm: Firm) -> None:
     letter = dead_letter(firm, "schedule", "step", "child", "log", "twice")
     before = database_contents()
