@@ -136,10 +136,10 @@ class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
     list_filter = (ReminderStatusFilter, FirmFilter)
     ordering = ("-id",)
     fields = (
-        "line", "text", "state", "user", "repeats", "due_at", "queued_at", "delivered_at", "firm",
+        "line", "text", "status", "user", "repeats", "due_at", "queued_at", "delivered_at", "firm",
         "changed_at", "created_at",
     )  # fmt: skip
-    readonly_fields = ("line", "text", "state", "repeats")
+    readonly_fields = ("line", "text", "repeats")
     line = column("Title", lambda row: if_readable(row, row.title))
     text = column("Text", lambda row: if_readable(row, row.body or "-"))
     state = column(

@@ -46,6 +46,7 @@ def test_a_reminder_is_made_changed_canceled_and_deleted(firm: Firm) -> None:
     assert (row.title, row.due_at) == ("Call Anna", DUE)
     for address in (page(row), reverse(LIST)):
         assert "Call Anna" in client.get(address).content.decode()
+    assert "&#x27;active&#x27;" not in client.get(page(row)).content.decode()
 
     # The date in the form is the old one: the new timetable makes its own.
     assert submit(client, row, "edit", cron="0 9 * * MON", title="Call").status_code == 302
