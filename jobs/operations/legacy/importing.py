@@ -79,6 +79,11 @@ class ImportReport:
     # Rows of the older system's queue that cannot be read.
     left_in_queue: str = ""
 
+    @property
+    def imported(self) -> int:
+        """How many rows became jobs here."""
+        return self.enqueued + self.history.total()
+
     def skip(self, row_id: str, faults: Sequence[Fault]) -> None:
         """Count a row that is not imported, and say why."""
         self.skipped += 1
@@ -112,18 +117,9 @@ def import_legacy_jobs(spec: ImportSpec, *, by: By = None) -> ImportReport:
     shape, table = _checked(spec)
     report = ImportReport(table.name, new_correlation_id(), spec.dry_run)
     for rows in table.chunks():
-        report.add(_import_chunk(rows, spec, shape, report))
+        report.add(_import_chunk(rows, spec, shape, report, by))
     if shape.pickled_queue and has_rows(spec.database, shape.pickled_queue):
         report.left_in_queue = shape.pickled_queue
-    if not spec.dry_run and report.enqueued + report.history.total():
-        counts = {"enqueued": report.enqueued, "history": dict(report.history)}
-        record_operation(
-            as_actor(by),
-            "jobs.import",
-            firm_id=spec.firm.pk,
-            target=("table", table.name),
-            after={**counts, "correlation_id": report.correlation_id},
-        )
     return report
 
 
@@ -146,13 +142,15 @@ def _checked(spec: ImportSpec) -> tuple[Shape, LegacyTable]:
 
 
 def _import_chunk(
-    rows: Sequence[dict[str, Any]], spec: ImportSpec, shape: Shape, whole: ImportReport
+    rows: Sequence[dict[str, Any]], spec: ImportSpec, shape: Shape, whole: ImportReport, by: By
 ) -> ImportReport:
     for attempt in range(1, RACE_REPEATS + 1):
         part = ImportReport(whole.table, whole.correlation_id, spec.dry_run, read=len(rows))
         try:
             with firm_scope(spec.firm):
                 _import_rows(rows, spec, shape, part)
+                if part.imported and not whole.imported:
+                    _audit(spec, part, by)
                 if spec.dry_run:
                     transaction.set_rollback(True)
         except IntegrityError:
@@ -161,6 +159,17 @@ def _import_chunk(
             continue
         return part
     raise AssertionError("unreachable")
+
+
+def _audit(spec: ImportSpec, part: ImportReport, by: By) -> None:
+    """Write who imports, with the first chunk that does; its jobs are found by the correlation id."""
+    record_operation(
+        as_actor(by),
+        "jobs.import",
+        firm_id=spec.firm.pk,
+        target=("table", part.table),
+        after={"shape": spec.shape, "correlation_id": part.correlation_id},
+    )
 
 
 def _import_rows(

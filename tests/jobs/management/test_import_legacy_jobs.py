@@ -168,6 +168,8 @@ def test_an_import_that_ends_half_way_goes_on_from_there(
             import_emails()
     # The first chunk is here, and nothing of the second.
     assert len(rows(JobQueue)) == len(rows(IdempotencyKey)) == 2
+    (entry,) = [one for one in rows(AuditEntry) if one.act == "jobs.import"]
+    assert {one.correlation_id for one in rows(JobQueue)} == {entry.after["correlation_id"]}
     done = import_emails("--json").json
     assert (done["read"], done["enqueued"], done["already_there"]) == (6, 0, 2)
     assert done["history"] == {"completed": 1, "failed": 1}
