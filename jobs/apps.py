@@ -7,6 +7,8 @@ from importlib.util import find_spec
 import django
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_delete, post_migrate, pre_save
 
 
@@ -55,6 +57,16 @@ class JobsConfig(AppConfig):
             send_task_signals()
         autodiscover()
         watch_forks()
+        _watch_poolers()
+
+
+def _watch_poolers() -> None:
+    """See what connections lead through a pooler, before any is opened."""
+    if connection.vendor == "postgresql":
+        # Its driver is not there for SQLite.
+        from jobs.engine.poolers import prepare_nothing_if_pooled
+
+        connection_created.connect(prepare_nothing_if_pooled)
 
 
 def _has_tasks() -> bool:

@@ -11,14 +11,12 @@ from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connection, connections
 from django.db.backends.postgresql.base import ServerBindingCursor
-from django.db.backends.signals import connection_created
 from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import GENERIC_PLANS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
-from jobs.engine.poolers import prepare_nothing_if_pooled
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
@@ -33,9 +31,6 @@ NUMBERS: dict[Column, type[int] | type[float]] = {
 }
 
 HAS_TRANSACTION_TIMEOUT = 170_000
-
-
-connection_created.connect(prepare_nothing_if_pooled)
 
 
 class _PreparingCursor(ServerBindingCursor):
