@@ -253,11 +253,10 @@ class OperationsAdmin(ReadOnlyAdmin):
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any
     ) -> HttpResponse:
-        """Say what was done, and return to the row's page or to the list."""
-        if row is not None:
-            made = self.model.objects.filter(pk=row.pk).first() or row
-        messages.success(request, operation.report(made))
-        return HttpResponseRedirect(self._back(None if self.returns_to_list else row))
+        """Say what was done, and return to the row's page, or to the list where there is none."""
+        left = None if row is None else self.model.objects.filter(pk=row.pk).first()
+        messages.success(request, operation.report(made if row is None else left or row))
+        return HttpResponseRedirect(self._back(None if self.returns_to_list else left))
 
     def _get_row(self, request: HttpRequest, object_id: str) -> Any:
         row: Any = self.get_object(request, object_id)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib import admin
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import (
-    Operation,
     OperationForm,
     OptionalReasonForm,
     TextAnswer,
@@ -20,7 +19,7 @@ from interfaces.admin.operations import (
 from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
-from mail.admin.scoped import RuleOperation
+from mail.admin.operation import MailOperation
 from mail.models import AgentProfile, Preprocessor
 from mail.models.agent import MAX_INSTRUCTIONS_LENGTH
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
@@ -115,7 +114,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
     """What agents are told and may use."""
 
     list_operations = (
-        RuleOperation(
+        MailOperation(
             name="new",
             label="New profile",
             icon="add",
@@ -127,7 +126,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
         ),
     )
     operations = (
-        RuleOperation(
+        MailOperation(
             name="edit",
             label="Change",
             icon="edit",
@@ -138,7 +137,7 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
             perform=profiles.change_profile,
             report=lambda profile: f"{profile.name} is changed.",
         ),
-        RuleOperation(
+        MailOperation(
             name="remove",
             label="Delete",
             icon="delete",
@@ -166,12 +165,3 @@ class AgentProfileAdmin(TenantOperationsAdmin, MailAdmin):
         "Recipients", lambda profile: ", ".join(map(str, profile.recipients)) or "-"
     )
     changed = age_column("Changed", "changed_at")
-
-    def respond(
-        self, request: HttpRequest, operation: Operation, row: Any, made: Any
-    ) -> HttpResponse:
-        """Return to the list from a profile that is gone."""
-        if operation.name != "remove":
-            return super().respond(request, operation, row, made)
-        messages.success(request, operation.report(row))
-        return HttpResponseRedirect(self.address("changelist"))

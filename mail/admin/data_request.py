@@ -13,7 +13,7 @@ from interfaces.admin.filters import field_filter
 from interfaces.admin.operations import Operation, OperationForm
 from jobs.admin.base import age_column
 from mail.admin.base import MailAdmin, job_link, json_block
-from mail.admin.scoped import RuleOperation
+from mail.admin.operation import MailOperation
 from mail.models import MAX_ADDRESS_LENGTH, DataRequest, RequestKind, RequestStatus
 from mail.services.exports.requests import open_zip, request_data, zip_name
 from tenants.admin.base import TenantOperationsAdmin
@@ -53,7 +53,7 @@ def _why_no_zip(request: DataRequest) -> str:
     return "" if request.status == RequestStatus.READY else "There is no zip to download."
 
 
-NEW = RuleOperation(
+NEW = MailOperation(
     name="new",
     label="New request",
     icon="add",
@@ -65,7 +65,7 @@ NEW = RuleOperation(
     perform=_create,
     report=lambda request: f"{request.get_kind_display()}: a job does it.",
 )
-DOWNLOAD = RuleOperation(
+DOWNLOAD = MailOperation(
     name="download",
     label="Download",
     icon="download",

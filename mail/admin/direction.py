@@ -12,7 +12,8 @@ from interfaces.admin.base import clipped, column
 from interfaces.admin.operations import OptionalReasonForm, TextAnswer
 from jobs.admin.base import age_column
 from mail.admin.filters import EnabledFilter
-from mail.admin.scoped import NewScopedForm, RuleOperation, ScopedAdmin, ScopeFields, may_make
+from mail.admin.operation import MailOperation
+from mail.admin.scoped import NewScopedForm, ScopedAdmin, ScopeFields, may_make
 from mail.models import Direction, DirectionKind
 from mail.services.rules import directions
 from tenants.admin.filters import FirmFilter
@@ -59,7 +60,7 @@ class DirectionAdmin(ScopedAdmin):
     """What people tell the model in their own words."""
 
     list_operations = (
-        RuleOperation(
+        MailOperation(
             name="new",
             label="New direction",
             icon="add",
@@ -72,7 +73,7 @@ class DirectionAdmin(ScopedAdmin):
         ),
     )
     operations = (
-        RuleOperation(
+        MailOperation(
             name="edit",
             label="Change",
             icon="edit",
@@ -82,7 +83,7 @@ class DirectionAdmin(ScopedAdmin):
             perform=directions.change_direction,
             report=lambda direction: f"“{direction}” is changed.",
         ),
-        RuleOperation(
+        MailOperation(
             name="remove",
             label="Delete",
             icon="delete",

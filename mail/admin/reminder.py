@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
-from django.db.models import Case, QuerySet, When
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.base import MailAdmin, if_readable
 from mail.admin.filters import ReminderStatusFilter
-from mail.admin.scoped import NewScopedForm, RuleOperation
+from mail.admin.operation import MailOperation
+from mail.admin.scoped import NewScopedForm
 from mail.admin.timetable_form import TimetableFields, timetable_text
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
@@ -76,7 +77,7 @@ def _seen(row: Reminder) -> str:
     return str(row.changed_at)
 
 
-NEW = RuleOperation(
+NEW = MailOperation(
     name="new",
     label="New reminder",
     icon="add",
@@ -88,7 +89,7 @@ NEW = RuleOperation(
     report=lambda row: f"“{row.title}” is stored.",
 )
 OPERATIONS = (
-    RuleOperation(
+    MailOperation(
         name="edit",
         label="Change",
         icon="edit",
@@ -100,7 +101,7 @@ OPERATIONS = (
         perform=reminders.change_reminder,
         report=lambda row: f"“{row.title}” is changed.",
     ),
-    RuleOperation(
+    MailOperation(
         name="cancel",
         label="Cancel",
         icon="alarm_off",
@@ -111,7 +112,7 @@ OPERATIONS = (
         perform=reminders.cancel_reminder,
         report=lambda _: "The reminder is canceled.",
     ),
-    RuleOperation(
+    MailOperation(
         name="remove",
         label="Delete",
         icon="delete",
@@ -151,9 +152,7 @@ class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Mark the user's own, as `is_readable`."""
-        own = Case(When(user_id=request.user.pk, then=True), default=False)
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_readable=own)
-        return rows
+        return reminders.with_readability(super().get_queryset(request), request.user.pk)
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Allow its person everything, and an admin to end it."""
@@ -162,12 +161,3 @@ class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
         if row.user_id == request.user.pk:
             return access_in(request).may(Role.VIEWER, row.firm_id)
         return operation.name != "edit" and super().may(request, operation, row)
-
-    def respond(
-        self, request: HttpRequest, operation: Operation, row: Any, made: Any
-    ) -> HttpResponse:
-        """Return to the list from a reminder that is gone."""
-        if operation.name != "remove":
-            return super().respond(request, operation, row, made)
-        messages.success(request, operation.report(row))
-        return HttpResponseRedirect(self.address("changelist"))

@@ -14,7 +14,8 @@ from interfaces.admin.operations import Operation, OperationForm, OptionalReason
 from jobs.admin.base import age_column
 from mail.admin.base import json_block
 from mail.admin.filters import EnabledFilter
-from mail.admin.scoped import NewScopedForm, RuleOperation, ScopedAdmin, may_make
+from mail.admin.operation import MailOperation
+from mail.admin.scoped import NewScopedForm, ScopedAdmin, may_make
 from mail.models import Contact, MailAccount, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.account import MAX_ADDRESS_LENGTH
 from mail.models.reply_settings import (
@@ -178,7 +179,7 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
         f"Change{form.__name__}", (OptionalReasonForm, form), {"field_order": (*names, "reason")}
     )
     shared: dict[str, Any] = {"seen": lambda row: str(row.changed_at)}
-    new = RuleOperation(
+    new = MailOperation(
         name="new",
         label=f"New {what}",
         icon="add",
@@ -189,7 +190,7 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
         perform=create,
         report=lambda row: f"“{row}” is stored.",
     )
-    edit = RuleOperation(
+    edit = MailOperation(
         name="edit",
         label="Change",
         icon="edit",
@@ -199,7 +200,7 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
         report=lambda row: f"“{row}” is changed.",
         **shared,
     )
-    remove = RuleOperation(
+    remove = MailOperation(
         name="remove",
         label="Delete",
         icon="delete",

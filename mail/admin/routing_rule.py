@@ -6,19 +6,19 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import column
-from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
+from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import pretty_json
 from jobs.admin.payload_field import PayloadField
 from mail.admin.base import MailAdmin
 from mail.admin.filters import EnabledFilter
-from mail.admin.scoped import RuleOperation
+from mail.admin.operation import MailOperation
 from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
@@ -116,7 +116,7 @@ def _seen(rule: RoutingRule) -> str:
     return str([getattr(rule, name) for name in routing_operations.SETTINGS])
 
 
-NEW = RuleOperation(
+NEW = MailOperation(
     name="new",
     label="New routing rule",
     icon="add",
@@ -127,7 +127,7 @@ NEW = RuleOperation(
     report=lambda rule: f"{rule.name} is stored.",
 )
 OPERATIONS = (
-    RuleOperation(
+    MailOperation(
         name="edit",
         label="Change",
         icon="edit",
@@ -138,7 +138,7 @@ OPERATIONS = (
         perform=routing_operations.change_routing_rule,
         report=lambda rule: f"{rule.name} is changed.",
     ),
-    RuleOperation(
+    MailOperation(
         name="remove",
         label="Delete",
         icon="delete",
@@ -190,12 +190,3 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
         """Leave out rules of mailboxes whose mail the user may not read."""
         rules: QuerySet[Any] = super().get_queryset(request)
         return rules.filter(Q(account=None) | readable(request.user.pk, "account__"))
-
-    def respond(
-        self, request: HttpRequest, operation: Operation, row: Any, made: Any
-    ) -> HttpResponse:
-        """Return to the list from a rule that is gone."""
-        if operation.name != "remove":
-            return super().respond(request, operation, row, made)
-        messages.success(request, operation.report(row))
-        return HttpResponseRedirect(self.address("changelist"))

@@ -14,8 +14,9 @@ from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.base import message_link
 from mail.admin.filters import EnabledFilter
+from mail.admin.operation import MailOperation
 from mail.admin.rule_form import ChangeRuleForm, DaysForm, NewRuleForm, words_of
-from mail.admin.scoped import RuleOperation, ScopedAdmin, may_make
+from mail.admin.scoped import ScopedAdmin, may_make
 from mail.errors import FaultyInput
 from mail.models import Rule
 from mail.rules.wording import actions_in_words
@@ -41,7 +42,7 @@ def _tried(rule: Rule) -> str:
     return f"{rule.name} was tried: below is the newest mail that it would have matched."
 
 
-NEW = RuleOperation(
+NEW = MailOperation(
     name="new",
     label="New rule",
     icon="add",
@@ -53,7 +54,7 @@ NEW = RuleOperation(
     report=lambda rule: f"{rule.name} is stored. Try it, then enable it.",
 )
 OPERATIONS = (
-    RuleOperation(
+    MailOperation(
         name="try",
         label="Try",
         icon="science",
@@ -64,7 +65,7 @@ OPERATIONS = (
         perform=_try,
         report=_tried,
     ),
-    RuleOperation(
+    MailOperation(
         name="enable",
         label="Enable",
         icon="play_arrow",
@@ -82,7 +83,7 @@ OPERATIONS = (
         perform=rule_operations.enable_rule,
         report=lambda rule: f"{rule.name} is enabled.",
     ),
-    RuleOperation(
+    MailOperation(
         name="disable",
         label="Disable",
         icon="pause",
@@ -92,7 +93,7 @@ OPERATIONS = (
         perform=rule_operations.switch_off_rule,
         report=lambda rule: f"{rule.name} is disabled.",
     ),
-    RuleOperation(
+    MailOperation(
         name="apply",
         label="Apply to old mail",
         icon="history",
@@ -106,7 +107,7 @@ OPERATIONS = (
         perform=rule_operations.apply_to_old_mail,
         report=lambda rule: f"{rule.name} is being applied to old mail.",
     ),
-    RuleOperation(
+    MailOperation(
         name="edit",
         label="Change",
         icon="edit",
@@ -116,7 +117,7 @@ OPERATIONS = (
         perform=rule_operations.change_rule,
         report=lambda rule: f"{rule.name} is changed.",
     ),
-    RuleOperation(
+    MailOperation(
         name="remove",
         label="Delete",
         icon="delete",

@@ -1,49 +1,23 @@
-"""What the pages of rules and directions share: their scope, their operations, who may use them."""
+"""What the pages of rules and directions share: their scope, and who may use them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib import messages
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 
 from interfaces.admin.operations import Operation, OperationForm, OperationRefused
 from mail.admin.base import MailAdmin
-from mail.errors import FaultyInput, MailError
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
 from mail.services.mailboxes.content_access import readable
 from tenants.access import access_of
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Firm, Role
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuleOperation(Operation):
-    """An operation of `mail.services.rules.operations`."""
-
-    role: str = Role.ADMIN
-
-    def run(self, row: Any, answers: Any, by: Any) -> Any:
-        """Perform it.
-
-        Raises:
-            OperationRefused: the service refuses it; it names the form's field at fault.
-        """
-        try:
-            return super().run(row, answers, by)
-        except FaultyInput as error:
-            fields = {fault["field"].partition(".")[0] for fault in error.errors}
-            field = fields.pop() if len(fields) == 1 else None
-            lines = [f"{fault['field']} {fault['message']}" for fault in error.errors]
-            raise OperationRefused(*lines, field=field, status=HTTPStatus.BAD_REQUEST) from error
-        except MailError as error:
-            raise OperationRefused(str(error)) from error
 
 
 def may_make(firm: Firm, account_id: UUID | None, by: Any) -> None:
@@ -111,12 +85,3 @@ class ScopedAdmin(TenantOperationsAdmin, MailAdmin):
         if owner is not None and owner == request.user.pk:
             return access_in(request).may(Role.VIEWER, row.firm_id)
         return super().may(request, operation, row)
-
-    def respond(
-        self, request: HttpRequest, operation: Operation, row: Any, made: Any
-    ) -> HttpResponse:
-        """Return to the list from a row that is gone."""
-        if operation.name != "remove":
-            return super().respond(request, operation, row, made)
-        messages.success(request, operation.report(row))
-        return HttpResponseRedirect(self.address("changelist"))

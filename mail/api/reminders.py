@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
-from django.db.models import Case, QuerySet, When
+from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -146,19 +146,17 @@ class Reminders(MailView):
         """Return the rows, each with whether it is the caller's."""
         if filters.pop("user", None) is not None:
             filters["user_id"] = self.request.user.pk
-        own = Case(When(user_id=self.request.user.pk, then=True), default=False)
         rows = super().get_rows().filter(**filters).select_related("user")
-        marked: QuerySet[Any] = rows.annotate(is_readable=own)
-        return marked
+        return reminders.with_readability(rows, self.request.user.pk)
 
     def _operate(
         self, operate: Any, body_of: type[StrictSerializer], others: Role | None = None
     ) -> Response:
         """Do it for the reminder's person, and for who has the role `others`."""
         row = self.get_object()
-        if not row.is_readable and others is None:
-            self.permission_denied(self.request, "This is for the reminder's person alone.")
-        if not row.is_readable and others is not None:
+        if not row.is_readable:
+            if others is None:
+                self.permission_denied(self.request, "This is for the reminder's person alone.")
             self.check_role(others, row.firm_id)
         shown = self.represent(row)
         operate(row, by=self.actor, **self.get_body(body_of))

@@ -120,7 +120,7 @@ class Command(JsonCommand):
             self._show(report)
 
     def _show(self, report: ImportReport) -> None:
-        history = sum(report.history.values())
+        history = report.history.total()
         by_status = ", ".join(f"{count:,} {name}" for name, count in sorted(report.history.items()))
         title = f"{report.table}: a dry run, nothing was stored" if report.dry_run else report.table
         self.facts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.states import Status
@@ -34,6 +34,10 @@ _FAILED = dict.fromkeys(("failed", "failure", "error", "dead", "dlq"), Status.FA
 _CANCELED = dict.fromkeys(
     ("canceled", "cancelled", "revoked", "rejected", "ignored"), Status.CANCELED
 )
+_SUCCESSES: Mapping[str, Status] = {
+    **dict.fromkeys(("true", "1"), Status.COMPLETED),
+    **dict.fromkeys(("false", "0"), Status.FAILED),
+}
 _STATUSES: Mapping[str, Status] = {**_WAITING, **_COMPLETED, **_FAILED, **_CANCELED}
 
 
@@ -81,6 +85,8 @@ class Shape:
     columns: Mapping[str, tuple[str, ...]]
     # None: the payload is no data that could be read.
     read_payload: Callable[[str], Any] | None
+    # By what the column says, in lower case.
+    statuses: Mapping[str, Status] = field(default_factory=lambda: _STATUSES)
     # Where the shape has one of its own.
     table: str = ""
     # Whether columns named as the payload's fields are taken.
@@ -90,9 +96,7 @@ class Shape:
 
     def status_of(self, value: object) -> Status | None:
         """Return what a status of that system is here: pending, or how the job ended."""
-        if self.name == "django_q_task":
-            return Status.COMPLETED if value in (True, 1) else Status.FAILED
-        return _STATUSES.get(str(value).strip().lower())
+        return self.statuses.get(str(value).strip().lower())
 
 
 PER_TYPE = Shape(
@@ -142,6 +146,7 @@ DJANGO_Q = Shape(
         "ended": ("stopped",),
     },
     read_payload=None,
+    statuses=_SUCCESSES,
     pickled_queue="django_q_ormq",
 )
 SHAPES = {shape.name: shape for shape in (PER_TYPE, CELERY, DJANGO_Q)}

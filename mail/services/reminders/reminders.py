@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
+from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from jobs.schedules.cron import TimetableInvalid, check_time_zone
-from mail.errors import ReminderInvalid, WrongState
+from mail.errors import ReminderInvalid, RowGone, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
 from mail.services.rules.scopes import fault
@@ -52,10 +52,11 @@ def change_reminder(
 
     Raises:
         ReminderInvalid: a setting cannot be used.
+        RowGone: it is deleted.
         WrongState: it is canceled.
     """
     with firm_scope(reminder.firm_id):
-        locked: Reminder = Reminder.objects.select_for_update().get(pk=reminder.pk)
+        locked = _locked(reminder)
         if locked.status == ReminderStatus.CANCELED:
             raise WrongState("The reminder is canceled.")
         before = {name: getattr(locked, name) for name in SETTINGS}
@@ -72,10 +73,11 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
     """Let it come no more; what waits in the queue is skipped.
 
     Raises:
+        RowGone: it is deleted.
         WrongState: nothing was to come any more.
     """
     with firm_scope(reminder.firm_id):
-        locked: Reminder = Reminder.objects.select_for_update().get(pk=reminder.pk)
+        locked = _locked(reminder)
         if locked.status != ReminderStatus.ACTIVE:
             raise WrongState("Nothing of the reminder is to come.")
         locked.status, locked.due_at = ReminderStatus.CANCELED, None
@@ -86,10 +88,29 @@ def cancel_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = ""
 
 
 def delete_reminder(reminder: Reminder, *, by: Actor = SERVICE, reason: str = "") -> None:
-    """Delete it; what waits in the queue is skipped."""
+    """Delete it; what waits in the queue is skipped.
+
+    Raises:
+        RowGone: it is deleted.
+    """
     with firm_scope(reminder.firm_id):
-        _audit("reminder.delete", reminder, by, reason)
-        Reminder.objects.filter(pk=reminder.pk).delete()
+        locked = _locked(reminder)
+        _audit("reminder.delete", locked, by, reason)
+        locked.delete()
+
+
+def with_readability(rows: QuerySet[Any], user_id: Any) -> QuerySet[Any]:
+    """Mark each row with whether the user may read what it says, as `is_readable`."""
+    own = Case(When(user_id=user_id, then=True), default=False)
+    marked: QuerySet[Any] = rows.annotate(is_readable=own)
+    return marked
+
+
+def _locked(reminder: Reminder) -> Reminder:
+    found: Reminder | None = Reminder.objects.select_for_update().filter(pk=reminder.pk).first()
+    if found is None:
+        raise RowGone("The reminder is deleted.")
+    return found
 
 
 def merged(before: dict[str, Any], settings: dict[str, Any], *, plans: bool) -> dict[str, Any]:
@@ -134,13 +155,9 @@ def plan(row: Any) -> list[dict[str, str]]:
         return [fault(error.field, str(error))]
     if row.due_at is None:
         return [fault("due_at", "is missing: or give a cron expression or an interval")]
-    if not _is_to_come(row.due_at, now):
+    if row.due_at <= now:
         return [fault("due_at", "must be to come")]
     return []
-
-
-def _is_to_come(moment: datetime, now: datetime) -> bool:
-    return moment > now
 
 
 def _audit(
