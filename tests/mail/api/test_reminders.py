@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jobs.testing import frozen_time
 from mail.models import Reminder
 from mail.services.reminders.due import enqueue_due_reminders
 from tenants.models import Firm, Role
@@ -164,8 +165,6 @@ def test_lists_take_the_parameters_they_name(firm: Firm) -> None:
 
 
 def test_what_was_made_over_rest_is_enqueued_when_it_is_due(firm: Firm) -> None:
-    from jobs.testing import frozen_time
-
     Api(firm).send(title="a", due_at=DUE)
     with frozen_time(datetime.fromisoformat(DUE) + timedelta(seconds=1)):
         assert enqueue_due_reminders(lambda: None) == 1

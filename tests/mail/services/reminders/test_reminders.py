@@ -20,17 +20,23 @@ from jobs.states import Channel, DeliveryStatus
 from jobs.testing import frozen_time, run_job
 from jobs.testing.clock import Clock
 from jobs.testing.run import claimed_now, performed
-from mail.errors import PreferenceInvalid, ReminderInvalid, WrongState
+from mail.errors import PreferenceInvalid, ReminderInvalid, RowGone, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.services import dates
 from mail.services.reminders import delivery
 from mail.services.reminders.due import enqueue_due_reminders
 from mail.services.reminders.preferences import change_preference
 from mail.services.reminders.quiet_hours import quiet_until
-from mail.services.reminders.reminders import cancel_reminder, change_reminder, create_reminder
-from tenants.models import Firm, Membership
+from mail.services.reminders.reminders import (
+    cancel_reminder,
+    change_reminder,
+    create_reminder,
+    delete_reminder,
+)
+from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import new_member
+from tests.jobs.admin.pages import audit_entries
 from tests.mail.mail_kit import jobs, only, stored
 from tests.support.receiver import receiver
 
@@ -408,3 +414,14 @@ def test_what_cannot_be_a_preference_is_refused(
     with pytest.raises(PreferenceInvalid) as refused:
         change_preference(firm.pk, person.pk, **settings)
     assert [fault["field"] for fault in refused.value.errors] == [field]
+
+
+@pytest.mark.parametrize("operate", [change_reminder, cancel_reminder, delete_reminder])
+def test_what_somebody_else_deleted_meanwhile_is_said_to_be_gone(firm: Firm, operate: Any) -> None:
+    person = new_member(firm, Role.VIEWER)
+    row = create_reminder(firm.pk, person.pk, title="Call Anna", due_at=SPRING)
+    delete_reminder(row)
+    kept = len(audit_entries(row.pk))
+    with pytest.raises(RowGone):
+        operate(row)
+    assert len(audit_entries(row.pk)) == kept
