@@ -48,7 +48,7 @@ def _enqueue_page(
 ) -> int:
     with firm_scope(firm_id):
         now = database_now()
-        found = due(now).order_by("due_at", "pk").select_for_update(of=("self",))
+        found = due(now).order_by("due_at", "pk").select_for_update(of=("self",), skip_locked=True)
         rows: list[Any] = list(found[:PAGE])
         slots = [_move_on(row, now) for row in rows]
         if rows:

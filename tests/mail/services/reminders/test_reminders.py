@@ -35,6 +35,7 @@ from mail.services.reminders.reminders import (
 )
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
+from tests.concurrency.test_admission import in_thread, on_postgresql, open_transaction
 from tests.factories.tenants import new_member
 from tests.jobs.admin.pages import audit_entries
 from tests.mail.mail_kit import jobs, only, stored
@@ -425,3 +426,25 @@ def test_what_somebody_else_deleted_meanwhile_is_said_to_be_gone(firm: Firm, ope
     with pytest.raises(RowGone):
         operate(row)
     assert len(audit_entries(row.pk)) == kept
+
+
+@on_postgresql
+def test_a_transaction_that_holds_one_reminder_holds_up_no_other(
+    firm: Firm, other_firm: Firm
+) -> None:
+    held, *others = [
+        create_reminder(one.pk, new_member(one, role).pk, title="Call Anna", due_at=SPRING)
+        for one, role in (
+            (firm, Role.VIEWER), (firm, Role.ADMIN), (other_firm, Role.VIEWER),
+        )
+    ]  # fmt: skip
+
+    def tick() -> int:
+        with frozen_time(SPRING + timedelta(seconds=1)):
+            return enqueue_due_reminders(lambda: None)
+
+    with open_transaction(lambda _: change_reminder(held, reason="seen"), firm):
+        assert in_thread(tick) == len(others)
+    assert tick() == 1
+    asked = [one.payload["reminder_id"] for one in jobs("reminder_delivery")]
+    assert sorted(asked) == sorted(str(one.pk) for one in (held, *others))
