@@ -123,17 +123,16 @@ class Command(JsonCommand):
         history = report.history.total()
         by_status = ", ".join(f"{count:,} {name}" for name, count in sorted(report.history.items()))
         title = f"{report.table}: a dry run, nothing was stored" if report.dry_run else report.table
-        self.facts(
-            title,
-            [
-                ("Rows read", f"{report.read:,}"),
-                ("Enqueued", f"{report.enqueued:,}"),
-                ("History", f"{history:,}" + (f" ({by_status})" if by_status else "")),
-                ("Already there", f"{report.already_there:,}"),
-                ("Skipped", f"{report.skipped:,}"),
-                ("Correlation id", report.correlation_id),
-            ],
-        )
+        facts = [
+            ("Rows read", f"{report.read:,}"),
+            ("Enqueued", f"{report.enqueued:,}"),
+            ("History", f"{history:,}" + (f" ({by_status})" if by_status else "")),
+            ("Already there", f"{report.already_there:,}"),
+            ("Skipped", f"{report.skipped:,}"),
+        ]
+        if report.imported and not report.dry_run:
+            facts.append(("Correlation id", report.correlation_id))
+        self.facts(title, facts)
         if report.reasons:
             rows = [(one.id, one.field, one.code, one.message) for one in report.reasons]
             self.table("Skipped", ["Row", "Field", "Code", "Why"], rows)
