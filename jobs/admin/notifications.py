@@ -239,7 +239,7 @@ class DeliveryAdmin(TenantAdmin):
     ordering = ("-id",)
     fields = (
         *("about", "channel", "to", "endpoint_name", "firm"),
-        *("ended", "error", "job", "attempt", "started_at", "finished_at"),
+        *("status", "status_code", "error", "job", "attempt", "started_at", "finished_at"),
     )
     about = column("Event", lambda row: row.event or "-")
     to = column("Sent to", lambda row: row.recipient)

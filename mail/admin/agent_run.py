@@ -31,10 +31,10 @@ class AgentRunAdmin(ContentAdmin):
     search_fields = ("profile_name__icontains",)
     ordering = ("-id",)
     fields = (
-        "profile_name", "on", "state", "error", "said", "did", "questions", "account", "job", "firm",
+        "profile_name", "on", "status", "error", "said", "did", "questions", "account", "job", "firm",
         "created_at", "completed_at",
     )  # fmt: skip
-    readonly_fields = ("on", "state", "said", "did", "questions", "job")
+    readonly_fields = ("on", "said", "did", "questions", "job")
     rounds = column("Iterations", lambda run: run.iterations)
     questions = column("Approvals asked for", lambda run: run.approvals_asked)
     job = column("Job", lambda run: job_link(run.job_id))

@@ -92,7 +92,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
     ordering = ("-id",)
     fields = (
         "asked",
-        "state",
+        "status",
         "facts",
         "why",
         "on",
@@ -107,7 +107,7 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         "decided_by",
         "decided_via",
     )
-    readonly_fields = ("asked", "state", "facts", "why", "on", "doing", "sending")
+    readonly_fields = ("asked", "facts", "why", "on", "doing", "sending")
     asked_at = age_column("Asked", "created_at")
     until = age_column("Ends", "expires_at")
     why = column("Because", lambda approval: ", ".join(approval.reasons).replace("_", " ") or "-")

@@ -96,11 +96,11 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     list_filter = (DraftStatusFilter, DraftSourceFilter, FirmFilter, CreatedFilter)
     ordering = ("-id",)
     fields = (
-        "line", "state", "edited", "origin", "by_whom", "everybody", "body", "asked", "on", "style",
+        "line", "status", "edited", "origin", "by_whom", "everybody", "body", "asked", "on", "style",
         "language", "rework_count", "related", "account", "gmail_draft_id", "job", "created_at",
         "written_at", "ended_at",
     )  # fmt: skip
-    readonly_fields = ("line", "state", "by_whom", "everybody", "body", "asked", "on", "job")
+    readonly_fields = ("line", "by_whom", "everybody", "body", "asked", "on", "job")
     made = age_column("Made", "created_at")
     job = column("Job", lambda draft: job_link(draft.job_id))
 

@@ -107,7 +107,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
     fields = (
         "line",
         "kind",
-        "state",
+        "status",
         "error",
         "as_whom",
         "everybody",
@@ -126,7 +126,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         "sent_at",
     )
     readonly_fields = (
-        "line", "state", "as_whom", "everybody", "body", "files", "on", "doing", "job",
+        "line", "as_whom", "everybody", "body", "files", "on", "doing", "job",
     )  # fmt: skip
     made = age_column("Asked for", "created_at")
     gone = age_column("Sent", "sent_at")

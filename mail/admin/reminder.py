@@ -36,7 +36,10 @@ class ReminderForm(TimetableFields):
 
     title = forms.CharField(max_length=MAX_TITLE_LENGTH)
     body = forms.CharField(
-        required=False, max_length=MAX_BODY_LENGTH, widget=forms.Textarea(attrs={"rows": 3})
+        required=False,
+        label="Text",
+        max_length=MAX_BODY_LENGTH,
+        widget=forms.Textarea(attrs={"rows": 3}),
     )
 
     def prepare(self, request: HttpRequest, row: Any) -> None:

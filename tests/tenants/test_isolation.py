@@ -211,6 +211,8 @@ def test_ones_own_rows_are_found_and_told_of(mine: Canaries, foreign: Canaries) 
             page = member.ask(Ask("get", reverse(name, args=[row.pk])))
             assert page.status_code == HTTPStatus.OK, name
             assert mine.firm.slug in mine.traces_in(page), name
+            # A label of a list is a pair of value and text: a page would show it as such.
+            assert b"(&#x27;" not in page.content, name
     by_hand = by_key(mine.firm, Role.DEVELOPER)
     for ask in api_rows(mine):
         # Signing keys and exports are for admins.
