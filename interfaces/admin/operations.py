@@ -49,20 +49,17 @@ Variant = Literal["primary", "default", "danger"]
 
 
 class OperationRefused(Exception):
-    """The operation is not possible; `messages` are about one field of the form, or all of it.
-
-    `by_field` holds messages about several, those about all of it under None.
-    """
+    """The operation is not possible; `messages` are about one field of the form, or all of it."""
 
     def __init__(
         self,
         *messages: str,
         field: str | None = None,
-        by_field: Mapping[str | None, list[str]] | None = None,
         status: HTTPStatus = HTTPStatus.CONFLICT,
     ) -> None:
-        self.by_field = by_field or {field: list(messages)}
-        super().__init__("; ".join(line for lines in self.by_field.values() for line in lines))
+        super().__init__("; ".join(messages))
+        self.messages = list(messages)
+        self.field = field
         self.status = status
 
 
@@ -248,8 +245,8 @@ class OperationsAdmin(ReadOnlyAdmin):
         try:
             made = operation.run(row, form.cleaned_data, self.actor(request))
         except OperationRefused as refusal:
-            for field, lines in refusal.by_field.items():
-                form.add_error(field if field in form.fields else None, lines)
+            field = refusal.field if refusal.field in form.fields else None
+            form.add_error(field, refusal.messages)
             return self._page(request, operation, row, form, refusal.status)
         return self.respond(request, operation, row, made)
 

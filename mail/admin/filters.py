@@ -48,6 +48,18 @@ CallTypeFilter = field_filter("type", CallType.choices, field="call_type")
 EnabledFilter = flag_filter("enabled")
 
 
+class ProposedFilter(ChoiceFilter):
+    """Rules that Mailroom proposes, and those that are somebody's."""
+
+    title = "origin"
+    parameter_name = "origin"
+    options = (("proposed", "proposed"), ("made", "somebody's"))
+
+    def narrow(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the rules of this origin."""
+        return rows.filter(corrections__gt=0) if value == "proposed" else rows.filter(corrections=0)
+
+
 class DirectionFilter(ChoiceFilter):
     """Messages that the account's owner sent, or received."""
 

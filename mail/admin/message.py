@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -12,7 +13,9 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from unfold.decorators import display
 
+from interfaces.admin.operations import Operation, OptionalReasonForm
 from jobs.admin.base import Fact, age_column, exact
+from mail.admin.account_operations import MailboxOperation
 from mail.admin.base import (
     CATEGORY_LABELS,
     PRIVATE,
@@ -22,12 +25,24 @@ from mail.admin.base import (
 )
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
 from mail.admin.message_timeline import shown_timeline
-from mail.models import MailLabel, Message
+from mail.models import CATEGORY_CHOICES, MailLabel, Message
+from mail.services.deciding.corrections import reclassify
 from mail.services.documents.search import find_messages
-from mail.services.mailboxes.content_access import readable
+from mail.services.mailboxes.content_access import may_read, readable
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
+
+
+class ReclassifyForm(OptionalReasonForm):
+    """What the thread is."""
+
+    category = forms.ChoiceField(
+        required=False,
+        label="It is",
+        choices=[("", "Judge it once more"), *CATEGORY_CHOICES],
+    )
+
 
 # The large columns, which lists do not need.
 LARGE_COLUMNS = ("text", "html", "hidden_text", "headers", "snippet")
@@ -46,6 +61,18 @@ def _search(messages: QuerySet[Any], term: str) -> QuerySet[Any]:
 class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
     """Messages as they were when fetched."""
 
+    operations = (
+        MailboxOperation(
+            name="reclassify",
+            label="Reclassify",
+            icon="category",
+            form=ReclassifyForm,
+            effect="Its thread gets the category, and in Gmail the label. For its sender a rule is "
+            "proposed, which does nothing before it is enabled.",
+            perform=reclassify,
+            report=lambda _: "The thread is being classified.",
+        ),
+    )
     change_form_template = "admin/mail/message/page.html"
     list_display = ("sender", "line", "category", "account", "firm", "received")
     list_select_related = ("firm", "account", "thread")
@@ -91,6 +118,14 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             "break_glass": _break_glass_address(request, row),
             "facts": _facts(row),
         }
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Let the mailbox's owner decide, and operators who may read the mail."""
+        if row is not None and not may_read(request.user.pk, row.account):
+            return False
+        if row is not None and row.account.owner_id == request.user.pk:
+            return access_in(request).may(Role.VIEWER, row.firm_id)
+        return super().may(request, operation, row)
 
     @display(description="From", header=True)
     def sender(self, message: Message) -> list[str]:

@@ -13,7 +13,7 @@ from interfaces.admin.base import column
 from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.base import message_link
-from mail.admin.filters import EnabledFilter
+from mail.admin.filters import EnabledFilter, ProposedFilter
 from mail.admin.operation import MailOperation
 from mail.admin.rule_form import ChangeRuleForm, DaysForm, NewRuleForm, words_of
 from mail.admin.scoped import ScopedAdmin, may_make
@@ -134,7 +134,16 @@ OPERATIONS = (
 def _state(rule: Rule) -> str:
     if rule.enabled:
         return "enabled"
+    if rule.corrections:
+        return "proposed"
     return "switched off" if rule.disabled_reason else "disabled"
+
+
+def _because(rule: Rule) -> str:
+    if not rule.corrections:
+        return "-"
+    times = "once" if rule.corrections == 1 else f"{rule.corrections} times"
+    return f"Mail of this sender was reclassified {times}. Try it, then enable it, or delete it."
 
 
 def _lines(lines: list[str]) -> SafeString:
@@ -149,7 +158,7 @@ class RuleAdmin(ScopedAdmin):
     operations = OPERATIONS
     list_display = ("name", "state", "holds_for", "follows", "priority", "firm", "changed")
     list_select_related = ("firm", "account")
-    list_filter = (EnabledFilter, FirmFilter)
+    list_filter = (EnabledFilter, ProposedFilter, FirmFilter)
     search_fields = ("name__icontains",)
     ordering = ("priority", "pk")
     fields = (
@@ -159,6 +168,7 @@ class RuleAdmin(ScopedAdmin):
         "follows",
         "priority",
         "enabled",
+        "because",
         "disabled_reason",
         "safe_mode",
         "tried_at",
@@ -167,13 +177,19 @@ class RuleAdmin(ScopedAdmin):
         "changed_at",
         "created_at",
     )
-    readonly_fields = ("holds_for", "when", "follows", "would_match")
+    readonly_fields = ("because", "holds_for", "when", "follows", "would_match")
     changed = age_column("Changed", "changed_at")
     state = column(
         "State",
         _state,
-        label={"enabled": "success", "disabled": "default", "switched off": "danger"},
+        label={
+            "enabled": "success",
+            "proposed": "info",
+            "disabled": "default",
+            "switched off": "danger",
+        },
     )
+    because = column("Proposed because", _because)
     when = column("Conditions", lambda rule: _lines(words_of(rule)))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:

@@ -15,14 +15,18 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from interfaces.api.serializers import MomentField
 from jobs.api.query import MAX_SEARCH_LENGTH, FirmPageQuery, choice, text
-from jobs.api.views import list_operation, show_operation
+from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView, PersonSerializer
+from mail.api.serializers import SwitchBody
+from mail.llm.base import Category
 from mail.models import CATEGORY_CHOICES, MAX_ADDRESS_LENGTH, Message
+from mail.services.deciding.corrections import reclassify
 from mail.services.documents.search import find_messages
 from mail.services.mailboxes.content_access import readable
 from mail.services.timelines.timeline import EntryKind, timeline_of
 from mail.text.sanitize import sanitize_html
+from tenants.models import Role
 from tenants.scope import firm_scope
 
 LARGE_COLUMNS = ("text", "html", "hidden_text", "headers")
@@ -111,6 +115,23 @@ class TimelineSerializer(serializers.Serializer[Any]):
     results = TimelineEntrySerializer(many=True)
 
 
+class ReclassifyBody(SwitchBody):
+    """What the thread is."""
+
+    category = serializers.ChoiceField(
+        [str(category) for category in Category],
+        required=False,
+        help_text="Left out: it is judged once more.",
+    )
+
+
+class ReclassifyJobSerializer(serializers.Serializer[Any]):
+    """The job that stores it."""
+
+    job_id = serializers.UUIDField()
+    created = serializers.BooleanField(help_text="False: one that waits already will do it.")
+
+
 class MessageQuery(FirmPageQuery):
     """The page and the filters of messages."""
 
@@ -167,6 +188,26 @@ class Messages(ContentView):
         with firm_scope(message.firm_id):
             entries = timeline_of(message, is_readable=message.is_readable)
         return Response(TimelineSerializer({"results": entries}).data)
+
+    @operation(
+        "Reclassify a message",
+        "Its thread gets the category, or is judged once more where none is given. A rule for its "
+        "sender is proposed, which does nothing before it is enabled. For the mailbox's owner, and "
+        "for the role operator where it may read the mailbox.",
+        body=ReclassifyBody,
+        answers={HTTPStatus.ACCEPTED: OpenApiResponse(ReclassifyJobSerializer, "The job.")},
+        example=example("Only for information", category="fyi", reason="A newsletter"),
+    )
+    def reclassify(self, request: Request, **__: UUID) -> Response:
+        """Have its thread be of the category."""
+        message = self.get_object()
+        if not message.is_readable:
+            self.permission_denied(request, "Only a reader of the mailbox may reclassify its mail.")
+        if message.account.owner_id != request.user.pk:
+            self.check_role(Role.OPERATOR, message.firm_id)
+        result = reclassify(message, by=self.actor, **self.get_body(ReclassifyBody))
+        answer = {"job_id": str(result.job_id), "created": result.created}
+        return Response(answer, HTTPStatus.ACCEPTED)
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the messages; those of a list without their large columns."""

@@ -38,6 +38,9 @@ class RuleSerializer(serializers.Serializer[Any]):
     priority = serializers.IntegerField(help_text="Lower goes first.")
     enabled = serializers.BooleanField()
     disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
+    corrections = serializers.IntegerField(
+        help_text="For so many corrections Mailroom proposed it; 0: it is somebody's."
+    )
     conditions = serializers.DictField(help_text="The tree: groups with op, leaves with type.")
     in_words = serializers.SerializerMethodField(help_text="The conditions, a line each.")
     category = NullableTextField("Null: the classifier decides.")

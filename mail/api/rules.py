@@ -37,7 +37,10 @@ class Rules(ScopedView):
     model, serializer = Rule, RuleSerializer
 
     list = list_operation(
-        "List rules", "The latest made first.", serializer=RuleSerializer, rows="rules"
+        "List rules",
+        "The latest made first. One with `corrections` is proposed: nobody has taken it over yet.",
+        serializer=RuleSerializer,
+        rows="rules",
     )
     show = show_operation("Show a rule", "With its conditions as data and in words.", answer=_RULE)
 

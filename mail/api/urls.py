@@ -6,14 +6,12 @@ from django.urls import path
 
 from mail.api.accounts import Accounts
 from mail.api.actions import Actions
-from mail.api.agent_schedules import AgentSchedules
 from mail.api.approvals import Approvals
 from mail.api.data_requests import DataRequests
 from mail.api.directions import Directions
 from mail.api.drafts import Drafts
 from mail.api.labels import Labels
 from mail.api.messages import Messages
-from mail.api.notification_preferences import Preferences
 from mail.api.outbound import Outbound
 from mail.api.reminders import Reminders
 from mail.api.routing_rules import RoutingRules
@@ -35,6 +33,7 @@ urlpatterns = [
     path("messages/", Messages.as_view({"get": "list"})),
     path("messages/<uuid:pk>/", Messages.as_view({"get": "show"})),
     path("messages/<uuid:pk>/timeline/", Messages.as_view({"get": "timeline"})),
+    path("messages/<uuid:pk>/reclassify/", Messages.as_view({"post": "reclassify"})),
     path("threads/", Threads.as_view({"get": "list"})),
     path("threads/<uuid:pk>/", Threads.as_view({"get": "show"})),
     path("outbound/", Outbound.as_view({"get": "list"})),
@@ -71,15 +70,6 @@ urlpatterns = [
     path("reminders/<uuid:pk>/", Reminders.as_view({"get": "show", "patch": "change"})),
     path("reminders/<uuid:pk>/cancel/", Reminders.as_view({"post": "cancel"})),
     path("reminders/<uuid:pk>/delete/", Reminders.as_view({"post": "delete_reminder"})),
-    path("notification-preferences/", Preferences.as_view({"get": "list", "post": "create"})),
-    path(
-        "notification-preferences/<uuid:pk>/",
-        Preferences.as_view({"get": "show", "patch": "change"}),
-    ),
-    path("notification-preferences/<uuid:pk>/reset/", Preferences.as_view({"post": "reset"})),
-    path("agent-schedules/", AgentSchedules.as_view({"get": "list", "post": "create"})),
-    path("agent-schedules/<uuid:pk>/", AgentSchedules.as_view({"get": "show", "patch": "change"})),
-    path("agent-schedules/<uuid:pk>/delete/", AgentSchedules.as_view({"post": "delete_schedule"})),
     path("approvals/", Approvals.as_view({"get": "list"})),
     path("approvals/<uuid:pk>/", Approvals.as_view({"get": "show"})),
     path("approvals/<uuid:pk>/approve/", Approvals.as_view({"post": "approve"})),

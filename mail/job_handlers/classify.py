@@ -11,19 +11,25 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
 from mail.job_handlers.base import GMAIL_RETRY, AccountPayload, mailbox, mailbox_key, model_errors
+from mail.llm.base import Category as MailCategory
 from mail.llm.offline import OfflineClassifier
 from mail.services.deciding.classifiers import asks_a_model, classifier_for
 from mail.services.deciding.classify import classify_thread
 from mail.services.deciding.classify_page import classify_each, classify_page
+from mail.services.deciding.corrections import decide_for_person
 from mail.services.queueing import PAGE, thread_lock
 
 
 class ClassifyPayload(AccountPayload):
-    """A message and its thread, both by our ids; `force` judges again what is judged already."""
+    """A message and its thread, both by our ids; `force` judges again what is judged already.
+
+    `category` is what the person decided: nobody else is asked.
+    """
 
     message_id: UUID
     thread_id: UUID
     force: bool = False
+    category: MailCategory | None = None
 
 
 class ClassifyPagePayload(AccountPayload):
@@ -39,11 +45,22 @@ class ClassifyPagePayload(AccountPayload):
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
     lock_key=lambda payload: thread_lock(payload.thread_id),
-    idempotency_key=lambda p: f"classify:{p.account_id}:{p.message_id}",
+    # What the person decided is not what waits to be judged.
+    idempotency_key=lambda p: f"classify:{p.account_id}:{p.message_id}:{p.category or ''}".rstrip(
+        ":"
+    ),
 )
 def classify(payload: ClassifyPayload, ctx: JobContext) -> dict[str, Any]:
     """Judge the message's thread, and request the labels that show the verdict."""
     with mailbox(payload) as (account, _), model_errors():
+        if payload.category is not None:
+            return decide_for_person(
+                account,
+                payload.thread_id,
+                payload.message_id,
+                payload.category,
+                job_id=ctx.job_id,
+            )
         return classify_thread(
             account,
             payload.thread_id,

@@ -30,6 +30,7 @@ class EventType(models.TextChoices):
     AGENT_FINISHED = "agent_finished", "Agent finished"
     AGENT_ESCALATED = "agent_escalated", "Agent asks for a person"
     CLASSIFIED = "classified", "Classified"
+    RULE_PROPOSED = "rule_proposed", "Rule proposed"
     ACTION_COMPLETED = "action_completed", "Action completed"
     ACTION_FAILED = "action_failed", "Action failed"
     SENT = "sent", "Sent"

@@ -39,6 +39,11 @@ class Rule(ScopedRow):
         default=list, blank=True, help_text="[{action, parameters}], done in this order."
     )
     safe_mode = models.CharField(max_length=20, choices=SafeMode, default=SafeMode.DEFAULT)
+    corrections = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="For so many corrections by the person Mailroom proposed it; 0: it is somebody's.",
+    )
     tried_at = models.DateTimeField(
         null=True, blank=True, help_text="When it was tried as it is; empty after each change."
     )

@@ -186,37 +186,13 @@ def enqueue_each_ingest(account: MailAccount, gmail_message_ids: Iterable[str]) 
     return sum(result.created for result in results)
 
 
-def enqueue_classifies(messages: Sequence[Message]) -> None:
-    """Have the messages' threads judged, many by the page; a message of each thread is enough.
-
-    Must run in the firm's scope.
-    """
-    if len(messages) < SMALLEST_PAGE:
-        for message in messages:
-            enqueue_classify(message)
-        return
-    enqueue(
-        "classify.page",
-        {
-            "account_id": messages[0].account_id,
-            "message_ids": [message.pk for message in messages],
-        },
-        priority=Priority.NORMAL,
-    )
-
-
-def enqueue_classify(message: Message, *, force: bool = False) -> EnqueueResult:
-    """Have the message's thread judged. Must run in the firm's scope."""
-    return enqueue(
-        "classify",
-        {
-            "account_id": message.account_id,
-            "message_id": message.pk,
-            "thread_id": message.thread_id,
-            "force": force,
-        },
-        priority=Priority.NORMAL,
-    )
+def about_message(message: Message) -> dict[str, object]:
+    """Return the payload of a job about a message and its thread."""
+    return {
+        "account_id": message.account_id,
+        "message_id": message.pk,
+        "thread_id": message.thread_id,
+    }
 
 
 def request_activation(account: MailAccount) -> EnqueueResult:

@@ -30,7 +30,6 @@ from jobs.models import (
 )
 from mail.models import (
     Action,
-    AgentSchedule,
     Approval,
     DataRequest,
     Direction,
@@ -39,7 +38,6 @@ from mail.models import (
     MailLabel,
     MailThread,
     Message,
-    NotificationPreference,
     OutboundMessage,
     Reminder,
     RoutingRule,
@@ -74,8 +72,6 @@ RESOURCES: dict[str, type[Any]] = {
     "outbound": OutboundMessage,
     "drafts": Draft,
     "reminders": Reminder,
-    "notification-preferences": NotificationPreference,
-    "agent-schedules": AgentSchedule,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -70,7 +70,7 @@ class Skipped:
 
     reason: str
 
-    def as_result(self) -> dict[str, Any]:
+    def asresult_of(self) -> dict[str, Any]:
         """Return the reason as a job's result."""
         return {"skipped": True, "reason": self.reason}
 
@@ -92,23 +92,33 @@ def classify_thread(
         RowGone: the mailbox has no such message in this thread.
     """
     with firm_scope(account.firm_id):
-        case = _open_case(account, thread_id, message_id, job_id=job_id, force=force)
+        case = open_case(account, thread_id, message_id, job_id=job_id, force=force)
     if isinstance(case, Skipped):
-        return case.as_result()
+        return case.asresult_of()
     verdict, source = judge(case, classifier)
     with firm_scope(account.firm_id):
-        decision = _decide(account, case, verdict, source=source, job_id=job_id)
+        decision = decide(account, case, verdict, source=source, job_id=job_id)
+    return result_of(decision)
+
+
+def result_of(decision: Decision) -> dict[str, Any]:
+    """Return what a job says of the decision it made."""
     return {
         "decision_id": str(decision.pk),
-        "message_id": str(case.target.pk),
-        "category": verdict.category.value,
-        "confidence": verdict.confidence,
+        "message_id": str(decision.message_id),
+        "category": str(decision.category),
+        "confidence": decision.confidence,
     }
 
 
-def _open_case(
+def open_case(
     account: MailAccount, thread_id: UUID, message_id: UUID, *, job_id: UUID, force: bool
 ) -> Case | Skipped:
+    """Return the thread to be judged, or why it is not. Must run in the firm's scope.
+
+    Raises:
+        RowGone: the mailbox has no such message in this thread.
+    """
     found = Message.objects.filter(account=account, thread_id=thread_id, pk=message_id)
     if not found.exists():
         raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
@@ -135,14 +145,14 @@ def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
     deciding = next((rule for rule in case.rules if rule.category), None)
     if case.blocked:
         why = "The sender is on the blacklist."
-        return _ruled(Category.FYI, why, "blacklist", case.context), DecisionSource.RULE
+        return ruled(Category.FYI, why, "blacklist", case.context), DecisionSource.RULE
     if deciding is None:
         return classifier.classify(case.context), classifier.source
     why = f"The rule “{deciding.name}” matched."
-    return _ruled(Category(deciding.category), why, "rule", case.context), DecisionSource.RULE
+    return ruled(Category(deciding.category), why, "rule", case.context), DecisionSource.RULE
 
 
-def _ruled(category: Category, why: str, feature: str, mail: MailContext) -> Classification:
+def ruled(category: Category, why: str, feature: str, mail: MailContext) -> Classification:
     """Return what a person laid down: nobody else is asked."""
     return Classification(
         category=category,
@@ -155,10 +165,13 @@ def _ruled(category: Category, why: str, feature: str, mail: MailContext) -> Cla
     )
 
 
-def _decide(
+def decide(
     account: MailAccount, case: Case, verdict: Classification, *, source: str, job_id: UUID
 ) -> Decision:
-    """Store the verdict, the thread's new state, the event, and the label changes with their jobs."""
+    """Store the verdict, the thread's new state, the event, and the label changes with their jobs.
+
+    Must run in the firm's scope, under the thread's lock.
+    """
     decision = new_decision(account, case, verdict, source=source, job_id=job_id)
     decision.save()
     MailThread.objects.filter(pk=case.thread.pk).update(

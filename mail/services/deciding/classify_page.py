@@ -39,10 +39,11 @@ from mail.services.deciding.classify import (
 )
 from mail.services.deciding.mail_context import mail_context
 from mail.services.deciding.relabel import label_name
+from mail.services.deciding.requests import enqueue_classify
 from mail.services.drafting.reply_plan import contacts_for, is_blocked
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled
-from mail.services.queueing import enqueue_classify, enqueue_label_page
+from mail.services.queueing import enqueue_label_page
 from mail.services.rules.rules import enabled_rules, matching_rules, request_actions
 from mail.services.timelines.events import record_events
 from tenants.scope import firm_scope

@@ -1,4 +1,4 @@
-"""What a sync sees the person do in Gmail, as jobs: Done, Rework, Needs Response, a draft that went.
+"""What a sync sees the person do in Gmail, as jobs: another label, Rework, Done, a draft that went.
 
 Our own writes come back in the same history. An own label is told from the person's by the actions
 on its message: the newest that touched the label before. An own draft is ended here before Gmail
@@ -16,6 +16,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from mail.labels import LABEL_NAMES, LabelKey
+from mail.llm.base import Category
 from mail.models import (
     Action,
     ActionStatus,
@@ -28,6 +29,7 @@ from mail.models import (
     Message,
 )
 from mail.services.actions.label_changes import changed_labels
+from mail.services.deciding.requests import enqueue_classify
 from mail.services.drafting.requests import (
     enqueue_cleanup,
     enqueue_first_manual_draft,
@@ -38,8 +40,11 @@ from mail.services.drafting.requests import (
 # A label of ours that is seen again after that was taken off and put back.
 ECHO: Final = timedelta(minutes=10)
 ACTIONS_SEARCHED: Final = 50
-# What the person orders by a label; done goes before the others.
-_ORDERS: Final = (LabelKey.DONE, LabelKey.REWORK, LabelKey.NEEDS_RESPONSE)
+# What the person orders by a label; the first of several on one thread.
+_ORDERS: Final = (
+    *(LabelKey.DONE, LabelKey.REWORK, LabelKey.NEEDS_RESPONSE),
+    *(LabelKey.ACTION_REQUIRED, LabelKey.PAYMENT_REQUEST, LabelKey.WAITING, LabelKey.FYI),
+)
 
 Gains = Mapping[str, Mapping[str, int]]
 """By Gmail's message id the labels it gained, each with the history record's id."""
@@ -81,8 +86,10 @@ def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Me
         enqueue_cleanup(account.pk, thread_id, "done")
     elif order == LabelKey.REWORK:
         enqueue_rework(MailThread.objects.get(pk=thread_id))
-    else:
+    elif order == LabelKey.NEEDS_RESPONSE:
         enqueue_manual_draft(orders[order])
+    else:
+        enqueue_classify(orders[order], category=Category(order.value))
 
 
 def _is_own(message: Message, label_id: str, key: LabelKey, record: int) -> bool:

@@ -8,18 +8,19 @@ from uuid import UUID
 from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
 from mail.models import MailThread, Message
+from mail.services.queueing import about_message
 
 CleanupAction = Literal["done", "check_sent", "withdraw"]
 
 
 def enqueue_draft(message: Message) -> EnqueueResult:
     """Have an answer to the message drafted. Must run in the firm's scope."""
-    return enqueue("draft", _about(message), priority=Priority.NORMAL)
+    return enqueue("draft", about_message(message), priority=Priority.NORMAL)
 
 
 def enqueue_manual_draft(message: Message) -> EnqueueResult:
     """Have an answer drafted that the person asked for. Must run in the firm's scope."""
-    return enqueue("manual_draft", _about(message), priority=Priority.HIGH)
+    return enqueue("manual_draft", about_message(message), priority=Priority.HIGH)
 
 
 def enqueue_first_manual_draft(account_id: UUID, gmail_message_id: str) -> EnqueueResult:
@@ -38,11 +39,3 @@ def enqueue_cleanup(account_id: UUID, thread_id: UUID, action: CleanupAction) ->
     """Have it looked after what became of the thread. Must run in the firm's scope."""
     payload = {"account_id": account_id, "thread_id": thread_id, "action": action}
     return enqueue("cleanup", payload, priority=Priority.NORMAL)
-
-
-def _about(message: Message) -> dict[str, object]:
-    return {
-        "account_id": message.account_id,
-        "message_id": message.pk,
-        "thread_id": message.thread_id,
-    }

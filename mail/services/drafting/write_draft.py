@@ -35,6 +35,7 @@ from mail.services.drafting.gmail_drafts import (
 )
 from mail.services.drafting.sent import was_sent
 from mail.services.drafting.task import MOST_REWORKS, DraftTask, refuse, skipped
+from mail.services.rules.proposals import propose_rule
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first
 from tenants.scope import firm_scope
@@ -250,6 +251,8 @@ def _decide_for_person(task: DraftTask) -> None:
         explanations={"salient_features": ["manual"]},
         job_id=task.job_id,
     )
+    if task.thread.classification not in ("", Category.NEEDS_RESPONSE):
+        propose_rule(task.account, task.message, Category.NEEDS_RESPONSE)
 
 
 def _messages(task: DraftTask) -> list[Message]:

@@ -86,7 +86,8 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
         setattr(rule, name, checked[name])
     if changed - _HARMLESS:
         rule.enabled, rule.tried_at, rule.disabled_reason = False, None, ""
-    rule.changed_at = timezone.now()
+    # What Mailroom proposed is from now on theirs.
+    rule.corrections, rule.changed_at = 0, timezone.now()
     _save(rule)
     _audit(
         "rule.change",
@@ -201,9 +202,9 @@ def _messages_of(rule: Rule) -> QuerySet[Message]:
 
 def _switch(rule: Rule, by: Actor, reason: str, operation: str, *, enabled: bool) -> Rule:
     before = {"enabled": rule.enabled, "disabled_reason": rule.disabled_reason}
-    rule.enabled, rule.disabled_reason = enabled, ""
+    rule.enabled, rule.disabled_reason, rule.corrections = enabled, "", 0
     rule.changed_at = timezone.now()
-    rule.save(update_fields=["enabled", "disabled_reason", "changed_at"])
+    rule.save(update_fields=["enabled", "disabled_reason", "corrections", "changed_at"])
     _audit(operation, rule, by, reason, before=before, after={"enabled": enabled})
     return rule
 

@@ -17,7 +17,7 @@ from mail.errors import RoutingInvalid
 from mail.models import EventType, MailAccount, MailEvent, Message, Route, RoutingRule
 from mail.rules.routing import RouteFacts, parse_match, route_matches
 from mail.services.deciding.model_calls import configured_client
-from mail.services.queueing import enqueue_classifies
+from mail.services.deciding.requests import enqueue_classifies
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, record_operation
 

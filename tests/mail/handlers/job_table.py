@@ -20,13 +20,14 @@ from mail.labels import LabelKey
 from mail.models import ActionType, Message, OutboundMessage, RequestKind
 from mail.services.agents.schedules import create_agent_schedule, enqueue_due_agents
 from mail.services.approvals.approvals import ask_approval
+from mail.services.deciding.requests import enqueue_classify
 from mail.services.drafting.requests import (
     enqueue_cleanup,
     enqueue_manual_draft,
     enqueue_rework,
 )
 from mail.services.exports.requests import request_data
-from mail.services.queueing import enqueue_classify, request_backfill, request_label_sync
+from mail.services.queueing import request_backfill, request_label_sync
 from mail.services.queueing import request_sync as ask_sync
 from mail.services.reminders.due import enqueue_due_reminders
 from mail.services.reminders.reminders import create_reminder

@@ -1,0 +1,59 @@
+"""What the person says a thread is, in place of what was decided; and judging a thread once more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from jobs.queue import EnqueueResult
+from mail.llm.base import Category
+from mail.models import DecisionSource, MailAccount, Message
+from mail.services.deciding.classify import Skipped, decide, open_case, result_of, ruled
+from mail.services.deciding.requests import enqueue_classify
+from mail.services.rules.proposals import propose_rule
+from tenants.audit import SERVICE, Actor, record_operation
+from tenants.scope import firm_scope
+
+
+def reclassify(
+    message: Message, *, category: str = "", reason: str = "", by: Actor = SERVICE
+) -> EnqueueResult:
+    """Have the message's thread be of the category, or judged once more where that is empty."""
+    with firm_scope(message.firm_id):
+        wanted = Category(category) if category else None
+        result = enqueue_classify(message, force=True, category=wanted)
+        record_operation(
+            by,
+            "message.reclassify",
+            firm_id=message.firm_id,
+            target=("message", message.pk),
+            reason=reason,
+            before={"category": message.thread.classification},
+            after={"category": category, "job": str(result.job_id)},
+        )
+    return result
+
+
+def decide_for_person(
+    account: MailAccount, thread_id: UUID, message_id: UUID, category: Category, *, job_id: UUID
+) -> dict[str, Any]:
+    """Store what the person says the thread is, propose a rule for it; return the job's result.
+
+    Must run under the thread's lock.
+
+    Raises:
+        RowGone: the mailbox has no such message in this thread.
+    """
+    with firm_scope(account.firm_id):
+        case = open_case(account, thread_id, message_id, job_id=job_id, force=True)
+        if isinstance(case, Skipped):
+            return case.asresult_of()
+        if case.thread.classification == category and not case.reopened:
+            return Skipped("The thread is of that category already").asresult_of()
+        # Rules were asked about this mail before: here nothing more is done to it.
+        case = replace(case, rules=[])
+        verdict = ruled(category, "Said by the person.", "person", case.context)
+        decision = decide(account, case, verdict, source=DecisionSource.PERSON, job_id=job_id)
+        propose_rule(account, case.target, category)
+    return result_of(decision)
