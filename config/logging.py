@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import copy
 from datetime import UTC, datetime
 from typing import Any
@@ -17,9 +17,9 @@ from structlog.types import EventDict, Processor, WrappedLogger
 
 from interfaces.correlation import current_correlation_id
 from interfaces.log_lines import Line
-from jobs.execution.telemetry import FinishedAttempt, Lines
+from jobs.execution.telemetry import FinishedAttempt, FinishedAttempts, Lines, fields_of
 
-RenderAttempts = Callable[[dict[str, str], Sequence[FinishedAttempt]], Iterable[str]]
+RenderAttempts = Callable[[dict[str, str], FinishedAttempts], Iterable[str]]
 
 # Keys whose values never belong in a log line, whoever wrote it.
 FORBIDDEN_KEYS = frozenset({"payload", "body", "token", "secret", "password", "authorization"})
@@ -101,17 +101,18 @@ class LineFormatter(structlog.stdlib.ProcessorFormatter):
         return "\n".join(self._render_attempts(common, record.msg.attempts))
 
 
-def _console_attempts(common: dict[str, str], attempts: Sequence[FinishedAttempt]) -> Iterable[str]:
-    """Return the lines as `key=value` pairs; one template for all of them."""
-    shared = " ".join(f"{name}={value!r}" for name, value in common.items()).replace("%", "%%")
+def _console_attempts(common: dict[str, str], attempts: FinishedAttempts) -> Iterable[str]:
+    """Return the lines as `key=value` pairs; one template for all of a kind."""
     fields = " ".join(f"{name}=%r" for name in FinishedAttempt._fields)
-    return map(f"{shared} {fields}".__mod__, attempts)
+    for kind, same in attempts.items():
+        known = {**common, **kind._asdict()}
+        shared = " ".join(f"{name}={value!r}" for name, value in known.items()).replace("%", "%%")
+        yield from map(f"{shared} {fields}".__mod__, same)
 
 
-def _json_attempts(common: dict[str, str], attempts: Sequence[FinishedAttempt]) -> Iterable[str]:
+def _json_attempts(common: dict[str, str], attempts: FinishedAttempts) -> Iterable[str]:
     """Return the lines as JSON."""
-    names = FinishedAttempt._fields
-    return (_to_json({**dict(zip(names, one, strict=True)), **common}) for one in attempts)
+    return (_to_json({**fields, **common}) for fields in fields_of(attempts))
 
 
 def logging_config(log_format: str, level: str) -> dict[str, Any]:

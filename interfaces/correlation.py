@@ -34,6 +34,11 @@ def new_correlation_id() -> str:
     return str(uuid7())
 
 
+# For what runs too often for `with correlation(…)`: the second takes what the first returned.
+set_correlation_id = _correlation_id.set
+reset_correlation_id = _correlation_id.reset
+
+
 class correlation:  # noqa: N801 - a context manager, named as one
     """Put `correlation_id` in force, for enqueued jobs and for every log line inside."""
 

@@ -16,6 +16,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine.claim import Claim, claim
 from jobs.engine.clock import database_now, stopped_at
 from jobs.engine.counters import fold_counters
+from jobs.engine.current_job import CurrentJob, reset_current_job, set_current_job
 from jobs.engine.fair_share import FairShare
 from jobs.engine.lease import WorkerInfo, note_running, register
 from jobs.engine.outcomes import Failure, Outcome, Settlement, SettleReport
@@ -34,6 +35,16 @@ class RunningJob(NamedTuple):
 
     job_id: UUID
     firm_id: int
+
+
+@contextmanager
+def as_current_job(job: CurrentJob) -> Iterator[None]:
+    """Run the code inside as part of `job`'s handler."""
+    outer = set_current_job(job)
+    try:
+        yield
+    finally:
+        reset_current_job(outer)
 
 
 def row(job_id: UUID) -> JobQueue:

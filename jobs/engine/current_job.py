@@ -31,19 +31,9 @@ def current_job() -> CurrentJob | None:
     return _current.get()
 
 
-class as_current_job:  # noqa: N801 - a context manager, named as one
-    """Mark the code inside as part of `job`'s handler."""
-
-    __slots__ = ("_job", "_token")
-
-    def __init__(self, job: CurrentJob) -> None:
-        self._job = job
-
-    def __enter__(self) -> None:
-        self._token = _current.set(self._job)
-
-    def __exit__(self, *_: object) -> None:
-        _current.reset(self._token)
+# Mark what follows as part of a job's handler, until the second gets what the first returned.
+set_current_job = _current.set
+reset_current_job = _current.reset
 
 
 def in_event_loop() -> bool:
@@ -58,10 +48,8 @@ def in_event_loop() -> bool:
 class Flag:
     """An event that nobody waits for; a threading.Event would cost a lock per job."""
 
-    __slots__ = ("_set",)
-
-    def __init__(self) -> None:
-        self._set = False
+    # Of nearly all it stays so, which costs an attempt nothing.
+    _set = False
 
     def set(self) -> None:
         """Set it."""
@@ -75,14 +63,14 @@ class Flag:
 class Signals:
     """Flags that the worker sets and the handler reads at its next call of `ctx`."""
 
-    __slots__ = ("_lock", "_shields", "cancel_requested", "lease_lost", "timed_out")
+    # Shared by all, as it is held for a moment: a lock for each attempt would cost more.
+    _lock = Lock()
+    _shields = 0
 
     def __init__(self, lease_lost: Flag | None = None) -> None:
         self.lease_lost = lease_lost or Flag()
         self.cancel_requested = Flag()
         self.timed_out = Flag()
-        self._shields = 0
-        self._lock = Lock()
 
     def time_out(self, interrupt: Callable[[], object]) -> None:
         """Set `timed_out`; interrupt the handler unless it is shielded."""

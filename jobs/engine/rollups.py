@@ -7,10 +7,11 @@ killed worker had not written is lost: these figures are for people, and no deci
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from math import inf
 from typing import NamedTuple
 
 from uuid_utils.compat import uuid7
@@ -27,13 +28,13 @@ RECOVERED_SECONDS = 900
 
 
 class Measured(NamedTuple):
-    """An attempt that ended: how long its job was due, and how long its handler ran."""
+    """Attempts that ended alike: how long their jobs were due, and how long their handlers ran."""
 
     firm_id: int
     category: str
     job_type: str
-    waited_seconds: float
-    ran_seconds: float
+    waited_seconds: Sequence[float]
+    ran_seconds: Sequence[float]
     failed: bool
 
 
@@ -47,17 +48,13 @@ class Rollups:
 
     def add(self, measured: Iterable[Measured]) -> None:
         """Add these attempts."""
-        keys: list[tuple[int, str, str, int]] = []
-        failing = set()
-        for firm_id, category, job_type, waited, ran, failed in measured:
-            wait, run_time = bisect_left(BUCKET_SECONDS, waited), bisect_left(BUCKET_SECONDS, ran)
-            keys.append((firm_id, category, Measure.WAIT.value, wait))
-            keys.append((firm_id, category, Measure.RUN.value, run_time))
-            if failed:
-                failing.add((firm_id, job_type))
         with self._lock:
-            self._attempts.update(keys)
-            self._failing |= failing
+            for firm_id, category, job_type, waited, ran, failed in measured:
+                for measure, seconds in ((Measure.WAIT.value, waited), (Measure.RUN.value, ran)):
+                    for bucket, number in _by_bucket(seconds):
+                        self._attempts[firm_id, category, measure, bucket] += number
+                if failed:
+                    self._failing.add((firm_id, job_type))
 
     def store(self) -> bool:
         """Write what was added; False: another worker kept the rows locked, so it stays for later.
@@ -84,6 +81,17 @@ class Rollups:
                     self._attempts += attempts
                     self._failing |= failing
         return stored
+
+
+def _by_bucket(seconds: Sequence[float]) -> Iterator[tuple[int, int]]:
+    """Yield the bucket and number of those that fall into one: each takes up to its own bound."""
+    ordered = sorted(seconds)
+    counted = 0
+    for bucket, bound in enumerate((*BUCKET_SECONDS, inf)):
+        within = bisect_right(ordered, bound)
+        if within > counted:
+            yield bucket, within - counted
+            counted = within
 
 
 def _store(attempts: Counter[tuple[int, str, str, int]], failing: set[tuple[int, str]]) -> None:

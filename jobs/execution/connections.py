@@ -70,7 +70,7 @@ def in_transaction(connection: BaseDatabaseWrapper) -> bool:
     if connection.autocommit is not autocommit:
         return True
     # SQL and the driver can begin a transaction that Django does not know of.
-    with suppress(Exception):
+    try:
         if connection.vendor == "postgresql":
             client = raw.pgconn
             status = client.transaction_status
@@ -84,6 +84,8 @@ def in_transaction(connection: BaseDatabaseWrapper) -> bool:
             return bool(raw.in_transaction or (autocommit and raw.isolation_level is not None))
         else:
             return False
+    except Exception:  # noqa: BLE001, S110 - a driver that cannot say is taken for broken, below
+        pass
     # It broke, or the handler closed it behind Django's back: the next one gets another.
     _drop(connection)
     return False

@@ -9,11 +9,11 @@ from datetime import UTC
 from random import Random
 from typing import Any
 
-from interfaces.correlation import correlation
+from interfaces.correlation import reset_correlation_id, set_correlation_id
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import as_current_job
+from jobs.engine.current_job import reset_current_job, set_current_job
 from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
 from jobs.engine.outcomes import (
     Canceled,
@@ -45,8 +45,8 @@ from jobs.execution.connections import (
     require_no_transaction,
 )
 from jobs.execution.context import JobContext, Signals, completed
-from jobs.execution.hooks import RunningAttempt, around_attempt
-from jobs.execution.tracing import attempt_span
+from jobs.execution.hooks import RunningAttempt, around_attempt, has_hooks
+from jobs.execution.tracing import attempt_span, is_traced
 from jobs.payload_validator import parse_payload
 from jobs.registry import JobType
 from jobs.retry import RetryPolicy
@@ -68,32 +68,45 @@ def execute(
     context: type[JobContext] = JobContext,
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
+    ctx = context(claim, signals)
+    if not (is_traced() or has_hooks()):
+        # Of nearly all: what nobody watches must not pay for it.
+        return _execute(claim, rng, ctx, run_async)
     with attempt_span(claim) as span, around_attempt(claim) as attempt:
-        outcome = _execute(claim, rng, context(claim, signals), run_async, attempt)
+        outcome = _execute(claim, rng, ctx, run_async, attempt)
         attempt.ended(outcome)
         span.ended(outcome)
         return outcome
 
 
 def _execute(
-    claim: Claim, rng: Random, ctx: JobContext, run_async: RunAsync, attempt: RunningAttempt
+    claim: Claim,
+    rng: Random,
+    ctx: JobContext,
+    run_async: RunAsync,
+    attempt: RunningAttempt | None = None,
 ) -> Outcome:
     declared = registry.find(claim.job_type)
-    with correlation(claim.correlation_id), as_current_job(claim):
-        # Only a test runs handlers inside a transaction of its own.
-        outer = atomic_connections()
-        try:
-            if declared is None or not declared.reads(claim.payload_version):
-                return _unknown(claim, declared)
-            if claim.cancel_requested:
-                return Canceled("canceled before it started")
-            _require_owner(claim)
-            outcome = _run(claim, declared, ctx, run_async)
-            require_no_transaction(outer)
-        except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
-            error = attempt.error = drop_open_transactions(raised, outer)
-            return _outcome_of(error, claim, declared, rng)
-        return outcome
+    outer_id, outer_job = set_correlation_id(claim.correlation_id), set_current_job(claim)
+    # Only a test runs handlers inside a transaction of its own.
+    outer = atomic_connections()
+    try:
+        if declared is None or not declared.reads(claim.payload_version):
+            return _unknown(claim, declared)
+        if claim.cancel_requested:
+            return Canceled("canceled before it started")
+        _require_owner(claim)
+        outcome = _run(claim, declared, ctx, run_async)
+        require_no_transaction(outer)
+    except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
+        error = drop_open_transactions(raised, outer)
+        if attempt is not None:
+            attempt.error = error
+        return _outcome_of(error, claim, declared, rng)
+    finally:
+        reset_current_job(outer_job)
+        reset_correlation_id(outer_id)
+    return outcome
 
 
 def timed_out(claim: Claim, *, rng: Random, message: str = "") -> Outcome:

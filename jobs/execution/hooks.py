@@ -51,6 +51,11 @@ class RunningAttempt:
 Hook = Callable[[RunningAttempt], AbstractContextManager[object]]
 
 
+def has_hooks() -> bool:
+    """Say whether any hook is configured."""
+    return bool(_hooks())
+
+
 @contextmanager
 def around_attempt(claim: Claim) -> Iterator[RunningAttempt]:
     """Run the hooks around the attempt."""

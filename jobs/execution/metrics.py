@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from jobs import registry
-from jobs.execution.telemetry import FinishedAttempt
+from jobs.execution.telemetry import FinishedAttempts
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -87,13 +86,11 @@ SETTLE_SECONDS = Histogram(
 )
 
 
-def measure_attempts(attempts: Sequence[FinishedAttempt]) -> None:
+def measure_attempts(attempts: FinishedAttempts) -> None:
     """Count finished attempts and their times."""
-    ended = [(one, (one.category, _type_label(one.job_type))) for one in attempts]
-    for (labels, outcome), number in Counts((labels, one.outcome) for one, labels in ended).items():
-        ATTEMPTS.labels(*labels, outcome).inc(number)
-    for labels in {labels for _, labels in ended}:
-        same = [one for one, its in ended if its == labels]
+    for kind, same in attempts.items():
+        labels = kind.category, _type_label(kind.job_type)
+        ATTEMPTS.labels(*labels, kind.outcome).inc(len(same))
         RUN_SECONDS.labels(*labels).observe_many([one.run_s for one in same])
         WAIT_SECONDS.labels(*labels).observe_many([one.wait_s for one in same])
 

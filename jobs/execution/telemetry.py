@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,21 +15,38 @@ FAILURES = "jobs.attempts"
 _failures = logging.getLogger(FAILURES)
 
 
-class FinishedAttempt(NamedTuple):
-    """The fields of the line of an attempt: the same, however it ended."""
+class AttemptKind(NamedTuple):
+    """What the lines of many finished attempts have in common."""
 
     job_type: str
-    job_id: str
     tenant_id: int
     category: str
-    correlation_id: str
     attempt: int
     outcome: str
     status: str | None
     error_class: str | None
+    worker_id: str
+
+
+class FinishedAttempt(NamedTuple):
+    """What the line of one attempt says beyond its kind."""
+
+    job_id: str
+    correlation_id: str
     wait_s: float
     run_s: float
-    worker_id: str
+
+
+# By kind: to write, count and measure attempts one by one would cost more than running their jobs.
+FinishedAttempts = Mapping[AttemptKind, Sequence[FinishedAttempt]]
+
+
+def fields_of(attempts: FinishedAttempts) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each line: the same, however the attempt ended."""
+    for kind, same in attempts.items():
+        shared = kind._asdict()
+        for one in same:
+            yield {**shared, **one._asdict()}
 
 
 def log(event: str, fields: Mapping[str, Any], *, problem: bool) -> None:
@@ -45,13 +62,13 @@ class Lines:
     """
 
     event: str
-    attempts: Sequence[FinishedAttempt]
+    attempts: FinishedAttempts
 
     def __str__(self) -> str:
-        return "\n".join(str(Line(self.event, one._asdict())) for one in self.attempts)
+        return "\n".join(str(Line(self.event, fields)) for fields in fields_of(self.attempts))
 
 
-def log_many(event: str, attempts: Sequence[FinishedAttempt]) -> None:
+def log_many(event: str, attempts: FinishedAttempts) -> None:
     """Write many lines as one record: a record for each would cost more than running its job."""
     if attempts:
         _log.info(Lines(event, attempts))

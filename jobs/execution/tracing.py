@@ -48,12 +48,16 @@ class _Recording(AttemptSpan):
 _NONE = AttemptSpan()
 
 
+def is_traced() -> bool:
+    """Say whether OpenTelemetry is installed and somebody has set its SDK up."""
+    provider = getattr(trace, "get_tracer_provider", None)
+    return provider is not None and not isinstance(provider(), trace.ProxyTracerProvider)
+
+
 @contextmanager
 def attempt_span(claim: Claim) -> Iterator[AttemptSpan]:
     """Record the attempt as a span, linked to the context in which its job was enqueued."""
-    provider = getattr(trace, "get_tracer_provider", None)
-    # Not installed, or nobody set the SDK up.
-    if provider is None or isinstance(provider(), trace.ProxyTracerProvider):
+    if not is_traced():
         yield _NONE
         return
     with trace.get_tracer(TRACER).start_as_current_span(

@@ -95,10 +95,10 @@ class ClaimRunner:
 
 def is_urgent(settlement: Settlement) -> bool:
     """Say whether somebody may wait for what the job held, or it must not be tried again."""
-    claim, outcome, *_ = settlement
+    claim = settlement.claim
     return (
         claim.lock_key is not None
         or claim.admitted
-        or type(outcome) is not Completed
+        or type(settlement.outcome) is not Completed
         or is_last_attempt(claim)
     )

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from django.db import DatabaseError, connection
 
 from jobs.engine.admission import admit
+from jobs.engine.claim import Claim
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Settlement, SettleReport
 from jobs.engine.settle import settle
@@ -46,8 +47,8 @@ class Completer:
         self._publisher = EventPublisher(state)
         # By lease token, which is unique to a claim.
         self._buffer: dict[int, Settlement] = {}
-        self._writing: Sequence[Settlement] = ()
-        # By lease token, until they are stored; all are tried again at this monotonic time.
+        self._writing: dict[int, Settlement] = {}
+        # Until they are stored; all are tried again at this monotonic time.
         self._locked: dict[int, Settlement] = {}
         self._retry_at = 0.0
         self._changed = threading.Condition(threading.RLock())
@@ -78,11 +79,17 @@ class Completer:
     def known_tokens(self) -> set[int]:
         """Return the lease tokens of the claims whose outcomes are not stored."""
         with self._changed:
-            return {
-                *self._buffer,
-                *self._locked,
-                *(one.claim.lease_token for one in self._writing),
-            }
+            return {*self._buffer, *self._writing, *self._locked}
+
+    def unsettled(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Return those of these claims whose outcomes are not stored."""
+        with self._changed:
+            buffer, writing, locked = self._buffer, self._writing, self._locked
+            return [
+                claim
+                for claim in claims
+                if (token := claim.lease_token) in writing or token in buffer or token in locked
+            ]
 
     @property
     def idle(self) -> bool:
@@ -108,12 +115,11 @@ class Completer:
             if batch:
                 self._write(batch, outage)
             if self._may_retry_locked():
-                locked = list(self._locked.values())
-                self._writing = locked
-                self._write(locked, outage, again=True)
+                self._writing = dict(self._locked)
+                self._write(list(self._writing.values()), outage, again=True)
                 self._retry_at = time.monotonic() + RETRY_LOCKED_SECONDS
             with self._changed:
-                self._writing = ()
+                self._writing = {}
                 self._changed.notify_all()
         self._publisher.end()
         connection.close()
@@ -125,11 +131,10 @@ class Completer:
                 self._await(1, RETRY_LOCKED_SECONDS if self._locked else 1.0)
             if len(self._buffer) >= COLLECT_FROM:
                 self._await(COLLECT_UP_TO, COLLECT_SECONDS)
-            batch, self._buffer = list(self._buffer.values()), {}
+            self._writing, self._buffer = self._buffer, {}
             self._urgent = False
-            self._writing = batch
             self._changed.notify_all()
-            return batch
+            return list(self._writing.values())
 
     def _await(self, number: int, timeout: float) -> None:
         self._awaited = number

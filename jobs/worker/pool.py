@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -38,7 +38,7 @@ COLLECT_SECONDS = 0.01
 class Pool:
     """Runs claims on `size` threads and passes their outcomes to `submit`.
 
-    `unsettled` returns the lease tokens of the claims whose outcomes wait there.
+    `unsettled` returns those of some claims whose outcomes wait there.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Pool:
         state: SharedState,
         size: int,
         submit: Callable[[Sequence[Settlement]], None],
-        unsettled: Callable[[], Collection[int]],
+        unsettled: Callable[[Sequence[Claim]], list[Claim]],
     ) -> None:
         self._state = state
         self._submit = submit

@@ -25,11 +25,13 @@ class StartNotes:
     """Names in the worker's row the jobs that were started and are not settled.
 
     They are recorded before they start: if the worker dies with its whole host, their attempts
-    count, and those of its other claims do not. `unsettled` returns the lease tokens of the claims
-    whose outcomes wait to be stored.
+    count, and those of its other claims do not. `unsettled` returns those of some claims whose
+    outcomes wait to be stored.
     """
 
-    def __init__(self, state: SharedState, unsettled: Callable[[], Collection[int]]) -> None:
+    def __init__(
+        self, state: SharedState, unsettled: Callable[[Sequence[Claim]], list[Claim]]
+    ) -> None:
         self._state = state
         self._unsettled = unsettled
         self._batches: dict[Batch, None] = {}
@@ -73,14 +75,14 @@ class StartNotes:
             DatabaseError: it may have been written or not.
         """
         with self._writing:
-            ended, active = list(self._ended), self.claims
-            unsettled = self._unsettled()
-            for batch in ended:
-                left = [claim for claim in batch.claims if claim.lease_token in unsettled]
-                active += left
-                if not left:
+            # What runs comes first: a batch that ends in between is named by both.
+            ids = [batch.packed_ids for batch in list(self._batches)]
+            for batch in list(self._ended):
+                if left := self._unsettled(batch.claims):
+                    ids.append(pack_ids(claim.job_id for claim in left))
+                else:
                     del self._ended[batch]
-            return note_running(worker_id, pack_ids(claim.job_id for claim in active))
+            return note_running(worker_id, b"".join(ids))
 
 
 class RunningHandlers:

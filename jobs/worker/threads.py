@@ -24,6 +24,7 @@ from jobs.errors import JobTimeout
 from jobs.execution.connections import drop_open_transactions
 from jobs.execution.context import Signals
 from jobs.execution.executor import execute, timed_out
+from jobs.models.ids import pack_ids
 from jobs.worker.state import SharedState, refresh_connection
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class Batch:
         self.most = most
         # Those that have ended among them.
         self.claims = claims
+        self._ids: tuple[Sequence[Claim], bytes] = (), b""
         # When the current job began (monotonic); infinity before the first.
         self.job_began_at = inf
         self.outcomes: deque[Settlement] = deque()
@@ -53,6 +55,16 @@ class Batch:
             return self._left.popleft()
         except IndexError:
             return None
+
+    @property
+    def packed_ids(self) -> bytes:
+        """The ids of its claims, as the worker's row names them."""
+        claims, ids = self._ids
+        if claims is not self.claims:
+            claims = self.claims
+            ids = pack_ids(claim.job_id for claim in claims)
+            self._ids = claims, ids
+        return ids
 
     @property
     def has_rest(self) -> bool:

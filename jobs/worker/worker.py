@@ -72,7 +72,7 @@ class WorkerLoop:
         self._outage = Outage(self.state.rng, self.state.stopping)
         self._completer = Completer(self.state)
         self._pool = Pool(
-            self.state, options.concurrency, self._completer.submit, self._completer.known_tokens
+            self.state, options.concurrency, self._completer.submit, self._completer.unsettled
         )
         drain = partial(self.stop, drain=True)
         self._heartbeat = Heartbeat(self.state, self._pool, self._info(), self.stop, drain)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from config.logging import FORBIDDEN_KEYS, configure_structlog, logging_config
 from interfaces.correlation import correlation
 from jobs.execution.events import PROBLEMS, Event, emit
-from jobs.execution.telemetry import FinishedAttempt
+from jobs.execution.telemetry import AttemptKind, FinishedAttempt
 from jobs.execution.telemetry import Lines as Many
 from jobs.states import Status
 
@@ -55,20 +55,17 @@ def test_both_kinds_of_loggers_write_the_same_json_with_the_correlation_id(lines
     assert all("timestamp" in line for line in (ours, djangos, outside))
 
 
-ATTEMPT = FinishedAttempt(
-    job_type="noop",
-    job_id="0",
+KIND = AttemptKind(
+    job_type="100%",
     tenant_id=1,
     category="sync",
-    correlation_id='100% "mine"',
     attempt=1,
     outcome="completed",
     status="completed",
     error_class=None,
-    wait_s=0.5,
-    run_s=0.25,
     worker_id="w",
 )
+ATTEMPT = FinishedAttempt(job_id="0", correlation_id='100% "mine"', wait_s=0.5, run_s=0.25)
 
 
 @pytest.mark.req("W-07")
@@ -80,16 +77,16 @@ def test_one_record_of_many_lines_is_written_line_by_line(log_format: str):
     formatter = config["formatters"]["default"].pop("()")(**config["formatters"]["default"])
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
-    attempts = [ATTEMPT, ATTEMPT._replace(attempt=2)]
+    attempts = {KIND: [ATTEMPT], KIND._replace(attempt=2): [ATTEMPT]}
     record = logging.LogRecord("jobs", logging.INFO, "", 0, Many("job.done", attempts), (), None)
     handler.handle(record)
     first, second = stream.getvalue().splitlines()
     assert "job.done" in first
     # A formatter that knows nothing of it writes both too.
-    assert str(record.msg).count("job.done job_type=noop") == 2
+    assert str(record.msg).count("job.done job_type=100%") == 2
     if log_format == "json":
         assert {**json.loads(second), "timestamp": ""} == {
-            **ATTEMPT._asdict(), "attempt": 2, "event": "job.done", "level": "info",
+            **KIND._asdict(), **ATTEMPT._asdict(), "attempt": 2, "event": "job.done", "level": "info",
             "logger": "jobs", "timestamp": "",
         }  # fmt: skip
 

@@ -150,10 +150,11 @@ def test_the_grafana_dashboard_asks_for_what_is_exported(query: str) -> None:
 
 
 def test_a_type_that_no_code_declares_has_no_label_of_its_own() -> None:
-    attempt = telemetry.FinishedAttempt(
-        "somebody.elses", "id", 1, "sync", "c", 1, "completed", "completed", None, 0.1, 0.2, "w"
+    kind = telemetry.AttemptKind(
+        "somebody.elses", 1, "sync", 1, "completed", "completed", None, "w"
     )
+    attempt = telemetry.FinishedAttempt("id", "c", 0.1, 0.2)
     name, labels = "mailroom_run_seconds_count", {"category": "sync", "job_type": "unknown"}
     before = REGISTRY.get_sample_value(name, labels) or 0
-    metrics.measure_attempts([attempt, attempt._replace(job_type="another")])
+    metrics.measure_attempts({kind: [attempt], kind._replace(job_type="another"): [attempt]})
     assert REGISTRY.get_sample_value(name, labels) == before + 2

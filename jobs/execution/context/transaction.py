@@ -31,6 +31,10 @@ class JobTransaction:
     result: Any = None
 
 
+# Of nearly all handlers.
+_NO_RESULT = Completed({}, "{}")
+
+
 @contextmanager
 def completing(
     claim: Claim, signals: Signals, begun: float, check: Callable[[], None]
@@ -64,7 +68,7 @@ def completed(claim: Claim, result: Any) -> Completed:
         Fatal: it cannot be stored.
     """
     if result is None:
-        return Completed({}, "{}")
+        return _NO_RESULT
     try:
         return Completed(result, to_json(result))
     except NotStorable as error:

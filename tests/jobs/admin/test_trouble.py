@@ -102,7 +102,7 @@ def test_another_firms_failures_and_times_are_not_shown(
 ) -> None:
     failed(globex.firm, 2, message="secret of globex")
     rollups = Rollups()
-    rollups.add([Measured(globex.firm.pk, "sync", "sync", 1, 1, failed=True)])
+    rollups.add([Measured(globex.firm.pk, "sync", "sync", [1], [1], failed=True)])
     with stopped_at(NOW):
         rollups.store()
     page = dashboard(member)
@@ -147,11 +147,9 @@ def test_the_firm_that_floods_is_named(staff: Client, acme: FirmRows, globex: Fi
 
 def test_times_are_shown_in_percentiles(member: Client, acme: FirmRows) -> None:
     rollups = Rollups()
-    attempts = [
-        Measured(acme.firm.pk, "sync", "sync", 0.01, seconds, failed=False)
-        for seconds in (*[0.2] * 90, *[4.0] * 9, 100_000.0)
-    ]
-    rollups.add(attempts)
+    seconds = [*[0.2] * 90, *[4.0] * 9, 100_000.0]
+    waited = [0.01] * len(seconds)
+    rollups.add([Measured(acme.firm.pk, "sync", "sync", waited, seconds, failed=False)])
     with stopped_at(NOW):
         assert rollups.store()
     for chosen in ("1h", "24h", "7d"):
@@ -177,7 +175,7 @@ def test_rollups_add_up_and_a_type_that_recovered_starts_anew(firm: Firm) -> Non
 
     def fails_at(moment: datetime) -> FailingType:
         with stopped_at(moment):
-            rollups.add([Measured(firm.pk, "sync", "sync", 1, 1, failed=True)])
+            rollups.add([Measured(firm.pk, "sync", "sync", [1], [1], failed=True)])
             assert rollups.store()
         with all_firms("test"):
             return FailingType.objects.get()

@@ -14,7 +14,6 @@ from django.db import connection, transaction
 
 from interfaces.correlation import correlation
 from jobs.engine import insert
-from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
@@ -23,7 +22,17 @@ from jobs.states import DeadReason, Priority
 from tenants.errors import MissingTenant
 from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import FirmFactory, UserFactory
-from tests.queue_kit import FAILURE, RunningJob, change, finish, later, row, rows, take_one
+from tests.queue_kit import (
+    FAILURE,
+    RunningJob,
+    as_current_job,
+    change,
+    finish,
+    later,
+    row,
+    rows,
+    take_one,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Released
 from jobs.engine.steps import to_json
 from jobs.errors import Cancel, Fatal, LeaseLost
@@ -19,7 +18,7 @@ from jobs.models import JobStep
 from jobs.queue import EnqueueSpec
 from jobs.registry import JobPayload
 from jobs.states import Priority, Status
-from tests.queue_kit import RunningJob, context, finish, row, rows, take_one
+from tests.queue_kit import RunningJob, as_current_job, context, finish, row, rows, take_one
 from tests.support.nesting import nested
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]

@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from interfaces.correlation import correlation, current_correlation_id
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import as_current_job, current_job
+from jobs.engine.current_job import current_job
 from jobs.engine.outcomes import Completed, Released
 from jobs.errors import Cancel, LeaseLost, WrongPlace
 from jobs.execution.async_bridge import (
@@ -28,7 +28,7 @@ from jobs.registry import job
 from mail.models import MailAccount
 from tenants.models import Firm
 from tests.jobs.execution.conftest import NamePayload
-from tests.queue_kit import RunningJob, finish, perform, row, rows, take_one
+from tests.queue_kit import RunningJob, as_current_job, finish, perform, row, rows, take_one
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-18")]

@@ -18,6 +18,7 @@ from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
 from jobs.execution import telemetry
 from jobs.execution.context import JobContext, Signals
 from jobs.execution.events import emit_settled
+from jobs.execution.telemetry import fields_of
 from jobs.models import JobQueue
 from jobs.queue import cancel, enqueue
 from jobs.registry import job
@@ -292,7 +293,9 @@ def test_an_error_after_the_commit_is_told_and_the_attempt_counts_as_completed(
     told: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(telemetry, "log", lambda name, fields, **_: told.append((name, fields)))
     monkeypatch.setattr(
-        telemetry, "log_many", lambda name, them: told.extend((name, one._asdict()) for one in them)
+        telemetry,
+        "log_many",
+        lambda name, them: told.extend((name, one) for one in fields_of(them)),
     )
     enqueue("test.late_error", firm=firm)
     held = take_one()

@@ -11,13 +11,12 @@ from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 
 from jobs.engine import job_wait
-from jobs.engine.current_job import as_current_job
 from jobs.engine.outcomes import Completed
 from jobs.errors import NotSettled, WrongPlace
 from jobs.execution.context import JobContext, Signals
 from jobs.queue import cancel, enqueue
 from tenants.models import Firm
-from tests.queue_kit import RunningJob, finish, take_one
+from tests.queue_kit import RunningJob, as_current_job, finish, take_one
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("A-02")]
 

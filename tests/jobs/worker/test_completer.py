@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -91,10 +90,10 @@ class Slow:
         self.published: list[Any] = []
         self.may = threading.Semaphore(0)
 
-    def __call__(self, batch: Any, report: SettleReport) -> Sequence[Any]:
+    def __call__(self, batch: Any, report: SettleReport) -> dict[Any, Any]:
         self.may.acquire()
         self.published.append(batch)
-        return ()
+        return {}
 
 
 @pytest.fixture
