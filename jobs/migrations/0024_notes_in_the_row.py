@@ -13,6 +13,8 @@ from django.db import migrations
 
 def _keep_in_row(state: Any, schema_editor: Any) -> None:
     if schema_editor.connection.vendor == "postgresql":
+        # Fail rather than let heartbeats wait behind a wait for the table.
+        schema_editor.execute("SET LOCAL lock_timeout = '5s'")
         # Nearly a page; what is larger goes out of the row as it is.
         schema_editor.execute("ALTER TABLE jobs_worker SET (toast_tuple_target = 8160)")
         schema_editor.execute("ALTER TABLE jobs_worker ALTER running SET STORAGE EXTERNAL")
@@ -20,6 +22,8 @@ def _keep_in_row(state: Any, schema_editor: Any) -> None:
 
 def _as_by_default(state: Any, schema_editor: Any) -> None:
     if schema_editor.connection.vendor == "postgresql":
+        # Fail rather than let heartbeats wait behind a wait for the table.
+        schema_editor.execute("SET LOCAL lock_timeout = '5s'")
         schema_editor.execute("ALTER TABLE jobs_worker RESET (toast_tuple_target)")
         schema_editor.execute("ALTER TABLE jobs_worker ALTER running SET STORAGE EXTENDED")
 
