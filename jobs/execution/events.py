@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, get_args
-from uuid import UUID
 
 from jobs.engine import breakers
 from jobs.engine.claim import Claim, InFlightJob
@@ -23,7 +22,8 @@ from jobs.engine.outcomes import (
 from jobs.engine.rescue import RescueReport
 from jobs.engine.rollups import Measured
 from jobs.execution import metrics, telemetry
-from jobs.execution.telemetry import AttemptKind, FinishedAttempt, FinishedAttempts
+from jobs.execution.attempts import AttemptsByKind
+from jobs.execution.telemetry import FinishedAttempts
 from jobs.states import BreakerState, Status
 
 
@@ -137,7 +137,7 @@ def _notify(subscriber: Subscriber, event: Event, fields: Mapping[str, Any]) -> 
 def emit_settled(batch: Sequence[Settlement], report: SettleReport) -> FinishedAttempts:
     """Emit the ends of these attempts, after they were stored; return those that count."""
     tokens = {claim.lease_token for claim in report.stale}
-    finished, stale = _Finished(), _Finished()
+    finished, stale = AttemptsByKind(), AttemptsByKind()
     statuses = report.statuses
     for claim, outcome, ran_seconds, _ in batch:
         token = claim.lease_token
@@ -200,7 +200,7 @@ def emit_rescued(report: RescueReport) -> None:
         rescued=report.rescued,
         dead_lettered=report.dead_lettered,
     )
-    finished = _Finished()
+    finished = AttemptsByKind()
     for one in report.ended:
         finished.add(
             one.job, "rescued", one.status, one.failure.error_class, _recorded_run(one.job)
@@ -221,7 +221,7 @@ def emit_released(jobs: Sequence[Claim | InFlightJob]) -> None:
     """Emit that these claims were given back before their handlers started."""
     if jobs:
         emit(Event.JOBS_RELEASED, jobs=len(jobs))
-        finished = _Finished()
+        finished = AttemptsByKind()
         for job in jobs:
             finished.add(job, "released", Status.PENDING, None, None)
         _emit_finished(finished)
@@ -229,60 +229,6 @@ def emit_released(jobs: Sequence[Claim | InFlightJob]) -> None:
 
 def _recorded_run(job: Claim | InFlightJob) -> float | None:
     return job.ran_seconds if isinstance(job, InFlightJob) else None
-
-
-class _Finished(dict[AttemptKind, list[FinishedAttempt]]):
-    """Finished attempts, put together by kind."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        # Without the worker, of which there is hardly ever more than one: its id is slow to hash.
-        self._last: tuple[UUID | None, str] = None, ""
-        self._same: dict[tuple[object, ...], list[FinishedAttempt]] = {}
-
-    def add(
-        self,
-        job: Claim | InFlightJob,
-        outcome: str,
-        status: Status | None,
-        error_class: str | None,
-        ran_seconds: float | None,
-    ) -> None:
-        """Add an attempt of this job."""
-        worker_id, worker = self._last
-        if job.worker_id is not worker_id:
-            worker = str(job.worker_id)
-            self._last = job.worker_id, worker
-        key = (
-            job.job_type,
-            job.firm_id,
-            job.category,
-            job.attempts,
-            outcome,
-            status,
-            error_class,
-            worker,
-        )
-        same = self._same.get(key)
-        if same is None:
-            text = None if status is None else str(status)
-            kind = AttemptKind(*key[:5], text, error_class, worker)
-            same = self._same[key] = self.setdefault(kind, [])
-        one = job.job_id, job.correlation_id, job.waited_seconds, ran_seconds
-        same.append(_finished(*one))
-
-
-def _finished(
-    job_id: UUID, correlation_id: str, waited_seconds: float, ran_seconds: float | None
-) -> FinishedAttempt:
-    # As str(job_id) and round(…, 4) do, in half the time.
-    id_ = f"{job_id.int:032x}"
-    return FinishedAttempt(
-        f"{id_[:8]}-{id_[8:12]}-{id_[12:16]}-{id_[16:20]}-{id_[20:]}",
-        correlation_id,
-        int(waited_seconds * 10_000 + 0.5) / 10_000,
-        int(ran_seconds * 10_000 + 0.5) / 10_000 if ran_seconds else 0.0,
-    )
 
 
 def _emit_finished(attempts: FinishedAttempts) -> None:
