@@ -30,6 +30,7 @@ from jobs.admin.bulk_actions import BulkAction, BulkReasonForm, RestartForm
 from jobs.admin.filters import (
     DeadCategoryFilter,
     DeadTypeFilter,
+    DeadUserFilter,
     MovedFilter,
     MovedPeriodFilter,
     ReasonFilter,
@@ -189,6 +190,7 @@ class DeadLetterAdmin(BulkOperationsAdmin):
         ReasonFilter,
         DeadCategoryFilter,
         DeadTypeFilter,
+        DeadUserFilter,
         FirmFilter,
         MovedFilter,
         MovedPeriodFilter,

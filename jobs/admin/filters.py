@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from unfold.contrib.filters.admin import TextFilter
 
 from interfaces.admin.filters import (
     SPANS,
@@ -99,6 +101,25 @@ class MovedPeriodFilter(PeriodFilter):
     title = "moved"
     parameter_name = "moved"
     field = "moved_at"
+
+
+class UserFilter(TextFilter):
+    """Jobs on behalf of one user, by the name they sign in with."""
+
+    title = "on behalf of (user)"
+    parameter_name = "user"
+    narrow: Callable[..., QuerySet[Any]] = staticmethod(filter_jobs)
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return this user's rows."""
+        name = (self.value() or "").strip()
+        return self.narrow(rows, user=name) if name else rows
+
+
+class DeadUserFilter(UserFilter):
+    """Dead letters of jobs on behalf of one user."""
+
+    narrow = staticmethod(filter_dead_letters)
 
 
 class LockKeyFilter(ChoiceFilter):

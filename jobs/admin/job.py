@@ -34,6 +34,7 @@ from jobs.admin.filters import (
     LockKeyFilter,
     SettledFilter,
     StatusFilter,
+    UserFilter,
 )
 from jobs.admin.job_edit import EDIT
 from jobs.admin.job_search import JobSearchAdmin
@@ -163,6 +164,7 @@ class JobAdmin(NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin):
         HeldBackFilter,
         CategoryFilter,
         JobTypeFilter,
+        UserFilter,
         FirmFilter,
         CreatedFilter,
         SettledFilter,

@@ -85,6 +85,7 @@ class JobQuery(FirmPageQuery):
     job_type = text("The exact type.", 100)
     limit_key = text("The exact limit key, such as a mailbox's.", MAX_KEY_LENGTH)
     correlation_id = text("All jobs of one request or event.", MAX_CORRELATION_ID_LENGTH)
+    user = text("On whose behalf the job runs: the name they sign in with.", 150)
     created_after = MomentField(required=False, help_text="Created then or later.")
     created_before = MomentField(required=False, help_text="Created before then.")
     error = text("Text in the job's last error, in any case.", 200)
@@ -112,6 +113,7 @@ class DeadLetterQuery(FirmPageQuery):
     category = choice(Category, "The kind of work.")
     job_type = text("The exact type.", 100)
     fingerprint = text("The same failure has the same fingerprint.", 32)
+    user = text("On whose behalf the job runs: the name they sign in with.", 150)
     created_after = MomentField(
         required=False, help_text="Dead-lettered then or later (`moved_at`)."
     )

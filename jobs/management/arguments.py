@@ -113,6 +113,11 @@ REQUIRED_TYPE = argument("--type", dest="job_type", metavar="TYPE", required=Tru
 LIMIT_KEY = argument(
     "--limit-key", metavar="KEY", help="jobs of this limit key alone, such as a mailbox's"
 )
+USER = argument(
+    "--user",
+    metavar="NAME",
+    help="jobs on behalf of this user alone, by the name they sign in with",
+)
 PRIORITY = argument(
     "--priority",
     type=int,

@@ -181,6 +181,10 @@ class JobQueue(FirmOwned):
                 name="job_admitted",
             ),
             models.Index(fields=["firm", "job_id"], name="job_firm"),
+            # Jobs on nobody's behalf, which most are, pay nothing for it.
+            models.Index(
+                fields=["user", "job_id"], condition=Q(user__isnull=False), name="job_user"
+            ),
             models.Index(
                 fields=["expires_at"],
                 condition=Q(expires_at__isnull=False, completed_at__isnull=True),

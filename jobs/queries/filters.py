@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet, TextField
+from django.contrib.auth import get_user_model
+from django.db.models import F, Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from jobs.engine.clock import database_now
@@ -34,6 +35,7 @@ def filter_jobs(
     job_type: str | None = None,
     limit_key: str | None = None,
     correlation_id: str | None = None,
+    user: str | None = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     error: str | None = None,
@@ -46,6 +48,7 @@ def filter_jobs(
         job_type=job_type,
         limit_key=limit_key,
         correlation_id=correlation_id,
+        user_id__in=None if user is None else users_named(user),
     )
     if status is not None:
         jobs = with_status(jobs, status)
@@ -65,6 +68,7 @@ def filter_dead_letters(
     category: str | None = None,
     job_type: str | None = None,
     fingerprint: str | None = None,
+    user: str | None = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     search: str | None = None,
@@ -79,6 +83,11 @@ def filter_dead_letters(
         moved_at__gte=created_after,
         moved_at__lt=created_before,
     )
+    if user is not None:
+        # With the firm the index of a job's dead letters finds them.
+        rows = rows.filter(
+            original_job__user_id__in=users_named(user), firm_id=F("original_job__firm_id")
+        )
     if resolution == OPEN:
         rows = rows.filter(resolution__in=OPEN_RESOLUTIONS)
     elif resolution is not None:
@@ -170,6 +179,12 @@ def _created(rows: QuerySet[M], after: datetime | None, before: datetime | None)
 def _equal(rows: QuerySet[M], **lookups: object) -> QuerySet[M]:
     """Apply the lookups whose value is not None."""
     return rows.filter(**{name: value for name, value in lookups.items() if value is not None})
+
+
+def users_named(name: str) -> list[Any]:
+    """Return the ids of the users who sign in with this name, in any case."""
+    users = get_user_model().objects.filter(username__iexact=name)
+    return list(users.values_list("pk", flat=True))
 
 
 def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
@@ -26,7 +25,7 @@ from jobs.engine.clock import database_now
 from jobs.errors import Fault, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
 from jobs.payload_validator import SECRET_KEYS
-from jobs.queries.filters import filter_jobs, id_range, with_status
+from jobs.queries.filters import filter_jobs, id_range, users_named, with_status
 from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
 from jobs.states import LIVE, DeadReason, Status
 from tenants.models import Firm
@@ -178,8 +177,7 @@ def _correlation(found: _Search, _: str, value: str) -> None:
 
 
 def _user(found: _Search, _: str, value: str) -> None:
-    users = get_user_model().objects.filter(username__iexact=value)
-    found.narrow(user_id__in=list(users.values_list("pk", flat=True)))
+    found.narrow(user_id__in=users_named(value))
 
 
 def _reason(found: _Search, name: str, value: str) -> None:

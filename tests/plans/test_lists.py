@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
@@ -39,6 +40,8 @@ PAGE = 50
 # A page of a search reads so many, and finds out first where they end.
 SEARCHED = 500
 READ = 2 * SEARCHED
+# The user's jobs are the oldest ones.
+OLD_USER, OF_OLD_USER = "ann", 20
 TABLES = ("jobs_jobqueue", "jobs_deadletterqueue")
 
 Case = Callable[[], object]
@@ -83,6 +86,10 @@ def firms(db: None) -> list[Firm]:
     firms = seed(finished=FINISHED, waiting=WAITING, dead=DEAD, minutes=2)
     with all_firms("test"):
         copy_rows("jobs_jobqueue", COPIES - 1, ("job_id",))
+        names = [OLD_USER, *(f"user-{number}" for number in range(500))]
+        user, *_ = User.objects.bulk_create(User(username=name) for name in names)
+        oldest = JobQueue.objects.order_by("pk").values_list("pk", flat=True)[:OF_OLD_USER]
+        JobQueue.objects.filter(pk__in=list(oldest)).update(user_id=user.pk)
         decided = {"job_series": "1 + n", "resolution": f"'{Resolution.DISCARDED}'"}
         copy_rows("jobs_deadletterqueue", DECIDED_PER_LETTER, ("id",), digits_before=4, **decided)
         copy_rows("jobs_deadletterqueue", COPIES - 1, ("id", "original_job_id"))
@@ -139,6 +146,15 @@ def cases() -> dict[str, tuple[Case, int]]:
         "jobs of a category": (
             lambda: get_page(filter_jobs(job_rows(), category=Category.SYNC), limit=PAGE),
             a_page * len(Category) * with_room,
+        ),
+        # A user's jobs and dead letters are found by the user, wherever in history they are.
+        "jobs of a user": (
+            lambda: get_page(filter_jobs(job_rows(), user=OLD_USER), limit=PAGE),
+            2 * OF_OLD_USER,
+        ),
+        "dead letters of a user": (
+            lambda: get_page(filter_dead_letters(dead_letters(), user=OLD_USER), limit=PAGE),
+            20 * OF_OLD_USER,
         ),
         **{
             f"search {text}": (lambda text=text: search(text), most)

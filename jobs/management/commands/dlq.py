@@ -37,7 +37,7 @@ DEAD_LETTERS = Resource("dead letter", dead_letters, DeadLetterSerializer)
 
 
 def _rows(options: Options) -> QuerySet[DeadLetterQueue]:
-    names = ("reason", "category", "job_type", "fingerprint", "search")
+    names = ("reason", "category", "job_type", "fingerprint", "user", "search")
     return filter_dead_letters(
         dead_letters(),
         resolution=options["status"],
@@ -57,6 +57,7 @@ _list = DEAD_LETTERS.list(
     argument("--fingerprint", help="of a group: see dlq groups"),
     arguments.CATEGORY,
     arguments.TYPE,
+    arguments.USER,
     argument("--search", metavar="TEXT", help="an id, a fingerprint or an error class"),
     argument(
         "--since", type=arguments.since, metavar="WHEN", help="moved since: a time, or 30m, 6h, 2d"

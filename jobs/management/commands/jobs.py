@@ -35,7 +35,7 @@ from jobs.states import Priority, Status
 
 # Always shown; the other columns only where a category has a value for them.
 _ALWAYS = ("Category", "Ready", "Running", "Done", "Dead")
-_FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id", "held_back")
+_FILTERS = ("status", "category", "job_type", "limit_key", "correlation_id", "user", "held_back")
 _ID = row_id("job")
 
 
@@ -55,6 +55,7 @@ _list = JOBS.list(
     arguments.TYPE,
     arguments.LIMIT_KEY,
     argument("--correlation-id", metavar="ID"),
+    arguments.USER,
     argument(
         "--held-back",
         choices=[*(code.value for code in HELD_BACK), ANYTHING],

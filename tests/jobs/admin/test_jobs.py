@@ -13,10 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from jobs.models import Worker
+from jobs.models import JobQueue, Worker
 from jobs.queries import job_detail, lists, lock_waiters
-from tenants.models import Firm
+from tenants.models import Firm, Role
+from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
+from tests.factories.tenants import new_member
 from tests.jobs.admin.conftest import FirmRows
 
 pytestmark = pytest.mark.req("O-03")
@@ -66,6 +68,22 @@ def test_the_age_filter_leaves_out_older_jobs(member: Client, acme: FirmRows) ->
     JobQueueFactory(firm=acme.firm, created_at=old)
     assert listed(member, age="1h") == {acme.waiting.pk, acme.dead.pk}
     assert len(listed(member, age="24h")) == 3
+
+
+@pytest.mark.req("J-01")
+def test_the_jobs_and_dead_letters_of_one_user(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    ann = new_member(acme.firm, Role.VIEWER, "ann")
+    with all_firms("test"):
+        for rows in (acme, globex):
+            JobQueue.objects.filter(pk=rows.dead.pk).update(user_id=ann.pk)
+    assert listed(member, user="ann") == {acme.dead.pk}
+    assert listed(member, user="nobody") == set()
+    for name, row in (("jobs_jobqueue", acme.dead), ("jobs_deadletterqueue", acme.dead_letter)):
+        address = reverse(f"admin:{name}_changelist")
+        page = member.get(address, {"user": "ann"})
+        assert [one.pk for one in page.context["cl"].result_list] == [row.pk]
 
 
 def test_the_firm_filter_is_for_those_who_see_several_firms(

@@ -14,6 +14,7 @@ from jobs.queries.timestamps import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -66,6 +67,29 @@ def test_jobs_of_one_limit_key(viewer: Api, acme: FirmRows, globex: FirmRows) ->
     assert found["job_id"] == str(acme.waiting.pk)
     assert (found["limit_key"], found["limit_units"]) == ("mailbox:1", 5)
     assert viewer.results("jobs/", {"limit_key": "mailbox"}) == []
+
+
+@pytest.mark.req("J-01")
+def test_jobs_and_dead_letters_of_one_user(
+    viewer: Api, acme: FirmRows, globex: FirmRows, old: DeadLetterQueue
+) -> None:
+    ann, bob = UserFactory(username="ann"), UserFactory(username="bob")
+    with all_firms("test"):
+        for rows in (acme, globex):
+            JobQueue.objects.filter(pk=rows.waiting.pk).update(user_id=ann.pk)
+            JobQueue.objects.filter(pk=rows.dead.pk).update(user_id=ann.pk)
+        JobQueue.objects.filter(pk=old.original_job_id).update(user_id=bob.pk)
+    mine = {str(acme.waiting.pk), str(acme.dead.pk)}
+    for name, found, letters in (
+        ("Ann", mine, {str(acme.dead_letter.pk)}),
+        ("bob", {str(old.original_job_id)}, {str(old.pk)}),
+        ("nobody", set(), set()),
+        ("an", set(), set()),
+    ):
+        assert {row["job_id"] for row in viewer.results("jobs/", {"user": name})} == found
+        assert ids(viewer, "dlq/", user=name) == letters
+    waiting = viewer.results("jobs/", {"user": "ann", "status": "pending"})
+    assert [row["job_id"] for row in waiting] == [str(acme.waiting.pk)]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from jobs.states import Category, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.tenants import UserFactory
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -61,6 +62,20 @@ def test_jobs_of_one_limit_key_are_listed_and_shown_with_it(run: Runner, firm: F
     shown = run("jobs", "show", str(mine.pk)).out
     assert "mailbox:1" in shown
     assert "limit units" in shown
+
+
+@pytest.mark.req("J-01")
+def test_jobs_and_dead_letters_of_one_user_are_listed(run: Runner, firm: Firm) -> None:
+    mine, _ = (
+        JobQueueFactory(firm=firm, user=UserFactory(username="ann")),
+        JobQueueFactory(firm=firm),
+    )
+    dead = JobQueueFactory(firm=firm, user=UserFactory(username="bob"), status="dlq")
+    letter = DeadLetterQueueFactory(original_job=dead)
+    assert ids(run("jobs", "list", "--user", "Ann", "--json").json) == [str(mine.pk)]
+    for name, found in (("bob", [str(letter.pk)]), ("ann", [])):
+        shown = run("dlq", "list", "--user", name, "--json").json["results"]
+        assert [row["id"] for row in shown] == found
 
 
 def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> None:
