@@ -46,6 +46,13 @@ class Priority(IntEnum):
     LOW = 3
 
 
+class OnConflict(StrEnum):
+    """What an enqueue does to the job that has its idempotency key and has not begun."""
+
+    REPLACE = "replace"
+    DEBOUNCE = "debounce"
+
+
 class DeadReason(StrEnum):
     """Why a job was dead-lettered."""
 

@@ -97,7 +97,9 @@ class Jobs(QueueView):
         answers={
             HTTPStatus.CREATED: OpenApiResponse(JobDetailSerializer, "The job."),
             HTTPStatus.OK: OpenApiResponse(
-                JobDetailSerializer, "The job that has the idempotency key; nothing was stored."
+                JobDetailSerializer,
+                "The job that has the idempotency key. Nothing was stored, unless `on_conflict` "
+                "replaced it.",
             ),
         },
         example=example("Tomorrow", job_type="greet", payload={"name": "Ada"}, delay=86_400),

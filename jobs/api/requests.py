@@ -21,7 +21,14 @@ from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from jobs.operations.endpoints import MAX_NAME_LENGTH
 from jobs.operations.limit_faults import LEAST_SECONDS, MOST
-from jobs.states import Category, Channel, CountedBy, NotificationEvent, Priority
+from jobs.states import (
+    Category,
+    Channel,
+    CountedBy,
+    NotificationEvent,
+    OnConflict,
+    Priority,
+)
 
 MAX_TEXT_LENGTH = 2000
 
@@ -90,6 +97,24 @@ class EnqueueBody(FirmBody, OptionalReason):
     priority = priority_field()
     max_attempts = WholeNumberField(required=False, min_value=1, max_value=MAX_ATTEMPTS)
     idempotency_key = _key("A live job of the firm with this key is answered in its place.")
+    unique_for = NumberField(
+        required=False,
+        min_value=0,
+        max_value=LONGEST_WAIT_SECONDS,
+        help_text="The key stands for this job for so many seconds, also when the job is over; "
+        "without a key, its type and payload do.",
+    )
+    on_conflict = choice(
+        OnConflict,
+        "What becomes of the job that has the key and has not begun: `replace` gives it this "
+        "payload and these options, `debounce` this time as well. Else nothing.",
+    )
+    max_wait = NumberField(
+        required=False,
+        min_value=0,
+        max_value=LONGEST_WAIT_SECONDS,
+        help_text="A debounced job is due so many seconds after it was first enqueued, at the latest.",
+    )
     lock_key = _key("At most one job of the firm with this key runs at a time.")
     limit_key = _key("Pauses, breakers and rates can be for jobs of this key alone.")
     correlation_id = TextField(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -14,15 +14,10 @@ from django.db import transaction
 
 from jobs.engine import dialects
 from jobs.engine.current_job import current_job
-from jobs.engine.insert import (
-    DispatchGroup,
-    dispatch,
-    dispatch_groups,
-    insert,
-    insert_keyless,
-)
+from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
+from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
 from jobs.models import JobQueue
 from tenants.errors import MissingTenant
@@ -32,14 +27,19 @@ from tenants.scope import current_scope
 NAME_THE_FIRM = "there are several firms: pass `firm=`, or call it inside `with firm_scope(firm):`."
 # That many are stored while the next are validated.
 BATCH = 250
+NOTHING_REPLACED: frozenset[UUID] = frozenset()
 
 
 @dataclass(frozen=True)
 class EnqueueResult:
-    """The job that was stored, or the one that already has the idempotency key."""
+    """The job that was stored, or the one that already has the idempotency key.
+
+    `replaced`: that one got the new payload, by `on_conflict`.
+    """
 
     job_id: UUID
     created: bool
+    replaced: bool = False
 
     @cached_property
     def job(self) -> JobQueue:
@@ -76,12 +76,19 @@ def enqueue(
     limit_key: str | None = None,
     idempotency_key: str | None = None,
     correlation_id: str | None = None,
+    unique_for: timedelta | float | None = None,
+    on_conflict: Literal["replace", "debounce"] | None = None,
+    max_wait: timedelta | float | None = None,
 ) -> EnqueueResult:
     """Store one job, in the caller's transaction when there is one: it rolls back with it.
 
     `firm` defaults to the firm in scope, else the running job's, else the only firm. `at` is an
     aware time, `delay` a timedelta or seconds, added by the database. `lock_key`, `limit_key`
-    and `idempotency_key` override what the type declares.
+    and `idempotency_key` override what the type declares. For `unique_for`, a timedelta or
+    seconds, the key stands for this job even when it is over; without a key that is one of the
+    type and the payload. Where the job that has the key has not begun, `on_conflict="replace"`
+    gives it this payload and these options, but leaves its time; `"debounce"` its time too, at
+    most `max_wait` after it was first enqueued.
 
     Raises:
         PayloadInvalid: the payload or an argument is refused; `errors` lists field, code, message.
@@ -100,6 +107,9 @@ def enqueue(
         idempotency_key=idempotency_key,
         correlation_id=correlation_id,
         user=user,
+        unique_for=unique_for,
+        on_conflict=on_conflict,
+        max_wait=max_wait,
     )
     return enqueue_many([spec], firm=firm)[0]
 
@@ -128,8 +138,10 @@ def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueR
         results, groups = without_waiting(lambda: _store_while_validating(specs))
     else:
         jobs = [new_job(spec, firm_id) for firm_id, spec in specs]
-        stored = insert(jobs, database=database)
-        results = [_result(job, job_id) for job, job_id in zip(jobs, stored, strict=True)]
+        stored, replacing = insert_or_replace(jobs, database=database)
+        results = [
+            _result(job, job_id, replacing) for job, job_id in zip(jobs, stored, strict=True)
+        ]
         groups = dispatch_groups(jobs)
     database.on_commit(lambda: dispatch(groups), robust=True)
     return results
@@ -154,13 +166,18 @@ def _store_while_validating(
             insert_keyless(keyless)
         results += [_result(job, job.job_id) for job in batch]
         groups |= dispatch_groups(batch)
-    for place, job_id in zip(keyed, insert(list(keyed.values())), strict=True):
-        results[place] = _result(keyed[place], job_id)
+    stored, replacing = insert_or_replace(list(keyed.values()))
+    for place, job_id in zip(keyed, stored, strict=True):
+        results[place] = _result(keyed[place], job_id, replacing)
     return results, groups
 
 
-def _result(job: NewJob, job_id: UUID) -> EnqueueResult:
-    return EnqueueResult(job_id, created=job_id is job.job_id or job_id == job.job_id)
+def _result(
+    job: NewJob, job_id: UUID, replacing: Collection[UUID] = NOTHING_REPLACED
+) -> EnqueueResult:
+    if job_id is job.job_id or job_id == job.job_id:
+        return EnqueueResult(job_id, created=True)
+    return EnqueueResult(job_id, created=False, replaced=job.job_id in replacing)
 
 
 aenqueue = sync_to_async(enqueue)

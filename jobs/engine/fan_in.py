@@ -23,6 +23,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.insert import dispatch, dispatch_groups, insert
 from jobs.engine.new_job import NewJob
+from jobs.engine.replace import insert_or_replace
 from jobs.engine.steps import save_step
 from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
 from jobs.errors import LeaseLost
@@ -54,6 +55,7 @@ JOB_COLUMNS = (
     "limit_units",
     "idempotency_key",
     "once_only",
+    "unique_for",
 )
 
 
@@ -71,7 +73,7 @@ def fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -
 
 
 def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
-    stored = insert(children)
+    stored, _ = insert_or_replace(children)
     results = [
         [str(job_id), job_id == child.job_id]
         for job_id, child in zip(stored, children, strict=True)

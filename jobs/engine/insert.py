@@ -15,6 +15,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.insert_sql import insert_sql, rows_sql
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.new_job import NewJob
+from jobs.engine.reserve import pass_on, reserve
 from jobs.engine.transactions import (
     bypasses_rls,
     fetch,
@@ -35,8 +36,8 @@ DispatchGroup = tuple[str, int, str | None]
 def insert(jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = None) -> list[UUID]:
     """Store the jobs, all or none, and return the id of the job that stands for each of them.
 
-    That is its own, or that of the job that already has its idempotency key (a live one; of once-only
-    types, any ever stored). Jobs with a lock key are stored waiting: call `dispatch` after the commit.
+    That is its own, or that of the job that already has its idempotency key (a live one; where keys are
+    kept, any stored in the time). Jobs with a lock key are stored waiting: call `dispatch` after the commit.
     """
     if not jobs:
         return []
@@ -75,10 +76,10 @@ def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool
     """Store the jobs in one statement that is its own transaction, and notifies workers.
 
     False: nothing was stored. It takes more statements for many jobs, for idempotency keys of
-    several jobs or of once-only types, and where a single job's key is taken.
+    several jobs or those that are kept, and where a single job's key is taken.
     """
     keyed = any(job.idempotency_key is not None for job in jobs)
-    if len(jobs) > BATCH or (keyed and (len(jobs) > 1 or jobs[0].once_only)):
+    if len(jobs) > BATCH or (keyed and (len(jobs) > 1 or jobs[0].keeps_key)):
         return False
     dialect = dialects.current()
     rows, params = rows_sql(jobs)
@@ -112,18 +113,18 @@ def _key(job: NewJob) -> tuple[int, str]:
 
 
 def _insert_in_batches(jobs: Sequence[NewJob]) -> list[UUID]:
-    """Take the once-only keys and then the live keys in one order: so two callers cannot deadlock."""
+    """Reserve the keys to be kept, then take the live keys, each in one order: so two callers cannot deadlock."""
     stands_for: dict[UUID, UUID] = {}
     keyed = any(job.idempotency_key is not None for job in jobs)
     ordered = sorted(jobs, key=_key) if keyed else jobs
-    once_only = [job for job in ordered if job.once_only and job.idempotency_key is not None]
-    for start in range(0, len(once_only), BATCH):
-        stands_for |= _reserve_once_only(once_only[start : start + BATCH])
-    reserving = [job for job in once_only if job.job_id not in stands_for]
+    keeping = [job for job in ordered if job.keeps_key]
+    for start in range(0, len(keeping), BATCH):
+        stands_for |= reserve(keeping[start : start + BATCH])
+    reserving = [job for job in keeping if job.job_id not in stands_for]
     unrefused = [job for job in ordered if job.job_id not in stands_for]
     for start in range(0, len(unrefused), BATCH):
         stands_for |= insert_batch(unrefused[start : start + BATCH])
-    _pass_on_keys([job for job in reserving if stands_for[job.job_id] != job.job_id], stands_for)
+    pass_on([job for job in reserving if stands_for[job.job_id] != job.job_id], stands_for)
     # A refused job may stand for another one that was refused too: follow it once more.
     return [stands_for.get(stands_for[job.job_id], stands_for[job.job_id]) for job in jobs]
 
@@ -180,50 +181,3 @@ def _live_jobs_with_keys(refused: dict[UUID, NewJob]) -> dict[UUID, UUID]:
         params,
     )
     return {dialect.read_uuid(mine): dialect.read_uuid(theirs) for mine, theirs in found}
-
-
-def _reserve_once_only(jobs: Sequence[NewJob]) -> dict[UUID, UUID]:
-    """Reserve the keys of once-only jobs for ever; return, by id, who had a key before.
-
-    Each must have a key. Must run in the transaction that stores the jobs.
-    """
-    dialect = dialects.current()
-    columns = {"firm_id": Column.BIGINT, "key": Column.TEXT, "job_id": Column.UUID}
-    table = [(job.firm_id, job.idempotency_key, job.job_id) for job in jobs]
-    rows, params = dialect.rows_sql("r", columns, table)
-    fetch(
-        f"""
-        INSERT INTO jobs_idempotencykey (id, firm_id, key, job_id, created_at)
-        SELECT r.job_id, r.firm_id, r.key, r.job_id, {dialect.now_sql()} FROM {rows} WHERE true
-        ON CONFLICT (firm_id, key) DO NOTHING RETURNING id
-        """,
-        params,
-    )
-    rows, params = dialect.rows_sql("r", columns, table)
-    holders = fetch(
-        f"""
-        SELECT r.job_id, k.job_id FROM {rows}
-        JOIN jobs_idempotencykey k ON k.firm_id = r.firm_id AND k.key = r.key
-        WHERE k.job_id <> r.job_id
-        """,
-        params,
-    )
-    return {dialect.read_uuid(mine): dialect.read_uuid(theirs) for mine, theirs in holders}
-
-
-def _pass_on_keys(refused: Sequence[NewJob], stands_for: dict[UUID, UUID]) -> None:
-    """Let the keys that these jobs reserved name the live jobs that stand for them."""
-    if not refused:
-        return
-    rows, params = dialects.current().rows_sql(
-        "r",
-        {"mine": Column.UUID, "holder": Column.UUID, "firm": Column.BIGINT},
-        [(job.job_id, stands_for[job.job_id], job.firm_id) for job in refused],
-    )
-    run(
-        f"""
-        UPDATE jobs_idempotencykey AS k SET job_id = r.holder FROM {rows}
-        WHERE k.id = r.mine AND k.firm_id = r.firm
-        """,
-        params,
-    )

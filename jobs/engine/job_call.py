@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, ParamSpec, TypedDict, Unpack, cast
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, Unpack, cast
 
 from asgiref.sync import sync_to_async
 from pydantic_core import to_jsonable_python
@@ -31,6 +31,9 @@ class SpecOptions(TypedDict, total=False):
     limit_key: str | None
     idempotency_key: str | None
     correlation_id: str | None
+    unique_for: timedelta | float | None
+    on_conflict: Literal["replace", "debounce"] | None
+    max_wait: timedelta | float | None
 
 
 class EnqueueOptions(SpecOptions, total=False):

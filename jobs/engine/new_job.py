@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
@@ -21,13 +22,14 @@ from jobs.engine.current_job import current_job
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
-from jobs.registry import JobType
-from jobs.states import Priority
+from jobs.registry import JobPayload, JobType
+from jobs.states import OnConflict, Priority
 
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
 MAX_UNITS = 2**31 - 1
 NORMAL = Priority.NORMAL.value
+_SPAN_RANGE = f"must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
 PRIORITIES = (min(Priority), max(Priority))
 
 
@@ -47,6 +49,9 @@ class EnqueueSpec:
     idempotency_key: str | None = None
     correlation_id: str | None = None
     user: Any = None
+    unique_for: timedelta | float | None = None
+    on_conflict: Literal["replace", "debounce"] | None = None
+    max_wait: timedelta | float | None = None
 
 
 class NewJob(NamedTuple):
@@ -75,6 +80,16 @@ class NewJob(NamedTuple):
     limit_units: int = 1
     idempotency_key: str | None = None
     once_only: bool = False
+    # Seconds; None of a once-only job keeps the key for ever.
+    unique_for: float | None = None
+    on_conflict: OnConflict | None = None
+    # Seconds.
+    max_wait: float | None = None
+
+    @property
+    def keeps_key(self) -> bool:
+        """Whether the key is kept when the job is over."""
+        return (self.once_only or self.unique_for is not None) and self.idempotency_key is not None
 
 
 def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
@@ -97,6 +112,11 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     idempotency_key = spec.idempotency_key
     if idempotency_key is None and declared.idempotency_key is not None:
         idempotency_key = declared.idempotency_key(model)
+    unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
+    if unique_for is not None:
+        unique_for = _seconds(unique_for)
+        if idempotency_key is None:
+            idempotency_key = _key_of_payload(declared, model)
     running = current_job()
     # By position, in the order of its fields: keywords would take three times as long.
     job = NewJob(
@@ -120,6 +140,9 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         units if isinstance(units, int) else units(model),
         idempotency_key,
         declared.once_only,
+        None if declared.once_only else unique_for,
+        None if spec.on_conflict is None else _on_conflict(declared, spec, idempotency_key),
+        None if spec.max_wait is None else _max_wait(declared, spec),
     )
     if faults := _argument_faults(job):
         raise PayloadInvalid(declared.name, faults)
@@ -145,6 +168,34 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     return {**envelope, **spec.payload}
 
 
+def _key_of_payload(declared: JobType, model: JobPayload) -> str:
+    """Return a key that all jobs of the type with this payload share."""
+    fields = model.model_dump_json(exclude={"tenant_id", "version", "correlation_id"})
+    return f"{declared.name}:{sha256(fields.encode()).hexdigest()}"
+
+
+def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnConflict:
+    if key is None:
+        fault = Fault("on_conflict", "conflict", "needs an idempotency key: nothing conflicts else")
+        raise PayloadInvalid(declared.name, [fault])
+    try:
+        return OnConflict(spec.on_conflict or "")
+    except ValueError as error:
+        fault = Fault("on_conflict", "unknown_choice", "must be replace or debounce")
+        raise PayloadInvalid(declared.name, [fault]) from error
+
+
+def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
+    seconds = _seconds(spec.max_wait or 0)
+    if spec.on_conflict != "debounce":
+        fault = Fault("max_wait", "conflict", "is for on_conflict='debounce'")
+    elif not 0 < seconds <= LONGEST_WAIT_SECONDS:
+        fault = Fault("max_wait", "out_of_range", _SPAN_RANGE)
+    else:
+        return seconds
+    raise PayloadInvalid(declared.name, [fault])
+
+
 def _user_id(declared: JobType, user: Any) -> Any:
     """Return the id of a user that is given as such or by its id, in the type of the model's key."""
     try:
@@ -168,6 +219,8 @@ def _argument_faults(job: NewJob) -> list[Fault]:
     faults += number_faults("max_attempts", job.max_attempts, 1, MAX_ATTEMPTS)
     if job.delay or job.run_at is not None or job.expires_at is not None:
         faults += _time_faults(job)
+    if job.unique_for is not None and not 0 < job.unique_for <= LONGEST_WAIT_SECONDS:
+        faults.append(Fault("unique_for", "out_of_range", _SPAN_RANGE))
     if job.limit_units != 1:
         faults += number_faults("limit_units", job.limit_units, 1, MAX_UNITS)
     keys = (

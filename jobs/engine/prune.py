@@ -42,7 +42,7 @@ def prune(firm: Firm) -> Pruned:
     """Delete the firm's old finished jobs with their history, and other old rows.
 
     Those are dead letters reviewed long ago, old counters, deliveries and bulk runs, users' locks
-    that have expired, and the keys of old requests.
+    that have expired, idempotency keys whose period is over, and the keys of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
     pruned = Pruned()
@@ -56,6 +56,7 @@ def prune(firm: Firm) -> Pruned:
     pruned.locks = _prune_locks(firm.pk)
     pruned.bulk_runs = _prune_bulk_runs(firm.pk, days)
     _prune_requests(firm.pk)
+    _prune_idempotency_keys(firm.pk)
     pruned.deliveries = _prune_deliveries(firm.pk, days)
     _prune_failure_alerts(firm.pk)
     return pruned
@@ -167,6 +168,12 @@ def _prune_requests(firm_id: int) -> int:
     return _delete_where(
         "jobs_idempotentrequest", f"created_at < {_ago_sql()}", [firm_id, -DAY_SECONDS]
     )
+
+
+def _prune_idempotency_keys(firm_id: int) -> int:
+    """Delete the keys whose period is over; a new job would take them over."""
+    now = dialects.current().now_sql()
+    return _delete_where("jobs_idempotencykey", f"expires_at <= {now}", [firm_id])
 
 
 def _prune_deliveries(firm_id: int, days: int) -> int:

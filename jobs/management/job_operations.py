@@ -17,7 +17,7 @@ from jobs.operations.edit import edit
 from jobs.operations.enqueue import enqueue
 from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.queries.timestamps import iso
-from jobs.states import BulkOperation, Priority, Status
+from jobs.states import BulkOperation, OnConflict, Priority, Status
 from tenants.cli import operator
 
 JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
@@ -40,6 +40,23 @@ def _start(parser: CommandParser) -> None:
     _start,
     arguments.PRIORITY,
     argument("--idempotency-key", metavar="K"),
+    argument(
+        "--unique-for",
+        type=arguments.seconds,
+        metavar="S",
+        help="the key stands for this job for S seconds, also when it is over; else while it is live",
+    ),
+    argument(
+        "--on-conflict",
+        choices=[word.value for word in OnConflict],
+        help="replace the job that has the key and has not begun; debounce: put it off, too",
+    ),
+    argument(
+        "--max-wait",
+        type=arguments.seconds,
+        metavar="S",
+        help="a debounced job is due S seconds after it was first enqueued, at the latest",
+    ),
     arguments.REASON,
 )
 def _enqueue(options: Options) -> Result:
@@ -51,14 +68,22 @@ def _enqueue(options: Options) -> Result:
         delay=options["delay"],
         priority=options["priority"],
         idempotency_key=options["idempotency_key"],
+        unique_for=options["unique_for"],
+        on_conflict=options["on_conflict"],
+        max_wait=options["max_wait"],
         reason=options["reason"],
         by=operator(),
     )
     job = JOBS.rows().get(pk=result.job_id)
     text = f"Enqueued {job.job_type} {job.job_id}."
-    if not result.created:
+    if result.replaced:
+        text = f"{job.job_type} {job.job_id} had this key and is replaced; due {iso(job.scheduled_at)}."
+    elif not result.created:
         text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
-    return Result({**JobRowSerializer(job).data, "created": result.created}, text)
+    said = {"created": result.created}
+    if options["on_conflict"] is not None:
+        said["replaced"] = result.replaced
+    return Result({**JobRowSerializer(job).data, **said}, text)
 
 
 def _edit_job(

@@ -36,6 +36,7 @@ class FanIn(QueueModel):
         max_length=200, null=True, blank=True
     )
     once_only = models.BooleanField()
+    unique_for = models.FloatField(null=True, blank=True, help_text="Seconds.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     fired_at = models.DateTimeField(null=True, blank=True)
     then_job_id = models.UUIDField(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from interfaces.stored_json import StoredJSONField
@@ -62,14 +63,22 @@ class JobStep(QueueModel):
 
 
 class IdempotencyKey(QueueModel):
-    """A key that was used once and may never be used again; purging leaves it alone."""
+    """A key that stays used when its job is over: for ever, or until it expires and is purged."""
 
     key = models.CharField(max_length=200)
     job_id = models.UUIDField()
     created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Unknown: never.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["firm", "key"], name="idempotency_key_once")]
+        indexes = [
+            models.Index(
+                fields=["firm", "expires_at"],
+                condition=Q(expires_at__isnull=False),
+                name="idempotency_key_expiry",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.key

@@ -26,7 +26,8 @@ def enqueue(
 ) -> EnqueueResult:
     """Store one job, as `jobs.engine.enqueue` does with these `options`, and audit it.
 
-    A job that has the idempotency key already is returned instead, and nothing is audited.
+    A job that has the idempotency key already is returned instead; unless it is replaced, nothing
+    is audited.
 
     Raises:
         PayloadInvalid: the payload or an option is refused, or the payload holds a mask.
@@ -35,13 +36,15 @@ def enqueue(
     if faults := redaction_faults(payload):
         raise PayloadInvalid(job_type, faults)
     result = store(job_type, payload, firm=firm, **options)
-    if result.created:
+    if result.created or result.replaced:
         rows = JobQueue.objects.unscoped("the job just stored")
         job = rows.only("firm_id", "job_type", "priority", "scheduled_at").get(pk=result.job_id)
-        after = {
+        after: dict[str, Any] = {
             "job_type": job.job_type,
             "priority": job.priority,
             "scheduled_at": job.scheduled_at.isoformat(),
         }
+        if result.replaced:
+            after["replaced"] = True
         audit("job.enqueue", job, by, reason, after=after)
     return result

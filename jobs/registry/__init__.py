@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Protocol, cast
 
@@ -54,6 +55,7 @@ class JobType:
     limit_units: int | UnitsFunction = 1
     idempotency_key: KeyFunction | None = None
     once_only: bool = False
+    unique_for: timedelta | float | None = None
     dead_letter: bool = True
     breaker: Breaker | None = None
     queue: str = DEFAULT_QUEUE
@@ -110,6 +112,7 @@ def job(
     limit_units: int | UnitsFunction = 1,
     idempotency_key: KeyFunction | None = None,
     once_only: bool = False,
+    unique_for: timedelta | float | None = None,
     dead_letter: bool = True,
     breaker: Breaker | None = None,
     queue: str = DEFAULT_QUEUE,
@@ -124,7 +127,8 @@ def job(
     `limit_key`, such as a mailbox; the job counts for `limit_units` in rates. `breaker` holds back a
     firm's jobs of the type and limit key while they keep failing alike. An upcaster takes a payload
     of its version and returns a newer one, of the current version unless it sets `version`.
-    `queue` is what `runworker --queue` serves; `priority` is that of jobs enqueued without one.
+    `unique_for`, a timedelta or seconds, keeps the idempotency key when the job is over: for that
+    time nothing else is stored with it. `queue` is what `runworker --queue` serves; `priority` is that of jobs enqueued without one.
     `schedule` says when a job of it is enqueued by itself. The function gets methods that enqueue jobs of its type: `greet.enqueue(name="Ada")`.
 
     Raises:
@@ -148,18 +152,23 @@ def job(
             limit_units=limit_units,
             idempotency_key=idempotency_key,
             once_only=once_only,
+            unique_for=unique_for,
             dead_letter=dead_letter,
             breaker=breaker,
             queue=queue,
             priority=priority,
             schedule=schedule,
         )
-        declare(declared)
-        for listener in _listeners:
-            listener(handler, name)
+        _announce(declared)
         return cast("JobHandler[P, Payload, R]", handler)
 
     return register
+
+
+def _announce(declared: JobType) -> None:
+    declare(declared)
+    for listener in _listeners:
+        listener(declared.handler, declared.name)
 
 
 def declare(job_type: JobType) -> None:
@@ -185,10 +194,16 @@ def declare(job_type: JobType) -> None:
         )
     if job_type.priority is not None and job_type.priority not in set(Priority):
         raise ValueError(f"{job_type.name}: priority must be from 0 to 3")
+    _check_keys(job_type)
     known = _types.get(job_type.name)
     if known is not None and _qualified_name(known.handler) != _qualified_name(job_type.handler):
         raise ValueError(f"{job_type.name} is declared twice: {_qualified_name(known.handler)}")
     _types[job_type.name] = job_type
+
+
+def _check_keys(job_type: JobType) -> None:
+    if job_type.unique_for is not None and job_type.once_only:
+        raise ValueError(f"{job_type.name}: once_only is for ever: leave out unique_for")
 
 
 def _qualified_name(handler: Handler) -> str:

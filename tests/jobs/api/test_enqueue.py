@@ -96,3 +96,22 @@ def test_the_firm_is_one_of_the_callers(
     assert fields(staff.post("jobs/", {"job_type": "noop"})) == {"firm": "required"}
     named = staff.post("jobs/", {"job_type": "noop", "firm": "globex"})
     assert (named.status_code, named.json()["firm"]) == (201, "globex")
+
+
+@pytest.mark.req("J-07")
+def test_a_key_may_stand_for_a_period_and_its_job_be_replaced(developer: Api) -> None:
+    body = {"job_type": "noop", "idempotency_key": "order-17", "unique_for": 60}
+    first = developer.post("jobs/", body)
+    assert (
+        developer.post(f"jobs/{first.json()['job_id']}/cancel/", {}).json()["status"] == "canceled"
+    )
+    assert developer.post("jobs/", body).json()["job_id"] == first.json()["job_id"]
+
+    body = {"job_type": "noop", "idempotency_key": "order-18", "on_conflict": "debounce"}
+    waiting = developer.post("jobs/", {**body, "delay": 60})
+    again = developer.post("jobs/", {**body, "delay": 900, "max_wait": 600, "priority": 0})
+    assert (waiting.status_code, again.status_code) == (201, 200)
+    assert (again.json()["job_id"], again.json()["priority"]) == (waiting.json()["job_id"], 0)
+    assert again.json()["scheduled_at"] > waiting.json()["scheduled_at"]
+    enqueued = [entry.after.get("replaced") for entry in audit_log() if entry.act == "job.enqueue"]
+    assert sorted(map(str, enqueued)) == ["None", "None", "True"]

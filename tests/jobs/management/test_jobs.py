@@ -313,6 +313,17 @@ def test_enqueue_stores_the_job_and_prints_its_row(run: Runner, firm: Firm) -> N
     assert (again.json["job_id"], again.json["created"]) == (str(job.pk), False)
 
 
+@pytest.mark.req("J-07", "O-06")
+def test_enqueue_replaces_what_has_not_begun_and_says_so(run: Runner, firm: Firm) -> None:
+    arguments = ("noop", "--idempotency-key", "K", "--on-conflict", "debounce", "--delay", "60")
+    first = run("jobs", "enqueue", *arguments, "--unique-for", "3600", "--json")
+    assert (first.json["created"], first.json["replaced"]) == (True, False)
+    again = run("jobs", "enqueue", *arguments, "--max-wait", "30", "--json")
+    assert (again.json["created"], again.json["replaced"]) == (False, True)
+    assert again.json["job_id"] == first.json["job_id"]
+    assert "is replaced; due " in run("jobs", "enqueue", *arguments).out
+
+
 @pytest.mark.req("J-03")
 def test_a_refused_payload_names_each_fault(run: Runner, firm: Firm) -> None:
     payload = '{"surprise": 1, "password": "hunter2"}'

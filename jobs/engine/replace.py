@@ -1,0 +1,96 @@
+"""Stores new jobs; one whose idempotency key is taken may replace the job that has not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.insert import dispatch, insert
+from jobs.engine.insert_sql import rows_sql
+from jobs.engine.new_job import NewJob
+from jobs.engine.requeue import requeue_pending
+from jobs.engine.transactions import fetch, in_transaction, run
+from jobs.states import OnConflict
+
+# Neither claimed now nor ever started: not by a retry, a snooze or a restart either, for a step of
+# such a job may have a result that belongs to its payload.
+NOT_BEGUN = "status = 'pending' AND attempts = 0 AND series = 1 AND started_at IS NULL"
+REPLACED = (
+    "payload_version",
+    "correlation_id",
+    "user_id",
+    "priority",
+    "max_attempts",
+    "expires_at",
+    "lock_key",
+    "lock_limit",
+    "limit_key",
+    "limit_units",
+)
+
+
+def insert_or_replace(
+    jobs: Sequence[NewJob], *, database: BaseDatabaseWrapper | None = None
+) -> tuple[list[UUID], frozenset[UUID]]:
+    """Store the jobs as `insert` does; return also the ids of those that replaced another's contents."""
+    if all(job.on_conflict is None for job in jobs):
+        return insert(jobs, database=database), frozenset()
+    return in_transaction(lambda: _insert_or_replace(jobs))
+
+
+def _insert_or_replace(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
+    stored = insert(jobs)
+    refused = [
+        (job, holder)
+        for job, holder in zip(jobs, stored, strict=True)
+        if job.on_conflict is not None and job.job_id != holder
+    ]
+    # In one order, so that two callers cannot deadlock; of one key, the last one stands.
+    refused.sort(key=lambda pair: pair[1].bytes)
+    return stored, frozenset(job.job_id for job, holder in refused if _replace(job, holder))
+
+
+def _replace(job: NewJob, holder: UUID) -> bool:
+    """Give the job that has the key what the new one has; False: it has begun, or is another type's."""
+    dialect = dialects.current()
+    found = fetch(
+        f"""
+        SELECT category, lock_key FROM jobs_jobqueue
+        WHERE job_id = %s AND job_type = %s AND {NOT_BEGUN} {dialect.for_update}
+        """,
+        [dialect.value(Column.UUID, holder), job.job_type],
+    )
+    if not found:
+        return False
+    rows, params = rows_sql([job])
+    kept = ", ".join(f"{column} = r.{column}" for column in REPLACED)
+    run(
+        f"""
+        UPDATE jobs_jobqueue AS j
+        SET {kept}, payload = r.payload{dialect.json_cast},
+            scheduled_at = {_due_sql(job)}, updated_at = {dialect.now_sql()}
+        FROM {rows} WHERE j.job_id = %s
+        """,
+        [*params, dialect.value(Column.UUID, holder)],
+    )
+    requeue_pending(holder)
+    ((category, lock_key),) = found
+    # The caller dispatches the new lock key.
+    transaction.on_commit(lambda: dispatch({(category, job.firm_id, lock_key)}), robust=True)
+    return True
+
+
+def _due_sql(job: NewJob) -> str:
+    if job.on_conflict is OnConflict.REPLACE:
+        return "j.scheduled_at"
+    dialect = dialects.current()
+    due = f"COALESCE(r.run_at, {dialect.after_sql(dialect.now_sql(), 'r.delay')})"
+    if job.max_wait is None:
+        return due
+    latest = dialect.after_sql("j.created_at", repr(job.max_wait))
+    return f"CASE WHEN {due} < {latest} THEN {due} ELSE {latest} END"
