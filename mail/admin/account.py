@@ -5,27 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation
-from jobs.admin.base import age_column, exact
+from jobs.admin.base import age_column, exact, link
 from mail.admin.account_operations import CONNECT, RECONNECT, ROW_OPERATIONS, MailboxOperation
 from mail.admin.account_syncs import SYNC_OPERATIONS
 from mail.admin.base import CONNECTION_LABELS, SYNC_STATUS_LABELS, MailAdmin
+from mail.admin.briefing import briefing_page
 from mail.admin.consent import begin_consent
 from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
 from mail.conf import pubsub_topic
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import MailAccount, MailCredential
-from mail.services.mailboxes.content_access import readers
+from mail.services.mailboxes.content_access import may_read, readers
 from mail.services.syncing.watch import is_lapsed
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import ActiveFilter, FirmFilter
 from tenants.models import Role
+from tenants.scope import firm_scope
+
+
+def _briefing(account: MailAccount) -> SafeString:
+    address = reverse("admin:mail_mailaccount_briefing", args=[account.pk])
+    return link(address, "What is before its person")
 
 
 def _readers(account: MailAccount) -> SafeString | str:
@@ -76,6 +85,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     ordering = ("address",)
     fields = (
         "address",
+        "briefing",
         "display_name",
         "provider",
         "firm",
@@ -97,7 +107,15 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "delete_mail_at",
         "created_at",
     )
-    readonly_fields = ("may_read", "permission", "may_do", "other_addresses", "notifications")
+    readonly_fields = (
+        "briefing",
+        "may_read",
+        "permission",
+        "may_do",
+        "other_addresses",
+        "notifications",
+    )
+    briefing = column("Briefing", _briefing)
     synced = age_column("Last sync", "last_sync_at")
     may_read = column("Readers", _readers)
     permission = column("Granted", _permission)
@@ -122,6 +140,20 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         if operation is RECONNECT:
             return begin_consent(request, row.firm_id, row)
         return super().respond(request, operation, row, made)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the briefing."""
+        view = self.admin_site.admin_view(self.briefing_view)
+        own = path("<path:object_id>/briefing/", view, name=self.url_name("briefing"))
+        return [own, *super().get_urls()]
+
+    def briefing_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a reader of the mailbox what is before its person."""
+        account: Any = self.get_object(request, object_id)
+        with firm_scope(account.firm_id):
+            if not may_read(request.user.pk, account):
+                raise PermissionDenied
+            return briefing_page(request, account).render()
 
     @display(description="Connection", label=CONNECTION_LABELS)
     def link(self, account: MailAccount) -> tuple[str, str]:

@@ -37,6 +37,7 @@ from tenants.models import Role
 class ReclassifyForm(OptionalReasonForm):
     """What the thread is."""
 
+    field_order = ("category", "reason")
     category = forms.ChoiceField(
         required=False,
         label="It is",
@@ -118,6 +119,10 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             "break_glass": _break_glass_address(request, row),
             "facts": _facts(row),
         }
+
+    def subject(self, row: Message) -> str:
+        """Name the message: only its readers get to an operation."""
+        return subject_line(row.subject)
 
     def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
         """Let the mailbox's owner decide, and operators who may read the mail."""

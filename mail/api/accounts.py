@@ -17,6 +17,7 @@ from interfaces.api.serializers import StrictSerializer
 from jobs.api.requests import ObligatoryReason
 from jobs.api.views import example, list_operation, row_operation, show_operation
 from mail.api.base import MailView
+from mail.api.briefing import BriefingQuery, BriefingSerializer
 from mail.api.serializers import (
     AccountSerializer,
     DisconnectBody,
@@ -26,10 +27,12 @@ from mail.api.serializers import (
 )
 from mail.models import MailAccount
 from mail.services.mailboxes import modes
+from mail.services.mailboxes.briefing import briefing_of
 from mail.services.mailboxes.connect_account import disconnect_account
-from mail.services.mailboxes.content_access import break_glass
+from mail.services.mailboxes.content_access import break_glass, may_read
 from mail.services.syncing.watch import renew_watch_now
 from tenants.models import Role
+from tenants.scope import firm_scope
 
 _ACCOUNT = OpenApiResponse(AccountSerializer, "The mailbox as it is now.")
 
@@ -107,6 +110,22 @@ class Accounts(MailView):
         account = self.get_object(Role.OPERATOR)
         requested = modes.sync_labels_now(account, by=self.actor, **self.get_body(SwitchBody))
         return Response({"job_id": str(requested.job.pk), "created": requested.created})
+
+    @operation(
+        "Show a mailbox's briefing",
+        "Threads by category, what waits for the person and for others, drafts, approvals and "
+        "proposed rules. It quotes the mail: for who may read the mailbox.",
+        query=BriefingQuery,
+        answers={HTTPStatus.OK: OpenApiResponse(BriefingSerializer, "The briefing.")},
+    )
+    def briefing(self, request: Request, **__: UUID) -> Response:
+        """Return the briefing."""
+        account = self.get_object()
+        with firm_scope(account.firm_id):
+            if not may_read(request.user.pk, account):
+                self.permission_denied(request, "Only a reader of the mailbox sees its briefing.")
+            briefing = briefing_of(account, **self.query)
+            return Response(BriefingSerializer(briefing).data)
 
     renew_watch = row_operation(
         renew_watch_now,

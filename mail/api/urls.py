@@ -21,6 +21,7 @@ from mail.api.threads import Threads
 urlpatterns = [
     path("accounts/", Accounts.as_view({"get": "list"})),
     path("accounts/<uuid:pk>/", Accounts.as_view({"get": "show"})),
+    path("accounts/<uuid:pk>/briefing/", Accounts.as_view({"get": "briefing"})),
     path("accounts/<uuid:pk>/sync/", Accounts.as_view({"post": "sync"})),
     path("accounts/<uuid:pk>/sync-labels/", Accounts.as_view({"post": "sync_labels"})),
     path("accounts/<uuid:pk>/renew-watch/", Accounts.as_view({"post": "renew_watch"})),

@@ -1,0 +1,82 @@
+"""What a mailbox's person has before them: threads by category, what waits, drafts, questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from mail.llm.base import Category
+from mail.models import (
+    Approval,
+    ApprovalStatus,
+    Draft,
+    DraftStatus,
+    MailAccount,
+    MailThread,
+    Rule,
+    ThreadStatus,
+)
+
+SHOWN = 10
+DAYS = 30
+MAX_DAYS = 365
+# What wants something of the person, the most pressing first.
+WANTED = (Category.NEEDS_RESPONSE, Category.ACTION_REQUIRED, Category.PAYMENT_REQUEST)
+_OVER = (ThreadStatus.SENT, ThreadStatus.ARCHIVED)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one kind: how many there are, and the first of them."""
+
+    count: int
+    first: list[Any]
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """What a mailbox's person has before them, of threads with a message of the last `days`."""
+
+    account: MailAccount
+    days: int
+    categories: dict[str, int]
+    """How many threads are of each, those that are done left out."""
+    for_you: Part
+    """Threads that want something of the person, the oldest first."""
+    for_others: Part
+    """Threads in which somebody else is to answer, the oldest first."""
+    drafts: Part
+    approvals: Part
+    proposed_rules: Part
+
+
+def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
+    """Read the briefing of a mailbox, whose mail it quotes. Must run in the firm's scope."""
+    since = timezone.now() - timedelta(days=days)
+    threads = MailThread.objects.filter(account=account, last_message_at__gte=since)
+    open_threads = threads.exclude(classification="").exclude(status=ThreadStatus.ARCHIVED)
+    counted = dict(open_threads.values_list("classification").annotate(Count("pk")))
+    oldest = open_threads.order_by("last_message_at", "pk")
+    drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)
+    asked = Approval.objects.filter(account=account, status=ApprovalStatus.PENDING)
+    return Briefing(
+        account=account,
+        days=days,
+        categories={one.value: counted.get(one.value, 0) for one in Category},
+        for_you=_part(oldest.filter(classification__in=WANTED).exclude(status__in=_OVER)),
+        for_others=_part(oldest.filter(classification=Category.WAITING)),
+        drafts=_part(drafts.select_related("thread").order_by("pk")),
+        approvals=_part(asked.select_related("action", "outbound", "message").order_by("pk")),
+        proposed_rules=_part(Rule.objects.filter(account=account, corrections__gt=0)),
+    )
+
+
+def _part(rows: QuerySet[Any]) -> Part:
+    first = list(rows[: SHOWN + 1])
+    if len(first) <= SHOWN:
+        return Part(len(first), first)
+    return Part(rows.count(), first[:SHOWN])
