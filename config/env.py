@@ -35,6 +35,7 @@ HOST_AND_PORT = r"([a-z0-9.\-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 HEADER_AND_VALUE = r"[A-Za-z][A-Za-z0-9-]*=[!-~]+"
 SYSTEM_LABELS = "INBOX|SENT|DRAFT|TRASH|SPAM|STARRED|UNREAD|IMPORTANT|CHAT"
 OWN_LABEL = (rf"(?i)(?!({SYSTEM_LABELS})$).{{1,225}}", "the name of a label of your own")
+CLAMD = (r"unix:/.+|tcp://[^/:\s]+:[0-9]{1,5}", "unix:/PATH or tcp://HOST:PORT")
 PUBSUB_TOPIC = (r"projects/[^/\s]+/topics/[^/\s]+", "projects/PROJECT/topics/TOPIC")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 TRUE_WORDS = ("1", "true", "yes", "on")
@@ -82,9 +83,9 @@ def _count(name: str, default: int, *, least: int = 1) -> int:
     return int(raw)
 
 
-def _truth(name: str) -> bool:
+def _truth(name: str, default: str = "false") -> bool:
     words = {**dict.fromkeys(TRUE_WORDS, True), **dict.fromkeys(FALSE_WORDS, False)}
-    raw = _text(name, "false")
+    raw = _text(name, default)
     if raw.lower() not in words:
         raise EnvironmentInvalid(name, f"must be one of {', '.join(words)}; it is {raw!r}")
     return words[raw.lower()]
@@ -270,6 +271,11 @@ class Env:
     agents_interval_seconds: int = _by(_count, "AGENTS_INTERVAL_SECONDS", 60)
     onboarding_days: int = _by(_count, "ONBOARDING_DAYS", 7)
     onboarding_messages: int = _by(_count, "ONBOARDING_MESSAGES", 200)
+    read_attachments: bool = _by(_truth, "READ_ATTACHMENTS", "true")
+    attachment_max_mb: int = _by(_count, "ATTACHMENT_MAX_MB", 20)
+    document_memory_mb: int = _by(_count, "DOCUMENT_MEMORY_MB", 512, least=256)
+    document_seconds: int = _by(_count, "DOCUMENT_SECONDS", 30)
+    clamd_url: str = _by(_matching, "CLAMD_URL", *CLAMD)
     llm: LLM = field(default_factory=partial(read_llm, _text))
     label_backlog_days: int = _by(_count, "LABEL_BACKLOG_DAYS", 14)
     snooze_label: str = _by(_matching, "SNOOZE_LABEL", *OWN_LABEL, "Mailroom/Snoozed")

@@ -28,6 +28,7 @@ _SECTIONS = {
     "Mail": [
         ("Accounts", "inbox", "mail.MailAccount"),
         ("Messages", "mail", "mail.Message"),
+        ("Documents", "description", "mail.Document"),
         ("Rules", "rule_settings", "mail.Rule"),
         ("Labels", "label", "mail.MailLabel"),
         ("Routing rules", "alt_route", "mail.RoutingRule"),

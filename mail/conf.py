@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from mail.documents.extract import Limits
 from mail.gmail.certificates import GOOGLE_CERTIFICATES
 from mail.gmail.oauth import OAuthClient
 from mail.gmail.push import Subscription
@@ -108,6 +109,26 @@ def onboarding_days() -> int:
 def onboarding_messages() -> int:
     """How many messages the onboarding of a mailbox reads at most."""
     return int(settings.ONBOARDING_MESSAGES)
+
+
+def reads_attachments() -> bool:
+    """Whether attachments of new mail are fetched and read."""
+    return bool(settings.READ_ATTACHMENTS)
+
+
+def attachment_max_bytes() -> int:
+    """How large an attachment may be to be fetched."""
+    return int(settings.ATTACHMENT_MAX_MB) * 2**20
+
+
+def document_limits() -> Limits:
+    """What reading one attachment may cost."""
+    return Limits(settings.DOCUMENT_MEMORY_MB, settings.DOCUMENT_SECONDS)
+
+
+def clamd_url() -> str:
+    """Where clamd is; empty: attachments are not scanned."""
+    return str(settings.CLAMD_URL)
 
 
 def label_backlog_days() -> int:

@@ -16,6 +16,7 @@ from mail.models import (
     CallType,
     Connection,
     DecisionSource,
+    DocumentStatus,
     DraftSource,
     DraftStatus,
     EventType,
@@ -36,6 +37,7 @@ ActionTypeFilter = field_filter("type", ActionType.choices, field="action_type")
 ActionStatusFilter = field_filter("status", ActionStatus.choices)
 ApprovalStatusFilter = field_filter("status", ApprovalStatus.choices)
 OutboundStatusFilter = field_filter("status", OutboundStatus.choices)
+DocumentStatusFilter = field_filter("status", DocumentStatus.choices)
 DraftStatusFilter = field_filter("status", DraftStatus.choices)
 DraftSourceFilter = field_filter("source", DraftSource.choices)
 EventTypeFilter = field_filter("type", EventType.choices, field="event_type")

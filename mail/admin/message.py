@@ -23,9 +23,10 @@ from mail.admin.base import (
     if_readable,
     subject_line,
 )
+from mail.admin.document import DOCUMENT_STATUS_LABELS
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
 from mail.admin.message_timeline import shown_timeline
-from mail.models import CATEGORY_CHOICES, MailLabel, Message
+from mail.models import CATEGORY_CHOICES, Document, MailLabel, Message
 from mail.services.deciding.corrections import reclassify
 from mail.services.documents.search import find_messages
 from mail.services.mailboxes.content_access import may_read, readable
@@ -113,7 +114,7 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             "category_label": CATEGORY_LABELS[thread.classification],
             "recipients": [("To", row.to), ("Cc", row.cc)],
             "labels": _label_names(row) if row.is_readable else [],
-            "attachments": row.attachments.order_by("part_id")[:ROWS_SHOWN],
+            "attachments": _attachments(row),
             "timeline": shown_timeline(request, row),
             "new_rule": _new_rule_address(row),
             "break_glass": _break_glass_address(request, row),
@@ -169,6 +170,19 @@ def _label_names(message: Message) -> list[str]:
     )
     names = dict(known_labels.values_list("gmail_label_id", "name"))
     return [names.get(label, label) for label in message.labels]
+
+
+def _attachments(message: Message) -> list[tuple[Any, Any, str]]:
+    """Return the attachments, each with its document, if it is read, and the colour of its status."""
+    documents = {one.attachment_id: one for one in message.documents.defer("content", "text")}
+    return [
+        (attachment, documents.get(attachment.pk), _colour(documents.get(attachment.pk)))
+        for attachment in message.attachments.order_by("part_id")[:ROWS_SHOWN]
+    ]
+
+
+def _colour(document: Document | None) -> str:
+    return "" if document is None else DOCUMENT_STATUS_LABELS[document.status]
 
 
 def _facts(message: Message) -> list[Fact]:

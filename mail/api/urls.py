@@ -9,6 +9,7 @@ from mail.api.actions import Actions
 from mail.api.approvals import Approvals
 from mail.api.data_requests import DataRequests
 from mail.api.directions import Directions
+from mail.api.documents import Documents
 from mail.api.drafts import Drafts
 from mail.api.labels import Labels
 from mail.api.messages import Messages
@@ -42,6 +43,8 @@ urlpatterns = [
     path("outbound/<uuid:pk>/cancel/", Outbound.as_view({"post": "cancel"})),
     path("outbound/<uuid:pk>/mark-sent/", Outbound.as_view({"post": "mark_sent"})),
     path("outbound/<uuid:pk>/send-again/", Outbound.as_view({"post": "send_again"})),
+    path("documents/", Documents.as_view({"get": "list"})),
+    path("documents/<uuid:pk>/", Documents.as_view({"get": "show"})),
     path("drafts/", Drafts.as_view({"get": "list"})),
     path("drafts/<uuid:pk>/", Drafts.as_view({"get": "show"})),
     path("drafts/<uuid:pk>/rework/", Drafts.as_view({"post": "rework"})),

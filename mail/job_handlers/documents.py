@@ -1,4 +1,4 @@
-"""`message.index`: search finds messages by it."""
+"""`attachment.fetch`, `malware_scan`, `text_extract`, `message.index`: search finds mail by them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,147 @@ from uuid import UUID
 
 from pydantic import Field
 
+from jobs.errors import Cancel, Retryable
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
+from jobs.retry import RetryPolicy
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
+from mail.conf import clamd_url, document_limits
+from mail.documents import clamd
+from mail.documents.extract import extract_text
+from mail.documents.kinds import Unread, Unreadable, kind_of
+from mail.errors import RowGone
+from mail.job_handlers.base import (
+    GMAIL_BREAKER,
+    GMAIL_RETRY,
+    AccountPayload,
+    mailbox,
+    mailbox_key,
+)
+from mail.models import Document, DocumentStatus, ScanResult
+from mail.services.documents import documents
 from mail.services.documents.backlog import UNINDEXED
 from mail.services.documents.index import index_missing, index_some
 from mail.services.queueing import PAGE
 
 SWEEP_SECONDS = 3600
+# A scanner that is restarted loads its signatures for minutes.
+SCAN_RETRY = RetryPolicy(max_attempts=10, base_delay_seconds=30)
+
+
+class DocumentPayload(AccountPayload):
+    """A document by our id, with its message."""
+
+    message_id: UUID
+    document_id: UUID
 
 
 class MessageIndexPayload(JobPayload):
     """Messages by our ids; without any, all of the firm's that are not indexed yet."""
 
     message_ids: list[UUID] = Field(default_factory=list, max_length=PAGE)
+
+
+def _left(document_id: UUID) -> dict[str, Any]:
+    return {"skipped": True, "reason": f"Document {document_id} is further on already"}
+
+
+def _find(payload: DocumentPayload, status: DocumentStatus) -> Document | None:
+    try:
+        return documents.document_in(payload.tenant_id, payload.document_id, status)
+    except RowGone as error:
+        raise Cancel(str(error)) from error
+
+
+@job(
+    documents.FETCH_TYPE,
+    category=Category.DOCUMENTS,
+    payload=DocumentPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    breaker=GMAIL_BREAKER,
+    idempotency_key=lambda p: f"{documents.FETCH_TYPE}:{p.document_id}",
+)
+def fetch(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
+    """Fetch an attachment from Gmail, and have it scanned."""
+    with mailbox(payload) as (_, gmail):
+        document = _find(payload, DocumentStatus.WAITING)
+        if document is None:
+            return _left(payload.document_id)
+        content, refused = b"", None
+        try:
+            content = documents.fetch_content(gmail, document)
+        except Unreadable as error:
+            refused = error.reason
+    with ctx.transaction() as tx:
+        if refused is not None:
+            tx.result = documents.end_document(document, refused, status=DocumentStatus.SKIPPED)
+        else:
+            tx.result = documents.keep_content(document, content)
+    return None
+
+
+@job(
+    documents.SCAN_TYPE,
+    category=Category.DOCUMENTS,
+    payload=DocumentPayload,
+    retry=SCAN_RETRY,
+    idempotency_key=lambda p: f"{documents.SCAN_TYPE}:{p.document_id}",
+)
+def scan(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
+    """Have clamd look at an attachment, where there is one, and have it read unless it is infected."""
+    document = _find(payload, DocumentStatus.FETCHED)
+    if document is None:
+        return _left(payload.document_id)
+    url, malware, refused = clamd_url(), "", None
+    if url and document.content is not None:
+        try:
+            malware = clamd.scan(url, bytes(document.content))
+        except clamd.ScannerUnavailable as error:
+            raise Retryable(str(error)) from error
+        except Unreadable as error:
+            refused = error.reason
+    with ctx.transaction() as tx:
+        if document.content is None:
+            tx.result = documents.fetch_again(document)
+        elif refused is not None:
+            tx.result = documents.end_document(document, refused)
+        else:
+            tx.result = documents.keep_verdict(document, _verdict(url, malware), malware)
+    return None
+
+
+def _verdict(url: str, malware: str) -> ScanResult:
+    if not url:
+        return ScanResult.NOT_SCANNED
+    return ScanResult.INFECTED if malware else ScanResult.CLEAN
+
+
+@job(
+    documents.EXTRACT_TYPE,
+    category=Category.DOCUMENTS,
+    payload=DocumentPayload,
+    idempotency_key=lambda p: f"{documents.EXTRACT_TYPE}:{p.document_id}",
+)
+def extract(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
+    """Read an attachment in a process of its own, and let search find its message by what it says."""
+    document = _find(payload, DocumentStatus.SCANNED)
+    if document is None:
+        return _left(payload.document_id)
+    attachment = document.attachment
+    kind = kind_of(attachment.filename, attachment.mime_type)
+    extraction = None
+    if kind is not None and document.content is not None:
+        extraction = extract_text(bytes(document.content), kind, document_limits())
+    with ctx.transaction() as tx:
+        if kind is None:
+            tx.result = documents.end_document(document, Unread.WRONG_TYPE)
+        elif extraction is None:
+            tx.result = documents.fetch_again(document)
+        else:
+            tx.result = documents.keep_text(document, extraction)
+    return None
 
 
 @job("message.index", category=Category.DOCUMENTS, payload=MessageIndexPayload)

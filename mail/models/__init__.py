@@ -32,6 +32,13 @@ from mail.models.data_request import (
 )
 from mail.models.decision import Decision, DecisionSource
 from mail.models.direction import MAX_DIRECTION_LENGTH, Direction, DirectionKind
+from mail.models.document import (
+    MAX_DETECTED_LENGTH,
+    MAX_MALWARE_LENGTH,
+    Document,
+    DocumentStatus,
+    ScanResult,
+)
 from mail.models.draft import (
     MAX_INSTRUCTION_LENGTH,
     Draft,
@@ -68,11 +75,13 @@ __all__ = [
     "CATEGORY_CHOICES",
     "MAX_ADDRESS_LENGTH",
     "MAX_CALENDAR_METHOD_LENGTH",
+    "MAX_DETECTED_LENGTH",
     "MAX_DIRECTION_LENGTH",
     "MAX_ERROR_LENGTH",
     "MAX_GMAIL_ID_LENGTH",
     "MAX_INSTRUCTION_LENGTH",
     "MAX_LABEL_LENGTH",
+    "MAX_MALWARE_LENGTH",
     "MAX_MIME_TYPE_LENGTH",
     "MAX_PART_ID_LENGTH",
     "UNFINISHED",
@@ -95,6 +104,8 @@ __all__ = [
     "DecisionSource",
     "Direction",
     "DirectionKind",
+    "Document",
+    "DocumentStatus",
     "Draft",
     "DraftOrigin",
     "DraftSource",
@@ -132,6 +143,7 @@ __all__ = [
     "Rule",
     "RunStatus",
     "SafeMode",
+    "ScanResult",
     "Scope",
     "SuppressionList",
     "SyncStatus",

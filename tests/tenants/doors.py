@@ -33,6 +33,7 @@ from mail.models import (
     Approval,
     DataRequest,
     Direction,
+    Document,
     Draft,
     MailAccount,
     MailLabel,
@@ -70,6 +71,7 @@ RESOURCES: dict[str, type[Any]] = {
     "messages": Message,
     "threads": MailThread,
     "outbound": OutboundMessage,
+    "documents": Document,
     "drafts": Draft,
     "reminders": Reminder,
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
-from mail.models import Attachment, Message, MessageIndex
+from mail.models import Attachment, Document, DocumentStatus, Message, MessageIndex
 from mail.text.words import words_of
 from tenants.scope import firm_scope
 
@@ -26,13 +27,16 @@ def index_messages(messages: Collection[Message]) -> int:
     attachments = Attachment.objects.filter(message_id__in=names)
     for message_id, name in attachments.values_list("message_id", "filename"):
         names[message_id].append(name)
+    documents = _document_texts([pk for pk, some in names.items() if some])
     MessageIndex.objects.bulk_create(
         [
             MessageIndex(
                 message=message,
                 account_id=message.account_id,
                 received_at=message.internal_date,
-                words=" ".join(words_of(*_texts(message), *names[message.pk])),
+                words=" ".join(
+                    words_of(*_texts(message), *names[message.pk], *documents[message.pk])
+                ),
             )
             for message in messages
         ],
@@ -61,6 +65,16 @@ def drop_erased_words() -> None:
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO mail_search(mail_search) VALUES ('optimize')")
+
+
+def _document_texts(message_ids: Collection[UUID]) -> dict[UUID, list[str]]:
+    """Return what the messages' attachments say, as far as they were read."""
+    texts: dict[UUID, list[str]] = defaultdict(list)
+    if message_ids:
+        read = Document.objects.filter(message_id__in=message_ids, status=DocumentStatus.READ)
+        for message_id, text in read.order_by("pk").values_list("message_id", "text"):
+            texts[message_id].append(text)
+    return texts
 
 
 def _with_text(messages: Any) -> Any:

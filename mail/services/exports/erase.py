@@ -1,7 +1,7 @@
 """Erases a person from a firm's tables; the request's row says how far it is.
 
-Mail that mentions the person's address is deleted with all that belongs to it. Everywhere else the
-address is replaced. Of the audit log's entries only who, when and which operation remain.
+Mail that mentions the person's address is deleted with all that belongs to it. What is known of an
+attachment that does is dropped. Everywhere else the address is replaced. Of the audit log's entries only who, when and which operation remain.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from jobs.queue import cancel
 from jobs.states import LIVE
 from mail.models import (
     DataRequest,
+    Document,
     ExportPart,
     MailAccount,
     MailThread,
@@ -33,6 +34,7 @@ from mail.models import (
     RequestKind,
     RequestStatus,
 )
+from mail.services.documents.documents import drop_contents, forget
 from mail.services.documents.index import drop_erased_words
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
 from mail.services.exports.write import JobLease
@@ -107,6 +109,7 @@ def _next_rows(
     first = names.index(position["table"]) if position["table"] in tables else 0
     if not position["table"]:
         _drop_exports(request.about_firm_id, address)
+        drop_contents(request.about_firm_id)
     for name in names[first:]:
         rows = _of_subject(tables[name], request.about_firm_id, address)
         if name == position["table"]:
@@ -148,6 +151,8 @@ def _erase(model: type[Any], rows: list[Any], address: str) -> int:
         _delete_messages(rows)
     elif model is OutboundMessage:
         model.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    elif model is Document:
+        forget(rows)
     elif model is JobQueue:
         return _delete_jobs(rows)
     elif model is AuditEntry:

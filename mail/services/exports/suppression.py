@@ -29,11 +29,16 @@ class Suppression:
 
     def mentions_erased(self, mail: ParsedMail) -> bool:
         """Say whether the message names an erased person, as sender, recipient or in its text."""
-        if not self._digests:
-            return False
         headers = (value for _, value in mail.headers)
-        texts = chain(headers, (mail.text, mail.html or "", mail.hidden_text, mail.subject))
-        return any(_digest(self._key, one) in self._digests for one in addresses_in(texts))
+        return self.names_erased(
+            chain(headers, (mail.text, mail.html or "", mail.hidden_text, mail.subject))
+        )
+
+    def names_erased(self, texts: Iterable[str]) -> bool:
+        """Say whether one of the texts names an erased person."""
+        return bool(self._digests) and any(
+            _digest(self._key, one) in self._digests for one in addresses_in(texts)
+        )
 
 
 def addresses_in(texts: Iterable[str]) -> set[str]:

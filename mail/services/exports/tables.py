@@ -17,10 +17,12 @@ from django.utils import timezone
 
 from jobs.engine.redaction import redact_secrets
 from jobs.states import LIVE, Channel, Status
+from mail.documents.kinds import Unread
 from mail.models import (
     ActionStatus,
     ApprovalStatus,
     Connection,
+    DocumentStatus,
     DraftStatus,
     OutboundStatus,
     RunStatus,
@@ -52,6 +54,8 @@ LEFT_OUT = {
     "jobs.LatencyBucket": "figures of this installation",
     "jobs.FailingType": "figures of this installation",
 }
+# Of a document, with its bytes here or to be fetched.
+UNDER_WAY = (DocumentStatus.WAITING, DocumentStatus.FETCHED, DocumentStatus.SCANNED)
 # A row as JSON, by column.
 Row = dict[str, Any]
 
@@ -185,6 +189,12 @@ def _end_draft(row: Row, _: int) -> None:
         row.update(status=DraftStatus.CANCELED.value, gmail_draft_id="", gmail_message_id="")
 
 
+def _end_document(row: Row, _: int) -> None:
+    """Its bytes are not in the export, and the mailbox is another one."""
+    if row["status"] in UNDER_WAY:
+        row.update(status=DocumentStatus.UNREADABLE.value, reason=Unread.IMPORTED.value)
+
+
 # By the model's label: what a row loses when it leaves, and how it changes when it comes.
 _HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
 _IMPORTED: dict[str, Callable[[Row, int], None]] = {
@@ -195,4 +205,5 @@ _IMPORTED: dict[str, Callable[[Row, int], None]] = {
     "mail.OutboundMessage": _end_outbound,
     "mail.AgentRun": _end_run,
     "mail.Draft": _end_draft,
+    "mail.Document": _end_document,
 }

@@ -20,6 +20,7 @@ from mail.models import (
     MailThread,
     Message,
 )
+from mail.services.documents.documents import request_documents
 from mail.services.documents.index import index_messages
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.timelines.events import record_events
@@ -75,6 +76,7 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
     Message.objects.bulk_create(new)
     _renew([message for message in messages if message.gmail_message_id in keys])
     _store_attachments(messages, fetched)
+    request_documents(account, new)
     index_messages(messages)
     refresh_threads(list(threads.values()))
     record_events(EventType.INGESTED, account, [(message, {}) for message in new])

@@ -1,0 +1,77 @@
+"""The documents in the admin: how far each attachment is, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from interfaces.admin.base import column
+from jobs.admin.base import age_column
+from mail.admin.base import PRIVATE, ContentAdmin, if_readable, job_link, message_link
+from mail.admin.filters import CreatedFilter, DocumentStatusFilter
+from mail.models import Document, DocumentStatus
+from tenants.admin.base import TenantOperationsAdmin
+from tenants.admin.filters import FirmFilter
+
+DOCUMENT_STATUS_LABELS: dict[str, str] = {
+    DocumentStatus.WAITING: "info",
+    DocumentStatus.FETCHED: "info",
+    DocumentStatus.SCANNED: "info",
+    DocumentStatus.READ: "success",
+    DocumentStatus.UNREADABLE: "warning",
+    DocumentStatus.INFECTED: "danger",
+    DocumentStatus.SKIPPED: "default",
+}
+
+
+@admin.register(Document)
+class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
+    """Attachments that are read, the newest first."""
+
+    list_display = ("name", "state", "reason", "scanned", "account", "firm", "made")
+    list_select_related = ("firm", "account", "attachment")
+    list_filter = (DocumentStatusFilter, FirmFilter, CreatedFilter)
+    ordering = ("-id",)
+    fields = (
+        "name", "on", "status", "why", "scanned", "malware", "declared_type", "detected_type", "size",
+        "sha256", "body", "account", "job", "created_at", "fetched_at", "scanned_at", "ended_at",
+    )  # fmt: skip
+    readonly_fields = ("name", "on", "why", "scanned", "declared_type", "body", "job")
+    made = age_column("Made", "created_at")
+    job = column("Job", lambda document: job_link(document.job_id))
+    declared_type = column("Declared type", lambda document: document.attachment.mime_type or "-")
+    scanned = column("Malware scan", lambda document: document.get_scan_display())
+    why = column("Why not", lambda document: document.get_reason_display() or "-")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
+        """Never fetch the bytes."""
+        rows: QuerySet[Document] = super().get_queryset(request)
+        return rows.defer("content")
+
+    @display(description="Attachment")
+    def name(self, document: Document) -> str:
+        """Return the file's name."""
+        return str(if_readable(document, document.attachment.filename or "(no name)"))
+
+    @display(description="Status", label=DOCUMENT_STATUS_LABELS)
+    def state(self, document: Document) -> tuple[str, str]:
+        """Return the status."""
+        return document.status, document.get_status_display()
+
+    @display(description="Text")
+    def body(self, document: Any) -> SafeString | str:
+        """Return what it says."""
+        if not document.is_readable:
+            return PRIVATE
+        return format_html('<pre class="queue-code">{}</pre>', document.text or "(no text)")
+
+    @display(description="Message")
+    def on(self, document: Any) -> SafeString | str:
+        """Return a link to the message that carries it."""
+        return message_link(document.message, is_readable=document.is_readable)

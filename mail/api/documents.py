@@ -1,0 +1,85 @@
+"""`documents/`: the attachments that are read, how far each is, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+
+from jobs.api.query import FirmPageQuery, choice
+from jobs.api.views import list_operation, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.content import FOR_READERS, ContentSerializer, ContentView
+from mail.models import Document, DocumentStatus, ScanResult
+
+
+class DocumentRowSerializer(ContentSerializer):
+    """An attachment that is read, in a list."""
+
+    content: ClassVar[tuple[str, ...]] = ("filename",)
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    account_id = serializers.UUIDField()
+    message_id = serializers.UUIDField()
+    part_id = serializers.CharField(source="attachment.part_id", help_text="In the message.")
+    filename = NullableTextField(
+        f"Untrusted: never a path. {FOR_READERS}", source="attachment.filename"
+    )
+    status = serializers.ChoiceField(DocumentStatus.choices)
+    reason = NullableTextField("Why it was not read, or not whole: a code.")
+    reason_text = NullableTextField("The same in words.", source="get_reason_display")
+    scan = serializers.ChoiceField(ScanResult.choices, help_text="Empty: not yet scanned.")
+    malware = NullableTextField("What the scanner found.")
+    declared_type = NullableTextField(source="attachment.mime_type")
+    detected_type = NullableTextField("By its content; null before it was looked at.")
+    size = serializers.IntegerField(help_text="Bytes that were fetched.")
+    sha256 = NullableTextField("Of the bytes that were fetched.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="Of the next step, or the last.")
+    created_at = TimestampField()
+    fetched_at = TimestampField()
+    scanned_at = TimestampField()
+    ended_at = TimestampField("When the last step was done.")
+
+
+class DocumentSerializer(DocumentRowSerializer):
+    """An attachment that is read, with what it says."""
+
+    content: ClassVar[tuple[str, ...]] = (*DocumentRowSerializer.content, "text")
+
+    text = NullableTextField(f"What it says, as far as it was read. {FOR_READERS}")
+
+
+class DocumentQuery(FirmPageQuery):
+    """The page and the filters of documents."""
+
+    account_id = serializers.UUIDField(required=False, help_text="In this mailbox.")
+    message_id = serializers.UUIDField(required=False, help_text="Of this message.")
+    status = choice(DocumentStatus.values, "How far it is.")
+
+
+class Documents(ContentView):
+    """The attachments of the caller's firms that are read."""
+
+    resource = tag = "documents"
+    model, serializer = Document, DocumentSerializer
+
+    list = list_operation(
+        "List documents",
+        "Attachments that are read, the latest first.",
+        serializer=DocumentRowSerializer,
+        rows="documents",
+        query=DocumentQuery,
+    )
+    show = show_operation(
+        "Show a document",
+        "How far it is, and for who may read the mailbox what it says.",
+        answer=OpenApiResponse(DocumentSerializer, "The document."),
+    )
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the documents without their bytes; those of a list without their text."""
+        large = ("content", "text") if self.action == "list" else ("content",)
+        return super().get_rows(**filters).select_related("account", "attachment").defer(*large)

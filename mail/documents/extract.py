@@ -1,0 +1,128 @@
+"""Has a file read by a process of its own, which a hostile one can only end."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from mail.documents.child import EXIT_OUT_OF_MEMORY, MAX_CHARS
+from mail.documents.kinds import Kind, Unread
+
+START: Final = (
+    "import sys; sys.path[:] = sys.argv[4:]; from mail.documents.child import main;"
+    " main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
+)
+# A character is at most two escapes of six in JSON.
+MAX_ANSWER: Final = 12 * MAX_CHARS + 1000
+CHUNK: Final = 2**16
+POLL_SECONDS: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one file may cost: address space, processor time, and twice that of the clock's."""
+
+    memory_mb: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The text of a file, and why it was not read, or not whole; what reading it took at most."""
+
+    text: str = ""
+    detected_type: str = ""
+    reason: str = ""
+    peak_memory_mb: float = 0.0
+
+
+def extract_text(data: bytes, kind: Kind, limits: Limits) -> Extraction:
+    """Return the file's text, or why there is none; never raises for what the file is."""
+    deadline = time.monotonic() + 2 * limits.seconds
+    with tempfile.TemporaryFile() as source:
+        source.write(data)
+        source.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - our own command line
+            [
+                sys.executable, "-I", "-c", START,
+                kind.value, str(limits.memory_mb * 2**20), str(limits.seconds), *sys.path,
+            ],
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            process_group=0,
+        )  # fmt: skip
+    try:
+        answer = _answer(process, deadline)
+        if answer is None:
+            _kill(process)
+        peak_memory_mb = _wait(process, deadline)
+    finally:
+        if process.returncode is None:
+            _kill(process)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    if process.returncode == 0 and answer:
+        with suppress(ValueError, TypeError):
+            return Extraction(**json.loads(answer), peak_memory_mb=peak_memory_mb)
+    is_late = time.monotonic() >= deadline
+    if answer is None and not is_late:
+        return Extraction(reason=Unread.DIED.value, peak_memory_mb=peak_memory_mb)
+    reason = _cause(process.returncode, is_late=is_late)
+    return Extraction(reason=reason.value, peak_memory_mb=peak_memory_mb)
+
+
+def _answer(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
+    """Return what the process answers until it ends; None where that is too late or too long."""
+    assert process.stdout is not None  # noqa: S101 - as it was started
+    answer = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(answer) <= MAX_ANSWER:
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                return None
+            chunk = os.read(process.stdout.fileno(), CHUNK)
+            if not chunk:
+                return bytes(answer)
+            answer += chunk
+    return None
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> float:
+    """Wait for the end of the process, and bring it about after the deadline; return its memory."""
+    killed = False
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return usage.ru_maxrss / 1024
+        if not killed and time.monotonic() >= deadline:
+            _kill(process)
+            killed = True
+        time.sleep(POLL_SECONDS)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _cause(returncode: int, *, is_late: bool) -> Unread:
+    if is_late or -returncode in (signal.SIGXCPU, signal.SIGALRM):
+        return Unread.TIME
+    # Where the machine runs out of memory, the kernel ends such a process first.
+    if returncode in (EXIT_OUT_OF_MEMORY, -signal.SIGKILL):
+        return Unread.MEMORY
+    return Unread.DIED

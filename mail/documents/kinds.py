@@ -1,0 +1,141 @@
+"""Which files are read, by what they are called and by what they are."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """A kind of file that is read."""
+
+    PDF = "pdf"
+    DOCX = "docx"
+    XLSX = "xlsx"
+    PPTX = "pptx"
+    HTML = "html"
+    TEXT = "text"
+
+
+class Unread(StrEnum):
+    """Why a file was not read, or not whole."""
+
+    SWITCHED_OFF = "switched_off"
+    TOO_LARGE = "too_large"
+    GONE = "gone"
+    INFECTED = "infected"
+    NOT_SCANNABLE = "not_scannable"
+    WRONG_TYPE = "wrong_type"
+    ENCRYPTED = "encrypted"
+    MACROS = "macros"
+    DAMAGED = "damaged"
+    UNPACKS_TOO_LARGE = "unpacks_too_large"
+    MEMORY = "memory"
+    TIME = "time"
+    DIED = "died"
+    NO_TEXT = "no_text"
+    CUT = "cut"
+    ERASED = "erased"
+    IMPORTED = "imported"
+
+
+class Unreadable(Exception):
+    """The file cannot be read, for this reason."""
+
+    def __init__(self, reason: Unread) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_BY_TYPE: Final = {
+    "application/pdf": Kind.PDF,
+    f"{_OFFICE}.wordprocessingml.document": Kind.DOCX,
+    f"{_OFFICE}.spreadsheetml.sheet": Kind.XLSX,
+    f"{_OFFICE}.presentationml.presentation": Kind.PPTX,
+    "text/html": Kind.HTML,
+    "text/plain": Kind.TEXT,
+    "text/csv": Kind.TEXT,
+    "text/markdown": Kind.TEXT,
+}
+_BY_ENDING: Final = {
+    "pdf": Kind.PDF,
+    "docx": Kind.DOCX,
+    "xlsx": Kind.XLSX,
+    "pptx": Kind.PPTX,
+    "html": Kind.HTML,
+    "htm": Kind.HTML,
+    "txt": Kind.TEXT,
+    "csv": Kind.TEXT,
+    "md": Kind.TEXT,
+}
+# What a file that was encrypted by Office says in its directory.
+_ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
+_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PROGRAMS: Final = (b"MZ", b"\x7fELF", b"#!")
+_MAIN_PART: Final = {
+    "word/document.xml": Kind.DOCX,
+    "xl/workbook.xml": Kind.XLSX,
+    "ppt/presentation.xml": Kind.PPTX,
+}
+_MACROS: Final = "vbaProject.bin"
+_HEAD: Final = 1024
+
+
+def kind_of(filename: str, mime_type: str) -> Kind | None:
+    """Return as what a file would be read, None for one that is not read at all.
+
+    The ending of the name decides before the declared type, which is often a general one.
+    """
+    _, dot, ending = filename.rpartition(".")
+    if dot and ending.lower() in _BY_ENDING:
+        return _BY_ENDING[ending.lower()]
+    return _BY_TYPE.get(mime_type.lower())
+
+
+def detected_type(data: bytes) -> str:
+    """Return what the bytes are: a kind, or a word for what is not read.
+
+    Raises:
+        Unreadable: it is encrypted, has macros, or is a damaged archive.
+    """
+    head = data[:_HEAD]
+    if b"%PDF-" in head:
+        return Kind.PDF
+    if data.startswith(b"PK"):
+        return _archive_type(data)
+    if data.startswith(_OLE):
+        if _ENCRYPTED in data:
+            raise Unreadable(Unread.ENCRYPTED)
+        return "ole"
+    if data.startswith(_PROGRAMS):
+        return "program"
+    if b"\0" in head and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "binary"
+    start = head.lstrip().lower()
+    return Kind.HTML if start.startswith((b"<!doctype html", b"<html")) else Kind.TEXT
+
+
+def _archive_type(data: bytes) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise Unreadable(Unread.DAMAGED) from error
+    found = [kind for name, kind in _MAIN_PART.items() if name in names]
+    if any(name.endswith(_MACROS) for name in names):
+        raise Unreadable(Unread.MACROS)
+    return found[0] if len(found) == 1 else "zip"
+
+
+def check_type(kind: Kind, found: str) -> None:
+    """Check that the bytes are what the file's name promises; HTML and text go for each other.
+
+    Raises:
+        Unreadable: they are something else.
+    """
+    plain = (Kind.HTML, Kind.TEXT)
+    if found != kind and not (kind in plain and found in plain):
+        raise Unreadable(Unread.WRONG_TYPE)

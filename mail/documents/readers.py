@@ -1,0 +1,104 @@
+"""Reads the text of files, in pieces. Runs in a process of its own: the libraries are loaded here."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from mail.documents.kinds import Kind, Unread, Unreadable
+from mail.text.charsets import decode_bytes, html_charset
+from mail.text.html_text import html_to_text
+
+MAX_PAGES: Final = 500
+MAX_UNPACKED: Final = 200 * 2**20
+MAX_ENTRIES: Final = 10_000
+_WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_DRAWING: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+
+Reader = Callable[[bytes], Iterator[str]]
+
+
+def check_unpacked(data: bytes) -> None:
+    """Refuse an archive that says that it grows too large; Python unpacks no more than it says.
+
+    Raises:
+        Unreadable: it does.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+    if len(entries) > MAX_ENTRIES or sum(one.file_size for one in entries) > MAX_UNPACKED:
+        raise Unreadable(Unread.UNPACKS_TOO_LARGE)
+
+
+def _pdf(data: bytes) -> Iterator[str]:
+    from pypdf import PdfReader
+    from pypdf.errors import LimitReachedError
+
+    reader = PdfReader(io.BytesIO(data))
+    # Many files are encrypted with an empty password: to forbid printing, not reading.
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise Unreadable(Unread.ENCRYPTED)
+    try:
+        for number, page in enumerate(reader.pages):
+            if number >= MAX_PAGES:
+                raise Unreadable(Unread.CUT)
+            yield page.extract_text()
+    except LimitReachedError as error:
+        raise Unreadable(Unread.UNPACKS_TOO_LARGE) from error
+
+
+def _docx(data: bytes) -> Iterator[str]:
+    from docx import Document
+
+    document = Document(io.BytesIO(data))
+    # By its elements: text boxes and nested tables are no paragraphs of the document's.
+    for paragraph in document.element.body.iter(f"{_WORD}p"):
+        yield "".join(one.text or "" for one in paragraph.iter(f"{_WORD}t"))
+    for section in document.sections:
+        for edge in (section.header, section.footer):
+            yield from (paragraph.text for paragraph in edge.paragraphs)
+
+
+def _xlsx(data: bytes) -> Iterator[str]:
+    from openpyxl import load_workbook
+
+    workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    for sheet in workbook.worksheets:
+        yield sheet.title
+        # A sheet may claim to have any number of columns.
+        sheet.reset_dimensions()
+        for row in sheet.iter_rows(values_only=True):
+            yield "\t".join(str(value) for value in row if value is not None)
+
+
+def _pptx(data: bytes) -> Iterator[str]:
+    from pptx import Presentation
+
+    for slide in Presentation(io.BytesIO(data)).slides:
+        for shape in slide.shapes:
+            for paragraph in shape.element.iter(f"{_DRAWING}p"):
+                yield "".join(one.text or "" for one in paragraph.iter(f"{_DRAWING}t"))
+        if slide.has_notes_slide:
+            frame = slide.notes_slide.notes_text_frame
+            yield frame.text if frame is not None else ""
+
+
+def _html(data: bytes) -> Iterator[str]:
+    yield html_to_text(decode_bytes(data, html_charset(data))).shown
+
+
+def _text(data: bytes) -> Iterator[str]:
+    yield decode_bytes(data)
+
+
+READERS: dict[Kind, Reader] = {
+    Kind.PDF: _pdf,
+    Kind.DOCX: _docx,
+    Kind.XLSX: _xlsx,
+    Kind.PPTX: _pptx,
+    Kind.HTML: _html,
+    Kind.TEXT: _text,
+}
+ARCHIVES: Final = (Kind.DOCX, Kind.XLSX, Kind.PPTX)

@@ -1,0 +1,203 @@
+"""Attachments that are read: which of them, and each step of a document's way into search.
+
+A document goes from waiting to fetched, scanned and read; each step is a job, which does nothing
+where the document has left its state. Its bytes are kept from the first step to the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models.functions import Now
+
+from jobs.queue import EnqueueSpec, enqueue, enqueue_many
+from jobs.states import Priority
+from mail.conf import attachment_max_bytes, reads_attachments
+from mail.documents.extract import Extraction
+from mail.documents.kinds import Unread, Unreadable, kind_of
+from mail.errors import RowGone
+from mail.gmail.client import GmailClient
+from mail.gmail.errors import GmailNotFound
+from mail.models import (
+    MAX_DETECTED_LENGTH,
+    MAX_MALWARE_LENGTH,
+    Attachment,
+    Document,
+    DocumentStatus,
+    MailAccount,
+    Message,
+    ScanResult,
+)
+from mail.services.documents.index import index_some
+from mail.services.exports.suppression import Suppression
+from mail.text.parts import leaves
+from tenants.scope import firm_scope
+
+FETCH_TYPE, SCAN_TYPE, EXTRACT_TYPE = "attachment.fetch", "malware_scan", "text_extract"
+
+
+def request_documents(account: MailAccount, messages: Sequence[Message]) -> None:
+    """Have the attachments of new messages read that can be. Must run in the firm's scope."""
+    if not messages or not reads_attachments():
+        return
+    ids = [message.pk for message in messages]
+    attachments = Attachment.objects.filter(message_id__in=ids).order_by("pk")
+    documents = [
+        _new_document(account, attachment)
+        for attachment in attachments
+        if kind_of(attachment.filename, attachment.mime_type) is not None
+    ]
+    Document.objects.bulk_create(documents)
+    waiting = [one for one in documents if one.status == DocumentStatus.WAITING]
+    specs = [EnqueueSpec(FETCH_TYPE, _payload(one), priority=Priority.LOW) for one in waiting]
+    for document, result in zip(waiting, enqueue_many(specs), strict=True):
+        document.job_id = result.job_id
+    Document.objects.bulk_update(waiting, ["job_id"])
+
+
+def _new_document(account: MailAccount, attachment: Attachment) -> Document:
+    document = Document(account=account, message_id=attachment.message_id, attachment=attachment)
+    if attachment.size > attachment_max_bytes():
+        document.status, document.reason = DocumentStatus.SKIPPED, Unread.TOO_LARGE
+    return document
+
+
+def _payload(document: Document) -> dict[str, Any]:
+    return {
+        "account_id": document.account_id,
+        "message_id": document.message_id,
+        "document_id": document.pk,
+    }
+
+
+def document_in(firm_id: int, document_id: UUID, status: DocumentStatus) -> Document | None:
+    """Return the document with its message, attachment and bytes; None: it has left this state.
+
+    Raises:
+        RowGone: it was deleted with its message.
+    """
+    with firm_scope(firm_id):
+        rows = Document.objects.select_related("message", "attachment").defer("text")
+        document: Document | None = rows.filter(pk=document_id).first()
+    if document is None:
+        raise RowGone(f"document {document_id} is gone")
+    return document if document.status == status else None
+
+
+def fetch_content(gmail: GmailClient, document: Document) -> bytes:
+    """Return the attachment's bytes; Gmail's id of it is read anew, it does not last.
+
+    Raises:
+        Unreadable: it is gone, larger than allowed, or nothing is fetched any more.
+    """
+    if not reads_attachments():
+        raise Unreadable(Unread.SWITCHED_OFF)
+    most, gmail_id = attachment_max_bytes(), document.message.gmail_message_id
+    try:
+        payload = gmail.get_message(gmail_id).get("payload")
+        parts = (part for part in leaves(payload) if part.part_id == document.attachment.part_id)
+        part = next(parts, None)
+        if part is None:
+            raise Unreadable(Unread.GONE)
+        if part.meta().size > most:
+            raise Unreadable(Unread.TOO_LARGE)
+        content = part.content(lambda gmail_part_id: gmail.get_attachment(gmail_id, gmail_part_id))
+    except GmailNotFound as error:
+        raise Unreadable(Unread.GONE) from error
+    if len(content) > most:
+        raise Unreadable(Unread.TOO_LARGE)
+    return content
+
+
+def keep_content(document: Document, content: bytes) -> dict[str, Any]:
+    """Store the bytes and have them scanned. Must run in the firm's scope, as what follows."""
+    return _go_on(
+        document,
+        DocumentStatus.WAITING,
+        SCAN_TYPE,
+        status=DocumentStatus.FETCHED,
+        content=content,
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        fetched_at=Now(),
+    )
+
+
+def keep_verdict(document: Document, scan: ScanResult, malware: str = "") -> dict[str, Any]:
+    """Store what the scanner said, and have a file read that is not infected."""
+    verdict = {"scan": scan, "malware": malware[:MAX_MALWARE_LENGTH], "scanned_at": Now()}
+    if scan == ScanResult.INFECTED:
+        return end_document(document, Unread.INFECTED, status=DocumentStatus.INFECTED, **verdict)
+    return _go_on(
+        document, DocumentStatus.FETCHED, EXTRACT_TYPE, status=DocumentStatus.SCANNED, **verdict
+    )
+
+
+def keep_text(document: Document, extraction: Extraction) -> dict[str, Any]:
+    """Store what the attachment says, and let search find its message by it."""
+    # An erasure locks the mailbox: what is stored from now on asks the suppression list first.
+    MailAccount.objects.select_for_update().get(pk=document.account_id)
+    detected = extraction.detected_type[:MAX_DETECTED_LENGTH]
+    if not extraction.text:
+        return end_document(document, Unread(extraction.reason), detected_type=detected)
+    if Suppression(document.firm_id).names_erased([extraction.text]):
+        return end_document(document, Unread.ERASED, detected_type=detected)
+    result = end_document(
+        document,
+        Unread(extraction.reason) if extraction.reason else None,
+        status=DocumentStatus.READ,
+        text=extraction.text,
+        detected_type=detected,
+    )
+    index_some(document.firm_id, [document.message_id])
+    return result
+
+
+def fetch_again(document: Document) -> dict[str, Any]:
+    """Have the bytes fetched that were dropped on the way."""
+    return _go_on(document, document.status, FETCH_TYPE, status=DocumentStatus.WAITING)
+
+
+def end_document(document: Document, reason: Unread | None, **changes: Any) -> dict[str, Any]:
+    """Store how the document ended, and drop its bytes."""
+    changes = {"status": DocumentStatus.UNREADABLE, **changes}
+    code = reason.value if reason is not None else ""
+    if not _change(document, document.status, content=None, reason=code, ended_at=Now(), **changes):
+        return _overtaken(document)
+    return {"document_id": str(document.pk), "status": changes["status"].value, "reason": code}
+
+
+def forget(documents: Sequence[Document]) -> None:
+    """Drop what documents say: they mention an erased person. Must run in a scope."""
+    Document.objects.filter(pk__in=[one.pk for one in documents]).update(
+        status=DocumentStatus.UNREADABLE, reason=Unread.ERASED, text="", content=None, malware=""
+    )
+    for firm_id in {one.firm_id for one in documents}:
+        index_some(firm_id, [one.message_id for one in documents if one.firm_id == firm_id])
+
+
+def drop_contents(firm_id: int) -> None:
+    """Drop the bytes of the firm's documents, which nobody can search for a person."""
+    Document.objects.filter(firm_id=firm_id, content__isnull=False).update(content=None)
+
+
+def _go_on(
+    document: Document, before: DocumentStatus | str, job_type: str, **changes: Any
+) -> dict[str, Any]:
+    """Store a step and enqueue the next."""
+    if not _change(document, before, **changes):
+        return _overtaken(document)
+    result = enqueue(job_type, _payload(document), priority=Priority.LOW)
+    Document.objects.filter(pk=document.pk).update(job_id=result.job_id)
+    return {"document_id": str(document.pk), "status": changes["status"].value}
+
+
+def _change(document: Document, before: DocumentStatus | str, **changes: Any) -> bool:
+    return bool(Document.objects.filter(pk=document.pk, status=before).update(**changes))
+
+
+def _overtaken(document: Document) -> dict[str, Any]:
+    return {"skipped": True, "reason": f"Document {document.pk} has left the state it was in"}

@@ -1,0 +1,189 @@
+"""Attachments go from Gmail into search, step by step; each ends with a name."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.db.models import Q
+from pytest_django import Settings
+
+from jobs.errors import LeaseLost
+from jobs.queue import enqueue
+from jobs.testing import assert_idempotent, run_job
+from mail.models import Document, Message, RequestKind
+from mail.services.documents import documents
+from mail.services.documents.search import find_messages
+from mail.services.exports.requests import request_data
+from tenants.audit import SERVICE
+from tenants.models import Firm
+from tenants.scope import firm_scope
+from tests.mail.document_kit import WORD, clamd, docx, eicar, encrypted_pdf, pdf, with_attachments
+from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
+
+STEPS = ["attachment.fetch", "malware_scan", "text_extract"]
+
+
+def receive(mailbox: Mailbox, *files: tuple[str, bytes]) -> list[Document]:
+    """Let a message with these files arrive, and store it."""
+    without_drafts(mailbox)
+    mailbox.receive(with_attachments(*files))
+    mailbox.store_all()
+    return stored(Document)
+
+
+def ended(mailbox: Mailbox, name: str, content: bytes) -> tuple[str, str, str]:
+    """Return how the one document ends: status, reason, scan. No bytes are left of it."""
+    receive(mailbox, (name, content))
+    drain()
+    (document,) = stored(Document)
+    assert document.content is None
+    return document.status, document.reason, document.scan
+
+
+def found(firm: Firm, text: str = WORD) -> int:
+    with firm_scope(firm):
+        return len(find_messages(text, Q()))
+
+
+def test_search_finds_a_word_of_an_attachment(mailbox: Mailbox) -> None:
+    content = pdf()
+    receive(mailbox, ("prices.pdf", content), ("setup.exe", b"MZ"), ("more.docx", docx("turnip")))
+    assert found(mailbox.firm) == 0
+    drain()
+    assert (found(mailbox.firm), found(mailbox.firm, "turnip see")) == (1, 1)
+    first, second = sorted(stored(Document), key=lambda one: one.detected_type, reverse=True)
+    assert (first.text, first.detected_type, first.size) == (WORD, "pdf", len(content))
+    assert (first.status, first.reason, first.scan) == ("read", "", "not_scanned")
+    assert (first.content, len(first.sha256)) == (None, 64)
+    assert first.fetched_at <= first.scanned_at <= first.ended_at
+    assert second.text == "turnip"
+    assert [len(jobs(one, live=False)) for one in STEPS] == [2, 2, 2]
+    # Indexed anew, it is still found.
+    with firm_scope(mailbox.firm):
+        enqueue("message.index", {"message_ids": [stored(Message)[0].pk]})
+    drain()
+    assert found(mailbox.firm) == 1
+
+
+ENDS: dict[str, tuple[str, bytes, tuple[str, str]]] = {
+    "program": ("a.pdf", b"MZ" + bytes(99), ("unreadable", "wrong_type")),
+    "encrypted": ("a.pdf", encrypted_pdf("secret"), ("unreadable", "encrypted")),
+    "damaged": ("a.docx", docx()[:1000], ("unreadable", "damaged")),
+    "empty": ("a.txt", b" ", ("unreadable", "no_text")),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_cannot_be_read_ends_with_a_reason(mailbox: Mailbox, name: str) -> None:
+    filename, content, end = ENDS[name]
+    assert ended(mailbox, filename, content) == (*end, "not_scanned")
+    assert {job.status for job in jobs(live=False) if job.job_type in STEPS} == {"completed"}
+    assert found(mailbox.firm, "files") == 1
+
+
+def test_what_is_too_large_is_not_fetched(mailbox: Mailbox, settings: Settings) -> None:
+    settings.ATTACHMENT_MAX_MB = 0
+    assert ended(mailbox, "a.pdf", pdf()) == ("skipped", "too_large", "")
+    assert jobs("attachment.fetch", live=False) == []
+
+
+def test_switched_off_nothing_is_fetched(mailbox: Mailbox, settings: Settings) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    settings.READ_ATTACHMENTS = False
+    with patch.object(type(mailbox.gmail), "get_attachment", side_effect=AssertionError):
+        drain()
+    assert only(stored(Document)).reason == "switched_off"
+    mailbox.receive(with_attachments(("b.pdf", pdf()), text="Another one"))
+    mailbox.store_all()
+    assert len(stored(Document)) == 1
+
+
+def test_a_message_that_is_gone_is_said_to_be(mailbox: Mailbox) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    gmail_id = only(mailbox.messages()).gmail_message_id
+    mailbox.gmail._execute(mailbox.gmail._resources.messages.delete(userId="me", id=gmail_id))
+    drain()
+    assert only(stored(Document)).reason == "gone"
+
+
+def test_malware_is_found_and_not_read(mailbox: Mailbox, settings: Settings) -> None:
+    with clamd() as server:
+        settings.CLAMD_URL = server.url
+        assert ended(mailbox, "a.txt", eicar()) == ("infected", "infected", "infected")
+        assert jobs("text_extract", live=False) == []
+        assert only(stored(Document)).malware == "Eicar-Test-Signature"
+        mailbox.receive(with_attachments(("b.pdf", pdf()), text="Clean"))
+        mailbox.store_all()
+        drain()
+    clean = only(stored(Document), scan="clean")
+    assert (clean.status, clean.text) == ("read", WORD)
+
+
+def test_without_its_scanner_nothing_is_read(mailbox: Mailbox, settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        settings.CLAMD_URL = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    receive(mailbox, ("a.pdf", pdf()))
+    drain()
+    (job,) = jobs("malware_scan")
+    assert job.status == "pending"
+    assert "clamd is not to be had" in job.last_error
+    assert only(stored(Document)).status == "fetched"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_each_step_may_run_twice(mailbox: Mailbox, step: str) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    for before in STEPS[: STEPS.index(step)]:
+        run_job(only(jobs(before)))
+    assert_idempotent(only(jobs(step)), firm=mailbox.firm)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_before_a_step_is_stored_leaves_one_document(mailbox: Mailbox, step: str) -> None:
+    """What a step writes, its job's end and the next job are one transaction."""
+    receive(mailbox, ("a.pdf", pdf()))
+    for before in STEPS[: STEPS.index(step)]:
+        run_job(only(jobs(before)))
+    status = only(stored(Document)).status
+    killed = {"_go_on": LeaseLost("killed")} if step != STEPS[-1] else {"index_some": LeaseLost("")}
+    with patch.multiple(documents, **{name: _raising(error) for name, error in killed.items()}):
+        run_job(only(jobs(step)))
+    assert only(stored(Document)).status == status
+    drain()
+    assert (only(stored(Document)).status, found(mailbox.firm)) == ("read", 1)
+
+
+def _raising(error: Exception) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.req("U-05")
+def test_an_erased_person_leaves_no_trace_in_attachments(mailbox: Mailbox) -> None:
+    says = b"kohlrabi for eva@x.example"
+    receive(mailbox, ("a.txt", says))
+    drain()
+    assert found(mailbox.firm, "eva") == 1
+    mailbox.receive(with_attachments(("b.txt", says), text="On its way"))
+    mailbox.store_all()
+    run_job(only(jobs("attachment.fetch")))
+    waiting = only(stored(Document), status="fetched")
+    request_data(
+        mailbox.firm, RequestKind.ERASE_SUBJECT, subject="eva@x.example", reason="asked", by=SERVICE
+    )
+    run_job(only(jobs("erase_subject")))
+    # Nobody knows what the bytes say: they go, and are fetched anew.
+    assert only(stored(Document), pk=waiting.pk).content is None
+    drain()
+    assert [(one.reason, one.text, one.content) for one in stored(Document)] == [
+        ("erased", "", None)
+    ] * 2
+    assert (found(mailbox.firm, "eva"), found(mailbox.firm, "kohlrabi")) == (0, 0)
+    assert found(mailbox.firm, "files") == 2
