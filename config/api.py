@@ -59,6 +59,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "ActionTypeEnum": "mail.models.action.ActionType",
         "BulkStateEnum": [word.value for word in BulkState],
         "CategoryEnum": [word.value for word in Category],
+        "DocumentStatusEnum": "mail.models.document.DocumentStatus",
         "DraftSourceEnum": "mail.models.draft.DraftSource",
         "DraftStatusEnum": "mail.models.draft.DraftStatus",
         "KindEnum": "mail.models.direction.DirectionKind",
