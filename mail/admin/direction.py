@@ -13,7 +13,7 @@ from interfaces.admin.operations import OptionalReasonForm, TextAnswer
 from jobs.admin.base import age_column
 from mail.admin.filters import EnabledFilter
 from mail.admin.operation import MailOperation
-from mail.admin.scoped import NewScopedForm, ScopedAdmin, ScopeFields, may_make
+from mail.admin.scoped import NewScopedForm, ScopedAdmin, ScopeFields, checked_move, may_make
 from mail.models import Direction, DirectionKind
 from mail.services.rules import directions
 from tenants.admin.filters import FirmFilter
@@ -80,7 +80,7 @@ class DirectionAdmin(ScopedAdmin):
             form=ChangeDirectionForm,
             effect="The next message is judged by it.",
             seen=lambda direction: str(direction.changed_at),
-            perform=directions.change_direction,
+            perform=checked_move(directions.change_direction),
             report=lambda direction: f"“{direction}” is changed.",
         ),
         MailOperation(

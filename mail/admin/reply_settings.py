@@ -15,7 +15,7 @@ from jobs.admin.base import age_column
 from mail.admin.base import json_block
 from mail.admin.filters import EnabledFilter
 from mail.admin.operation import MailOperation
-from mail.admin.scoped import NewScopedForm, ScopedAdmin, may_make
+from mail.admin.scoped import NewScopedForm, ScopedAdmin, checked_move, may_make
 from mail.models import Contact, MailAccount, ReplySettings, ReplyStyle, ReplyTemplate
 from mail.models.account import MAX_ADDRESS_LENGTH
 from mail.models.reply_settings import (
@@ -196,7 +196,7 @@ def _operations(form: type[_ReplyFields], what: str, effect: str) -> dict[str, A
         icon="edit",
         form=change_form,
         effect=effect,
-        perform=change_reply_row,
+        perform=checked_move(change_reply_row),
         report=lambda row: f"“{row}” is changed.",
         **shared,
     )

@@ -16,7 +16,7 @@ from mail.admin.base import message_link
 from mail.admin.filters import EnabledFilter, ProposedFilter
 from mail.admin.operation import MailOperation
 from mail.admin.rule_form import ChangeRuleForm, DaysForm, NewRuleForm, words_of
-from mail.admin.scoped import ScopedAdmin, may_make
+from mail.admin.scoped import ScopedAdmin, checked_move, may_make
 from mail.errors import FaultyInput
 from mail.models import Rule
 from mail.rules.wording import actions_in_words
@@ -114,7 +114,7 @@ OPERATIONS = (
         form=ChangeRuleForm,
         effect="Where that changes what it does, it is disabled until it was tried again.",
         seen=lambda rule: str(rule.changed_at),
-        perform=rule_operations.change_rule,
+        perform=checked_move(rule_operations.change_rule),
         report=lambda rule: f"{rule.name} is changed.",
     ),
     MailOperation(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django import forms
@@ -19,6 +20,8 @@ from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Firm, Role
 
+T = TypeVar("T")
+
 
 def may_make(firm: Firm, account_id: UUID | None, by: Any) -> None:
     """Let the mailbox's owner pass; everybody else needs the role admin.
@@ -32,6 +35,18 @@ def may_make(firm: Firm, account_id: UUID | None, by: Any) -> None:
     if not access_of(by.user).may(Role.ADMIN, firm.pk):
         message = "This is for the owner of the mailbox, or an admin of the firm."
         raise OperationRefused(message, field="account_id", status=HTTPStatus.FORBIDDEN)
+
+
+def checked_move(change: Callable[..., T]) -> Callable[..., T]:
+    """Return a service's change that takes a row to another mailbox, or all, as a new one is made."""
+
+    def perform(row: Any, *, by: Any, **settings: Any) -> T:
+        moved_to = settings.get("account_id", row.account_id)
+        if moved_to != row.account_id:
+            may_make(row.firm, moved_to, by)
+        return change(row, by=by, **settings)
+
+    return perform
 
 
 class ScopeFields(OperationForm):

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from mail.models import MailAccount, MailLabel, Rule
+from mail.models import Direction, MailAccount, MailLabel, Rule
 from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
@@ -139,3 +139,22 @@ def test_the_owner_of_a_mailbox_makes_rules_for_it_that_others_do_not_see(
     assert act(owner, "try", rule, reason="").status_code == 200
     assert admin.get(page("change", rule.pk)).status_code == 404
     assert admin.post(page("new"), {**own, "name": "Spy"}).status_code == 400
+
+
+@pytest.mark.req("M-23")
+def test_an_owner_takes_no_rule_or_direction_to_the_mail_of_others(mailbox: Mailbox) -> None:
+    owner = browser_of(mailbox, Role.VIEWER)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=False, owner_id=int(owner.session["_auth_user_id"]))
+    own = {"scope": "account", "account_id": str(mailbox.account.pk)}
+    direction = {"text": "Call it FYI.", "kind": "direction", "scope_ref": "", "enabled": "on"}
+    for model, form in ((Rule, FORM), (Direction, direction)):
+        name = f"admin:mail_{model._meta.model_name}"
+        made = owner.post(reverse(f"{name}_new"), {**form, **own}, follow=True)
+        assert made.status_code == 200, made.content
+        address = reverse(f"{name}_edit", args=[only(stored(model)).pk])
+        everybodys = {**form, "scope": "global", "account_id": "", "reason": ""}
+        seen = owner.get(address).context["seen"]
+        assert owner.post(address, {**everybodys, "seen": seen}).status_code == 403
+        assert only(stored(model)).account_id == mailbox.account.pk
+        assert owner.post(address, {**form, **own, "reason": "", "seen": seen}).status_code == 302
