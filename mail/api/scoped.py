@@ -11,7 +11,7 @@ from rest_framework import serializers
 from interfaces.api.serializers import StrictSerializer, TextField
 from mail.api.base import MailView
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Scope
-from mail.services.mailboxes.content_access import readable
+from mail.services.mailboxes.content_access import may_read, readable
 from tenants.models import Role
 from tenants.scope import firm_scope
 
@@ -39,11 +39,18 @@ class ScopedView(MailView):
         return row
 
     def check_may_change(self, firm_id: int, account_id: UUID | None) -> None:
-        """Let the mailbox's owner pass; everybody else needs the role admin."""
+        """Let the mailbox's owner pass; everybody else needs the role admin, and to be its reader.
+
+        Raises:
+            ValidationError: the mailbox is one whose mail the caller may not read.
+        """
+        user_id = self.request.user.pk
         with firm_scope(firm_id):
-            own = account_id is not None and MailAccount.objects.filter(
-                pk=account_id, owner_id=self.request.user.pk
-            )
-            if own and own.exists():
-                return
+            account = MailAccount.objects.filter(pk=account_id).first()
+            is_reader = account is None or may_read(user_id, account)
+        if account is not None and account.owner_id is not None and account.owner_id == user_id:
+            return
         self.check_role(Role.ADMIN, firm_id)
+        if not is_reader:
+            message = "This is a mailbox whose mail you may not read."
+            raise serializers.ValidationError({"account_id": [message]})

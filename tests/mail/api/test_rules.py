@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from mail.models import Rule
+from mail.models import Direction, Rule
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, jobs, letter, stored
@@ -122,3 +122,24 @@ def test_rules_of_other_firms_and_of_private_mailboxes_are_not_there(
         type(mailbox.account).objects.update(shared=False)
     assert admin.get(path).status_code == 404
     assert admin.get().json()["results"] == []
+
+
+@pytest.mark.req("M-23")
+def test_an_admin_makes_no_rule_or_direction_for_a_mailbox_they_may_not_read(
+    mailbox: Mailbox,
+) -> None:
+    api = Api(mailbox.firm)
+    with firm_scope(mailbox.firm):
+        type(mailbox.account).objects.update(shared=False)
+    own = {"scope": "account", "account_id": str(mailbox.account.pk)}
+    everybodys = api.send(**INVOICES).json()
+    refused = [
+        api.send(**{**INVOICES, "name": "Spy"}, **own),
+        api.send(f"{everybodys['id']}/", method="patch", **own),
+    ]
+    api.root = "/api/v1/mail/directions/"
+    refused.append(api.send(text="Call it FYI.", **own))
+    assert [one.status_code for one in refused] == [400, 400, 400]
+    assert {one.json()["errors"][0]["field"] for one in refused} == {"account_id"}
+    assert [one.account_id for one in stored(Rule)] == [None]
+    assert stored(Direction) == []
