@@ -1,0 +1,80 @@
+"""Documents over REST and in the admin: that they are there is for the firm, what they say for readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from mail.models import Document, MailAccount
+from tenants.models import Role
+from tenants.scope import firm_scope
+from tests.jobs.api.conftest import key_for
+from tests.mail.admin.test_pages import member_of
+from tests.mail.document_kit import pdf, with_attachments
+from tests.mail.mail_kit import Mailbox, drain, only, stored, without_drafts
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06", "M-23")]
+
+NAME, SAYS = "prices-of-spring.pdf", "aubergine"
+ROOT = "/api/v1/mail/documents/"
+
+
+@pytest.fixture
+def box(mailbox: Mailbox) -> Mailbox:
+    """Return a mailbox with a message of which one attachment was read, one was not."""
+    without_drafts(mailbox)
+    read = pdf(f"BT /F1 12 Tf ({SAYS}) Tj ET".encode())
+    mailbox.receive(with_attachments((NAME, read), ("cut.pdf", read[:150]), ("a.exe", b"MZ")))
+    mailbox.store_all()
+    drain()
+    return mailbox
+
+
+def make_private(mailbox: Mailbox) -> None:
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=False)
+
+
+def test_they_are_listed_by_status_and_shown_to_readers(box: Mailbox) -> None:
+    headers = {"Authorization": f"Bearer {key_for(box.firm, Role.VIEWER)}"}
+
+    def get(path: str = "", **query: Any) -> Any:
+        answer = Client().get(ROOT + path, query, headers=headers)
+        assert answer.status_code == 200
+        return answer.json()
+
+    (row,) = get(status="read")["results"]
+    shown = get(f"{row['id']}/")
+    assert row.items() <= shown.items()
+    assert (row["filename"], row["detected_type"], row["scan"]) == (NAME, "pdf", "not_scanned")
+    assert (shown["text"], "text" in row, "content" in shown) == (SAYS, False, False)
+    (cut,) = get(status="unreadable", message_id=row["message_id"])["results"]
+    assert (cut["reason"], cut["reason_text"]) == ("damaged", "It is damaged")
+    make_private(box)
+    hidden = get(f"{row['id']}/")
+    assert (hidden["text"], hidden["filename"], hidden["status"]) == (None, None, "read")
+
+
+def test_the_pages_say_how_far_each_is(box: Mailbox) -> None:
+    client = member_of(box.firm)
+    read = only(stored(Document), status="read")
+
+    def pages() -> list[str]:
+        addresses = [
+            reverse("admin:mail_document_change", args=[read.pk]),
+            reverse("admin:mail_document_changelist"),
+            reverse("admin:mail_message_change", args=[read.message_id]),
+        ]
+        return [client.get(address).content.decode() for address in addresses]
+
+    page, listed, message = pages()
+    assert SAYS in page
+    assert all(NAME in one for one in (page, listed, message))
+    assert all("It is damaged" in one for one in (listed, message))
+    assert reverse("admin:mail_document_change", args=[read.pk]) in message
+    assert "Not read" in message
+    make_private(box)
+    assert not any(NAME in one or SAYS in one for one in pages())
