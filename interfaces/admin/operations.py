@@ -49,17 +49,20 @@ Variant = Literal["primary", "default", "danger"]
 
 
 class OperationRefused(Exception):
-    """The operation is not possible; `messages` are about one field of the form, or all of it."""
+    """The operation is not possible; `messages` are about one field of the form, or all of it.
+
+    `by_field` holds messages about several, those about all of it under None.
+    """
 
     def __init__(
         self,
         *messages: str,
         field: str | None = None,
+        by_field: Mapping[str | None, list[str]] | None = None,
         status: HTTPStatus = HTTPStatus.CONFLICT,
     ) -> None:
-        super().__init__("; ".join(messages))
-        self.messages = list(messages)
-        self.field = field
+        self.by_field = by_field or {field: list(messages)}
+        super().__init__("; ".join(line for lines in self.by_field.values() for line in lines))
         self.status = status
 
 
@@ -245,8 +248,8 @@ class OperationsAdmin(ReadOnlyAdmin):
         try:
             made = operation.run(row, form.cleaned_data, self.actor(request))
         except OperationRefused as refusal:
-            field = refusal.field if refusal.field in form.fields else None
-            form.add_error(field, refusal.messages)
+            for field, lines in refusal.by_field.items():
+                form.add_error(field if field in form.fields else None, lines)
             return self._page(request, operation, row, form, refusal.status)
         return self.respond(request, operation, row, made)
 

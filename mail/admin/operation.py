@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from django.utils.text import capfirst
+
 from interfaces.admin.operations import Operation, OperationRefused
 from mail.errors import FaultyInput, MailError
 from tenants.models import Role
@@ -21,14 +23,21 @@ class MailOperation(Operation):
         """Perform it.
 
         Raises:
-            OperationRefused: the service refuses it; it names the form's field at fault.
+            OperationRefused: the service refuses it, with each fault at its field.
         """
         try:
             return super().run(row, answers, by)
         except FaultyInput as error:
-            fields = {fault["field"].partition(".")[0] for fault in error.errors}
-            field = fields.pop() if len(fields) == 1 else None
-            lines = [f"{fault['field']} {fault['message']}" for fault in error.errors]
-            raise OperationRefused(*lines, field=field, status=HTTPStatus.BAD_REQUEST) from error
+            by_field: dict[str | None, list[str]] = {}
+            for fault in error.errors:
+                field, _, part = fault["field"].partition(".")
+                by_field.setdefault(field, []).append(_sentence(part, fault["message"]))
+            raise OperationRefused(by_field=by_field, status=HTTPStatus.BAD_REQUEST) from error
         except MailError as error:
             raise OperationRefused(str(error)) from error
+
+
+def _sentence(part: str, message: str) -> str:
+    """Return a fault as it stands beside its field; `part` is which part of a JSON value has it."""
+    said = f"{part}: {message}" if part else capfirst(message)
+    return said if said.endswith(".") else f"{said}."

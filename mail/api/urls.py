@@ -6,6 +6,7 @@ from django.urls import path
 
 from mail.api.accounts import Accounts
 from mail.api.actions import Actions
+from mail.api.agent_schedules import AgentSchedules
 from mail.api.approvals import Approvals
 from mail.api.data_requests import DataRequests
 from mail.api.directions import Directions
@@ -13,6 +14,7 @@ from mail.api.documents import Documents
 from mail.api.drafts import Drafts
 from mail.api.labels import Labels
 from mail.api.messages import Messages
+from mail.api.notification_preferences import Preferences
 from mail.api.outbound import Outbound
 from mail.api.reminders import Reminders
 from mail.api.routing_rules import RoutingRules
@@ -74,6 +76,15 @@ urlpatterns = [
     path("reminders/<uuid:pk>/", Reminders.as_view({"get": "show", "patch": "change"})),
     path("reminders/<uuid:pk>/cancel/", Reminders.as_view({"post": "cancel"})),
     path("reminders/<uuid:pk>/delete/", Reminders.as_view({"post": "delete_reminder"})),
+    path("notification-preferences/", Preferences.as_view({"get": "list", "post": "create"})),
+    path(
+        "notification-preferences/<uuid:pk>/",
+        Preferences.as_view({"get": "show", "patch": "change"}),
+    ),
+    path("notification-preferences/<uuid:pk>/reset/", Preferences.as_view({"post": "reset"})),
+    path("agent-schedules/", AgentSchedules.as_view({"get": "list", "post": "create"})),
+    path("agent-schedules/<uuid:pk>/", AgentSchedules.as_view({"get": "show", "patch": "change"})),
+    path("agent-schedules/<uuid:pk>/delete/", AgentSchedules.as_view({"post": "delete_schedule"})),
     path("approvals/", Approvals.as_view({"get": "list"})),
     path("approvals/<uuid:pk>/", Approvals.as_view({"get": "show"})),
     path("approvals/<uuid:pk>/approve/", Approvals.as_view({"post": "approve"})),

@@ -20,6 +20,7 @@ from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
 from mail.models import (
     AgentProfile,
     AgentRun,
+    AgentSchedule,
     Direction,
     MailAccount,
     Message,
@@ -114,6 +115,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         JobMinute: [{"completed": completed}],
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         Reminder: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
+        AgentSchedule: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
         # Its labels are told to readers alone.
         MailAccount: [{"shared": True}],
         RoutingRule: [

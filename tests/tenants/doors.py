@@ -30,6 +30,7 @@ from jobs.models import (
 )
 from mail.models import (
     Action,
+    AgentSchedule,
     Approval,
     DataRequest,
     Direction,
@@ -39,6 +40,7 @@ from mail.models import (
     MailLabel,
     MailThread,
     Message,
+    NotificationPreference,
     OutboundMessage,
     Reminder,
     RoutingRule,
@@ -74,6 +76,8 @@ RESOURCES: dict[str, type[Any]] = {
     "documents": Document,
     "drafts": Draft,
     "reminders": Reminder,
+    "notification-preferences": NotificationPreference,
+    "agent-schedules": AgentSchedule,
 }
 # Django's own user pages are for superusers, who see every firm.
 MODEL_ADMINS: list[Any] = [

@@ -215,8 +215,13 @@ def test_ones_own_rows_are_found_and_told_of(mine: Canaries, foreign: Canaries) 
             assert b"(&#x27;" not in page.content, name
     by_hand = by_key(mine.firm, Role.DEVELOPER)
     for ask in api_rows(mine):
-        # Signing keys and exports are for admins.
-        if ask.method != "get" or ask.address.endswith(("/signing-key/", "/download/")):
+        # Signing keys, exports and other people's preferences are for admins.
+        for_admins = ("/signing-key/", "/download/")
+        if (
+            ask.method != "get"
+            or ask.address.endswith(for_admins)
+            or "-preferences/" in ask.address
+        ):
             continue
         answer = by_hand.ask(ask)
         assert answer.status_code == HTTPStatus.OK, ask
@@ -232,8 +237,8 @@ def test_without_any_barrier_the_same_questions_tell_of_every_table(
         for model_admin in MODEL_ADMINS
         if model_admin.model in FIRM_OWNED and f"/{model_admin.opts.model_name}/" not in told
     }
-    # A third look stands before the audit log: in which firms its reader is admin.
-    assert silent == {"auditentry"}
+    # A third look stands before the audit log and preferences: in which firms the reader is admin.
+    assert silent == {"auditentry", "notificationpreference"}
     found = by_key(mine.firm, Role.VIEWER).leaks(api_lists(foreign), foreign, *HTTPStatus)
     for resource in ("jobs", "dlq", "locks", "pauses", "schedules"):
         assert any(f"/{resource}/ " in leak for leak in found), resource

@@ -11,23 +11,18 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from jobs.queue import EnqueueSpec
-from mail.errors import AgentScheduleInvalid
+from mail.errors import AgentScheduleInvalid, RowGone
 from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
 from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
+from mail.services import timetables
 from mail.services.dates import enqueue_due_rows
-from mail.services.reminders.reminders import DATES, plan
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
+from tenants.models import Membership
 from tenants.scope import firm_scope
 
 INVOCATION_TYPE = "agent_invocation"
-DEFAULTS: dict[str, Any] = {
-    "due_at": None,
-    "cron": None,
-    "interval_seconds": None,
-    "time_zone": "UTC",
-    "enabled": True,
-}
+DEFAULTS: dict[str, Any] = {**timetables.DEFAULTS, "enabled": True}
 SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
 
 
@@ -40,6 +35,8 @@ def create_agent_schedule(
         AgentScheduleInvalid: a setting cannot be used.
     """
     with firm_scope(firm_id):
+        if user_id is not None and not Membership.objects.filter(user_id=user_id).exists():
+            raise AgentScheduleInvalid([fault("user", "is no member of the firm")])
         schedule = AgentSchedule(firm_id=firm_id, user_id=user_id)
         _set(schedule, {**DEFAULTS, **settings}, plans=True)
         _save(schedule)
@@ -54,16 +51,15 @@ def change_agent_schedule(
 
     Raises:
         AgentScheduleInvalid: a setting cannot be used.
+        RowGone: it is deleted.
     """
     with firm_scope(schedule.firm_id):
-        locked: AgentSchedule = AgentSchedule.objects.select_for_update().get(pk=schedule.pk)
+        locked = _locked(schedule)
         before = {name: getattr(locked, name) for name in SETTINGS}
         shown = _settings(locked)
         changed = {name for name, value in settings.items() if value != before[name]}
-        plans = not changed.isdisjoint(DATES)
-        if plans and "due_at" not in settings:
-            before["due_at"] = None
-        _set(locked, {**before, **settings}, plans=plans)
+        plans = not changed.isdisjoint(timetables.DATES)
+        _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
         locked.changed_at = timezone.now()
         _save(locked)
         _audit("agent_schedule.change", locked, by, reason, before=shown, after=_settings(locked))
@@ -73,10 +69,15 @@ def change_agent_schedule(
 def delete_agent_schedule(
     schedule: AgentSchedule, *, by: Actor = SERVICE, reason: str = ""
 ) -> None:
-    """Delete a timetable; its runs stay."""
+    """Delete a timetable; its runs stay.
+
+    Raises:
+        RowGone: it is deleted already.
+    """
     with firm_scope(schedule.firm_id):
-        _audit("agent_schedule.delete", schedule, by, reason, before=_settings(schedule))
-        AgentSchedule.objects.filter(pk=schedule.pk).delete()
+        locked = _locked(schedule)
+        _audit("agent_schedule.delete", locked, by, reason, before=_settings(locked))
+        locked.delete()
 
 
 def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
@@ -111,6 +112,14 @@ def _spec(schedule: AgentSchedule, due_at: datetime) -> EnqueueSpec:
     return EnqueueSpec(INVOCATION_TYPE, payload, user=schedule.user, idempotency_key=key)
 
 
+def _locked(schedule: AgentSchedule) -> AgentSchedule:
+    rows = AgentSchedule.objects.select_for_update(of=("self",))
+    found: AgentSchedule | None = rows.filter(pk=schedule.pk).first()
+    if found is None:
+        raise RowGone("The schedule is deleted.")
+    return found
+
+
 def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> None:
     faults: list[dict[str, str]] = []
     for name, most in (("name", MAX_NAME_LENGTH), ("prompt", MAX_PROMPT_LENGTH)):
@@ -124,7 +133,7 @@ def _set(schedule: AgentSchedule, settings: dict[str, Any], *, plans: bool) -> N
     for name, value in settings.items():
         setattr(schedule, name, value)
     if plans:
-        faults += plan(schedule)
+        faults += timetables.plan(schedule)
     if faults:
         raise AgentScheduleInvalid(faults)
 

@@ -7,19 +7,23 @@ from datetime import datetime, time
 from typing import Any
 from zoneinfo import available_timezones
 
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from jobs.operations.notifications.addresses import AddressRefused, parse_url
 from jobs.states import Channel
-from mail.errors import PreferenceInvalid
+from mail.errors import PreferenceInvalid, RowGone, WrongState
 from mail.models import NotificationPreference
 from mail.services.reminders.quiet_hours import quiet_until
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field, encrypt_field
 from tenants.errors import EncryptionError
+from tenants.models import Membership
 from tenants.scope import firm_scope
 
+THERE_ALREADY = "You have preferences in this firm: change those."
 SETTINGS = ("time_zone", "quiet_from", "quiet_until", "email")
 
 
@@ -56,11 +60,42 @@ def find_preference(firm_id: int, user_id: int) -> NotificationPreference:
     return found or NotificationPreference(firm_id=firm_id, user_id=user_id)
 
 
+def visible(rows: QuerySet[Any], user_id: Any, admin_of: list[int] | None) -> QuerySet[Any]:
+    """Leave the person's own, and those of the firms whose admin they are; None: of every firm."""
+    if admin_of is None:
+        return rows
+    found: QuerySet[Any] = rows.filter(Q(user_id=user_id) | Q(firm_id__in=admin_of))
+    return found
+
+
+def create_preference(
+    firm_id: int, user_id: int, *, by: Actor = SERVICE, **settings: Any
+) -> NotificationPreference:
+    """Store the first preference of a member; see `change_preference`.
+
+    Raises:
+        PreferenceInvalid: a setting cannot be used, or the person is no member of the firm.
+        WrongState: they have one there.
+    """
+    with firm_scope(firm_id):
+        if not Membership.objects.filter(user_id=user_id).exists():
+            raise PreferenceInvalid([fault("firm", "the person is no member of it")])
+        if _locked(firm_id, user_id) is not None:
+            raise WrongState(THERE_ALREADY)
+        try:
+            with transaction.atomic():
+                return change_preference(firm_id, user_id, by=by, **settings)
+        except IntegrityError as error:
+            # Only two at once come here: the person has one now.
+            raise WrongState(THERE_ALREADY) from error
+
+
 def change_preference(
     firm_id: int,
     user_id: int,
     *,
     by: Actor = SERVICE,
+    reason: str = "",
     discord_webhook: str | None = None,
     **settings: Any,
 ) -> NotificationPreference:
@@ -70,8 +105,8 @@ def change_preference(
         PreferenceInvalid: a setting cannot be used.
     """
     with firm_scope(firm_id):
-        row = find_preference(firm_id, user_id)
-        before = {name: getattr(row, name) for name in SETTINGS}
+        row = _locked(firm_id, user_id) or NotificationPreference(firm_id=firm_id, user_id=user_id)
+        before = _words(row)
         for name, value in settings.items():
             setattr(row, name, value)
         _check(row, discord_webhook)
@@ -79,16 +114,28 @@ def change_preference(
             _set_webhook(row, discord_webhook)
         row.changed_at = timezone.now()
         row.save()
-        after = {name: getattr(row, name) for name in SETTINGS}
-        record_operation(
-            by,
-            "notification_preference.change",
-            firm_id=firm_id,
-            target=("notification_preference", row.pk),
-            before=_words(before),
-            after=_words({**after, "discord": bool(row.discord_webhook)}),
-        )
+        _audit("notification_preference.change", row, by, reason, before=before, after=_words(row))
     return row
+
+
+def reset_preference(row: NotificationPreference, *, by: Actor = SERVICE, reason: str = "") -> None:
+    """Delete it: the person is notified by e-mail, at any time.
+
+    Raises:
+        RowGone: it is deleted already.
+    """
+    with firm_scope(row.firm_id):
+        locked = _locked(row.firm_id, row.user_id)
+        if locked is None:
+            raise RowGone("The preference is deleted.")
+        _audit("notification_preference.reset", locked, by, reason, before=_words(locked))
+        locked.delete()
+
+
+def _locked(firm_id: int, user_id: int) -> NotificationPreference | None:
+    rows = NotificationPreference.objects.select_for_update(of=("self",))
+    found: NotificationPreference | None = rows.filter(firm_id=firm_id, user_id=user_id).first()
+    return found
 
 
 def _check(row: NotificationPreference, discord_webhook: str | None) -> None:
@@ -96,7 +143,9 @@ def _check(row: NotificationPreference, discord_webhook: str | None) -> None:
     if row.time_zone not in available_timezones():
         faults.append(fault("time_zone", "must be the name of a zone, such as Europe/Vienna"))
     if (row.quiet_from is None) != (row.quiet_until is None):
-        faults.append(fault("quiet_until", "goes with quiet_from"))
+        faults.append(
+            fault("quiet_until", "needs a time when the quiet hours begin, and the other way round")
+        )
     if discord_webhook:
         try:
             parse_url(discord_webhook)
@@ -114,5 +163,24 @@ def _set_webhook(row: NotificationPreference, url: str) -> None:
         raise PreferenceInvalid([fault("discord_webhook", text)]) from error
 
 
-def _words(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: str(one) if isinstance(one, time) else one for name, one in settings.items()}
+def _words(row: NotificationPreference) -> dict[str, Any]:
+    """Return the settings as the audit log keeps them, without the webhook's address."""
+    settings = {name: getattr(row, name) for name in SETTINGS}
+    words = {name: str(one) if isinstance(one, time) else one for name, one in settings.items()}
+    return {**words, "discord": bool(row.discord_webhook)}
+
+
+def _audit(
+    operation: str,
+    row: NotificationPreference,
+    by: Actor,
+    reason: str,
+    *,
+    before: dict[str, Any],
+    after: dict[str, Any] | None = None,
+) -> None:
+    target = ("notification_preference", row.pk)
+    record_operation(
+        by, operation, firm_id=row.firm_id, target=target, reason=reason, before=before,
+        after=after or {},
+    )  # fmt: skip

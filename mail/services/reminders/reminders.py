@@ -7,23 +7,16 @@ from typing import Any
 from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
-from jobs.schedules.cron import TimetableInvalid, check_time_zone
 from mail.errors import ReminderInvalid, RowGone, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.models.reminder import MAX_BODY_LENGTH, MAX_TITLE_LENGTH
+from mail.services import timetables
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.models import Membership
 from tenants.scope import firm_scope
 
-DATES = ("due_at", "cron", "interval_seconds", "time_zone")
-DEFAULTS: dict[str, Any] = {
-    "body": "",
-    "due_at": None,
-    "cron": None,
-    "interval_seconds": None,
-    "time_zone": "UTC",
-}
+DEFAULTS: dict[str, Any] = {"body": "", **timetables.DEFAULTS}
 SETTINGS = ("title", *DEFAULTS)
 
 
@@ -37,7 +30,7 @@ def create_reminder(
     """
     with firm_scope(firm_id):
         if not Membership.objects.filter(user_id=user_id).exists():
-            raise ReminderInvalid([fault("firm", "is none that the person belongs to")])
+            raise ReminderInvalid([fault("firm", "the person is no member of it")])
         reminder = Reminder(firm_id=firm_id, user_id=user_id)
         _set(reminder, {**DEFAULTS, **settings}, plans=True)
         reminder.save()
@@ -61,8 +54,8 @@ def change_reminder(
             raise WrongState("The reminder is canceled.")
         before = {name: getattr(locked, name) for name in SETTINGS}
         changed = {name for name, value in settings.items() if value != before[name]}
-        plans = not changed.isdisjoint(DATES)
-        _set(locked, merged(before, settings, plans=plans), plans=plans)
+        plans = not changed.isdisjoint(timetables.DATES)
+        _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
         locked.changed_at = timezone.now()
         locked.save()
         _audit("reminder.change", locked, by, reason, changed=sorted(changed))
@@ -113,15 +106,6 @@ def _locked(reminder: Reminder) -> Reminder:
     return found
 
 
-def merged(before: dict[str, Any], settings: dict[str, Any], *, plans: bool) -> dict[str, Any]:
-    """Return all settings; a new timetable makes its own next date where none is given."""
-    found = {**before, **settings}
-    repeats = found["cron"] or found["interval_seconds"] is not None
-    if plans and repeats and "due_at" not in settings:
-        found["due_at"] = None
-    return found
-
-
 def _set(reminder: Reminder, settings: dict[str, Any], *, plans: bool) -> None:
     faults: list[dict[str, str]] = []
     title = " ".join(str(settings.get("title") or "").split())
@@ -134,30 +118,10 @@ def _set(reminder: Reminder, settings: dict[str, Any], *, plans: bool) -> None:
     for name, value in {**settings, "title": title, "body": body}.items():
         setattr(reminder, name, value)
     if plans:
-        faults += plan(reminder)
+        faults += timetables.plan(reminder)
         reminder.status, reminder.planned_at = ReminderStatus.ACTIVE, timezone.now()
     if faults:
         raise ReminderInvalid(faults)
-
-
-def plan(row: Any) -> list[dict[str, str]]:
-    """Give the row its first date where it has none, and return what is wrong with its dates."""
-    row.cron = row.cron or None
-    now = timezone.now()
-    try:
-        check_time_zone(row.time_zone)
-        if row.cron is not None and row.interval_seconds is not None:
-            return [fault("cron", "give either a cron expression or an interval")]
-        timetable = row.timetable
-        if row.due_at is None and timetable is not None:
-            row.due_at = timetable.first_after(now)
-    except TimetableInvalid as error:
-        return [fault(error.field, str(error))]
-    if row.due_at is None:
-        return [fault("due_at", "is missing: or give a cron expression or an interval")]
-    if row.due_at <= now:
-        return [fault("due_at", "must be to come")]
-    return []
 
 
 def _audit(

@@ -1,0 +1,174 @@
+"""Agents' schedules in the admin; those of a mailbox are for its readers."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import OperationForm, OptionalReasonForm
+from jobs.admin.base import age, age_column
+from mail.admin.filters import EnabledFilter
+from mail.admin.operation import MailOperation
+from mail.admin.scoped import NewScopedForm, ScopedAdmin, may_make
+from mail.admin.timetable_form import TimetableFields, timetable_text
+from mail.models import AgentProfile, AgentSchedule, MailAccount
+from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
+from mail.services.agents import schedules
+from mail.services.mailboxes.content_access import readable
+from tenants.admin.filters import FirmFilter
+from tenants.models import Firm, Role
+
+
+class AgentScheduleForm(TimetableFields):
+    """What an agent is asked, in which mailbox, and when."""
+
+    name = forms.CharField(max_length=MAX_NAME_LENGTH)
+    account_id = forms.ModelChoiceField(
+        queryset=MailAccount.objects.unscoped("set for each form").none(), label="Mailbox"
+    )
+    profile_id = forms.ModelChoiceField(
+        queryset=AgentProfile.objects.unscoped("set for each form").none(), label="Agent"
+    )
+    prompt = forms.CharField(
+        max_length=MAX_PROMPT_LENGTH,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="What the agent is asked each time.",
+    )
+    enabled = forms.BooleanField(required=False, initial=True)
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Offer mailboxes that the user may read, and start from the schedule as it is."""
+        super().prepare(request, row)
+        accounts = MailAccount.objects.filter(readable(request.user.pk)).order_by("address")
+        profiles = AgentProfile.objects.order_by("name", "pk")
+        if row is not None:
+            accounts, profiles = (rows.filter(firm_id=row.firm_id) for rows in (accounts, profiles))
+            names = ("name", "account_id", "profile_id", "prompt", "enabled")
+            self.initial.update({name: getattr(row, name) for name in names})
+        self.fields["account_id"].queryset = accounts  # type: ignore[attr-defined]
+        self.fields["profile_id"].queryset = profiles  # type: ignore[attr-defined]
+
+    def clean_account_id(self) -> UUID:
+        """Return the mailbox's id."""
+        chosen: UUID = self.cleaned_data["account_id"].pk
+        return chosen
+
+    def clean_profile_id(self) -> UUID:
+        """Return the profile's id."""
+        chosen: UUID = self.cleaned_data["profile_id"].pk
+        return chosen
+
+
+class _PersonField(OperationForm):
+    """For whom a new schedule is."""
+
+    personal = forms.BooleanField(
+        required=False,
+        label="On my behalf",
+        help_text="Its jobs are yours: it waits while you are inactive, and goes with your account. "
+        "Else it is the firm's.",
+    )
+
+
+_FIELDS = (
+    "name", "account_id", "profile_id", "prompt", *TimetableFields.base_fields, "enabled",
+)  # fmt: skip
+
+
+class NewAgentScheduleForm(NewScopedForm, AgentScheduleForm, _PersonField):
+    """In which firm the new schedule is, and its settings."""
+
+    field_order = ("firm", *_FIELDS, "personal")
+
+
+class ChangeAgentScheduleForm(OptionalReasonForm, AgentScheduleForm):
+    """A schedule as it is and as it should be."""
+
+    field_order = (*_FIELDS, "reason")
+
+
+def _create(*, firm: Firm, by: Any, personal: bool, **settings: Any) -> AgentSchedule:
+    may_make(firm, settings["account_id"], by)
+    user_id = by.user_id if personal else None
+    return schedules.create_agent_schedule(firm.pk, by=by, user_id=user_id, **settings)
+
+
+def _change(row: AgentSchedule, *, by: Any, **settings: Any) -> AgentSchedule:
+    # Its new mailbox may be another person's.
+    may_make(row.firm, settings["account_id"], by)
+    return schedules.change_agent_schedule(row, by=by, **settings)
+
+
+def _seen(row: AgentSchedule) -> str:
+    return str(row.changed_at)
+
+
+NEW = MailOperation(
+    name="new",
+    label="New agent schedule",
+    icon="add",
+    variant="primary",
+    role=Role.VIEWER,
+    form=NewAgentScheduleForm,
+    effect="The agent works in the mailbox whenever it is due. What it may do is its profile's.",
+    perform=_create,
+    report=lambda row: f"{row.name} is stored.",
+)
+OPERATIONS = (
+    MailOperation(
+        name="edit",
+        label="Change",
+        icon="edit",
+        variant="primary",
+        form=ChangeAgentScheduleForm,
+        effect="The next run is by it. What waits in the queue runs as it was.",
+        seen=_seen,
+        perform=_change,
+        report=lambda row: f"{row.name} is changed.",
+    ),
+    MailOperation(
+        name="remove",
+        label="Delete",
+        icon="delete",
+        variant="danger",
+        form=OptionalReasonForm,
+        effect="The schedule goes, its runs stay. What waits in the queue is canceled.",
+        seen=_seen,
+        perform=schedules.delete_agent_schedule,
+        report=lambda row: f"{row.name} is deleted.",
+    ),
+)
+
+
+def _prompt(row: AgentSchedule) -> SafeString:
+    return format_html('<pre class="queue-code">{}</pre>', row.prompt)
+
+
+@admin.register(AgentSchedule)
+class AgentScheduleAdmin(ScopedAdmin):
+    """When agents run by themselves."""
+
+    list_operations = (NEW,)
+    operations = OPERATIONS
+    list_display = ("name", "profile", "account", "repeats", "due", "enabled", "firm")
+    list_select_related = ("firm", "account", "profile", "user")
+    list_filter = (EnabledFilter, FirmFilter)
+    search_fields = ("name__icontains",)
+    ordering = ("name", "pk")
+    fields = (
+        "name", "account", "profile", "asked", "repeats", "due_at", "queued_at", "behalf", "enabled",
+        "firm", "changed_at", "created_at",
+    )  # fmt: skip
+    readonly_fields = ("asked", "repeats", "behalf")
+    asked = column("Asked", _prompt)
+    repeats = column("Runs", timetable_text)
+    due = column("Next", lambda row: age(row.due_at))
+    behalf = column("On behalf of", lambda row: row.user or "the firm")
+    changed = age_column("Changed", "changed_at")

@@ -1,0 +1,177 @@
+"""How people want to be notified, in the admin: their own, and an admin's view of the firm's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from interfaces.admin.base import column
+from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
+from jobs.admin.base import age_column
+from jobs.models.notifications import MAX_TARGET_LENGTH
+from mail.admin.base import MailAdmin
+from mail.admin.operation import MailOperation
+from mail.admin.scoped import NewScopedForm
+from mail.models import NotificationPreference
+from mail.models.recurring import MAX_ZONE_LENGTH
+from mail.services.reminders import preferences
+from tenants.admin.base import TenantOperationsAdmin, access_in
+from tenants.admin.filters import FirmFilter
+from tenants.models import Firm, Role
+
+
+class TimeOfDayAnswer(forms.TimeField):
+    """A time of day."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = UnfoldAdminTextInputWidget(attrs={"type": "time"})
+        super().__init__(required=False, widget=widget, **options)
+
+
+class PreferenceForm(OperationForm):
+    """A preference's settings."""
+
+    time_zone = forms.CharField(
+        initial="UTC", max_length=MAX_ZONE_LENGTH, help_text="Yours, such as Europe/Vienna."
+    )
+    quiet_from = TimeOfDayAnswer(help_text="From this time of day on nothing is delivered.")
+    quiet_until = TimeOfDayAnswer(help_text="At this time of day what came meanwhile is delivered.")
+    email = forms.BooleanField(
+        required=False, initial=True, label="By e-mail", help_text="To the address of your account."
+    )
+    discord_webhook = forms.CharField(
+        required=False,
+        empty_value=None,
+        max_length=MAX_TARGET_LENGTH,
+        label="Discord webhook",
+        help_text="Its URL. It is stored encrypted, and shown to nobody.",
+    )
+
+
+_FIELDS = tuple(PreferenceForm.base_fields)
+
+
+class NewPreferenceForm(NewScopedForm, PreferenceForm):
+    """In which firm, and the settings."""
+
+    field_order = ("firm", *_FIELDS)
+
+
+class ChangePreferenceForm(OptionalReasonForm, PreferenceForm):
+    """A preference as it is and as it should be."""
+
+    no_discord = forms.BooleanField(required=False, label="Remove the Discord webhook")
+    field_order = (*_FIELDS, "no_discord", "reason")
+
+    def prepare(self, request: HttpRequest, row: Any) -> None:
+        """Start from the preference as it is; the webhook stays where nothing is entered."""
+        super().prepare(request, row)
+        self.initial.update({name: getattr(row, name) for name in preferences.SETTINGS})
+        if row.discord_webhook:
+            self.fields["discord_webhook"].help_text = "Empty: the one that is stored."
+        else:
+            del self.fields["no_discord"]
+
+    def clean(self) -> dict[str, Any]:
+        """Say "remove" as the service understands it."""
+        answers: dict[str, Any] = super().clean() or self.cleaned_data
+        if answers.pop("no_discord", False):
+            if answers.get("discord_webhook"):
+                self.add_error("no_discord", "Either remove it, or enter another one.")
+            answers["discord_webhook"] = ""
+        return answers
+
+
+def _create(*, firm: Firm, by: Any, **settings: Any) -> NotificationPreference:
+    return preferences.create_preference(firm.pk, by.user_id, by=by, **settings)
+
+
+def _change(row: NotificationPreference, *, by: Any, **settings: Any) -> NotificationPreference:
+    return preferences.change_preference(row.firm_id, row.user_id, by=by, **settings)
+
+
+def _seen(row: NotificationPreference) -> str:
+    return str(row.changed_at)
+
+
+NEW = MailOperation(
+    name="new",
+    label="New preferences",
+    icon="add",
+    variant="primary",
+    role=Role.VIEWER,
+    form=NewPreferenceForm,
+    effect="Holds for reminders that are delivered to you from now on.",
+    perform=_create,
+    report=lambda _: "Your preferences are stored.",
+)
+OPERATIONS = (
+    MailOperation(
+        name="edit",
+        label="Change",
+        icon="edit",
+        variant="primary",
+        form=ChangePreferenceForm,
+        effect="Holds for reminders that are delivered from now on, those that wait too.",
+        seen=_seen,
+        perform=_change,
+        report=lambda _: "Your preferences are changed.",
+    ),
+    MailOperation(
+        name="reset",
+        label="Reset",
+        icon="restart_alt",
+        form=OptionalReasonForm,
+        effect="The preferences go: their person gets e-mails, at any time.",
+        seen=_seen,
+        perform=preferences.reset_preference,
+        report=lambda _: "The preferences are reset.",
+    ),
+)
+
+
+def _quiet(row: NotificationPreference) -> str:
+    if row.quiet_from is None or row.quiet_until is None:
+        return "-"
+    return f"{row.quiet_from:%H:%M} to {row.quiet_until:%H:%M}"
+
+
+def _ways(row: NotificationPreference) -> str:
+    ways = [("E-mail", row.email), ("Discord", bool(row.discord_webhook))]
+    return ", ".join(way for way, used in ways if used) or "Not at all"
+
+
+@admin.register(NotificationPreference)
+class NotificationPreferenceAdmin(TenantOperationsAdmin, MailAdmin):
+    """How people want to be notified."""
+
+    list_operations = (NEW,)
+    operations = OPERATIONS
+    list_display = ("user", "ways", "quiet", "time_zone", "firm", "changed")
+    list_select_related = ("firm", "user")
+    list_filter = (FirmFilter,)
+    ordering = ("-id",)
+    fields = ("user", "ways", "quiet", "time_zone", "firm", "changed_at")
+    readonly_fields = ("ways", "quiet")
+    ways = column("Notified by", _ways)
+    quiet = column("Quiet hours", _quiet)
+    changed = age_column("Changed", "changed_at")
+    empty_text = "You are notified by e-mail, at any time."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Show everybody their own, and an admin those of the firm."""
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return preferences.visible(rows, request.user.pk, access_in(request).firms(Role.ADMIN))
+
+    def may(self, request: HttpRequest, operation: Operation, row: Any = None) -> bool:
+        """Allow its person everything, and an admin to reset it."""
+        if row is None:
+            return super().may(request, operation, row)
+        if row.user_id == request.user.pk:
+            return access_in(request).may(Role.VIEWER, row.firm_id)
+        return operation.name != "edit" and super().may(request, operation, row)

@@ -1,0 +1,168 @@
+"""`agent-schedules/`: when agents run by themselves; those of a mailbox are for its readers."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, cast
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import FlagField, TextField
+from jobs.api.query import choice
+from jobs.api.views import example, list_operation, refusal, show_operation
+from jobs.queries.serializers.fields import NullableTextField, TimestampField
+from mail.api.scoped import ScopedView
+from mail.api.serializers import SwitchBody
+from mail.api.timetables import TimetableSerializer, TimetableSettings
+from mail.models import AgentProfile, AgentSchedule, MailAccount
+from mail.models.agent_schedule import MAX_NAME_LENGTH, MAX_PROMPT_LENGTH
+from mail.models.routing_rule import MAX_PROFILE_LENGTH
+from mail.services.agents import schedules
+from mail.services.mailboxes.content_access import readable
+from tenants.models import Role
+from tenants.scope import firm_scope
+
+_PROMPT = "What the agent is asked each time."
+_PROFILE = "The agent's, by its name."
+
+
+class AgentScheduleSerializer(TimetableSerializer):
+    """A timetable by which an agent works in a mailbox."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    name = serializers.CharField()
+    account_id = serializers.UUIDField()
+    profile = serializers.CharField(source="profile.name", help_text=_PROFILE)
+    prompt = serializers.CharField(help_text=_PROMPT)
+    user = NullableTextField(
+        "On whose behalf it runs; null: the firm's.", source="user.username", default=None
+    )
+    enabled = serializers.BooleanField()
+    created_at = TimestampField()
+    changed_at = TimestampField()
+
+
+class _Settings(TimetableSettings):
+    """What an agent's schedule is made of."""
+
+    name = TextField(max_length=MAX_NAME_LENGTH, required=False)
+    account_id = serializers.UUIDField(required=False)
+    profile = TextField(max_length=MAX_PROFILE_LENGTH, required=False, help_text=_PROFILE)
+    prompt = TextField(max_length=MAX_PROMPT_LENGTH, required=False, help_text=_PROMPT)
+    enabled = FlagField(required=False)
+
+
+class CreateAgentScheduleBody(_Settings):
+    """A new schedule."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    name = TextField(max_length=MAX_NAME_LENGTH)
+    account_id = serializers.UUIDField()
+    profile = TextField(max_length=MAX_PROFILE_LENGTH, help_text=_PROFILE)
+    prompt = TextField(max_length=MAX_PROMPT_LENGTH, help_text=_PROMPT)
+    user = choice(
+        ("me",), "`me`: on the caller's behalf; it waits while they are inactive. Else the firm's."
+    )
+
+
+class ChangeAgentScheduleBody(_Settings, SwitchBody):
+    """Settings that change; the others stay."""
+
+
+_WHO = "For the owner of its mailbox, or the role admin."
+_SCHEDULE = OpenApiResponse(AgentScheduleSerializer, "The schedule as it is now.")
+
+
+class AgentSchedules(ScopedView):
+    """The agents' schedules of the caller's firms."""
+
+    resource, tag = "agent_schedules", "agent schedules"
+    model, serializer = AgentSchedule, AgentScheduleSerializer
+
+    list = list_operation(
+        "List agent schedules",
+        "The latest made first; those of mailboxes that the caller may read.",
+        serializer=AgentScheduleSerializer,
+        rows="agent schedules",
+    )
+    show = show_operation("Show an agent schedule", "With its dates.", answer=_SCHEDULE)
+
+    @operation(
+        "Create an agent schedule",
+        f"The agent works in the mailbox whenever it is due. {_WHO}",
+        body=CreateAgentScheduleBody,
+        answers={HTTPStatus.CREATED: _SCHEDULE},
+        example=example(
+            "Every working day", name="Morning", account_id="0198c7a2-0000-7000-8000-000000000000",
+            profile="assistant", prompt="Which messages wait for an answer?",
+            cron="0 7 * * MON-FRI", time_zone="Europe/Vienna",
+        ),
+    )  # fmt: skip
+    def create(self, _: Request) -> Response:
+        """Create one."""
+        body = self.get_body(CreateAgentScheduleBody)
+        firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
+        user_id = cast("int", self.request.user.pk) if body.pop("user", None) else None
+        settings = self._settings(firm.pk, body)
+        made = schedules.create_agent_schedule(firm.pk, by=self.actor, user_id=user_id, **settings)
+        return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
+
+    @operation(
+        "Change an agent schedule",
+        f"The next run is by it; what waits in the queue runs as it was. {_WHO}",
+        body=ChangeAgentScheduleBody,
+        answers={HTTPStatus.OK: _SCHEDULE},
+        example=example("Off", enabled=False, reason="Holiday"),
+    )
+    def change(self, _: Request, **__: UUID) -> Response:
+        """Change it."""
+        row = self.get_changeable()
+        settings = self._settings(row.firm_id, self.get_body(ChangeAgentScheduleBody))
+        schedules.change_agent_schedule(row, by=self.actor, **settings)
+        return Response(self.represent(self.get_object()))
+
+    @operation(
+        "Delete an agent schedule",
+        f"Its runs stay; what waits in the queue is canceled. {_WHO}",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(AgentScheduleSerializer, "As it was.")},
+        example=example("Delete", reason="Not needed any more"),
+    )
+    def delete_schedule(self, _: Request, **__: UUID) -> Response:
+        """Delete it."""
+        row, body = self.get_changeable(), self.get_body(SwitchBody)
+        shown = self.represent(row)
+        schedules.delete_agent_schedule(row, by=self.actor, **body)
+        return Response(shown)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return those of mailboxes that the caller may read."""
+        rows: QuerySet[Any] = super().get_rows().filter(**filters)
+        return rows.select_related("profile", "user")
+
+    def _settings(self, firm_id: int, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body as the service takes it.
+
+        Raises:
+            Refusal: it names a mailbox that the caller may not read, or no profile.
+            PermissionDenied: the mailbox is another person's, and the caller no admin.
+        """
+        with firm_scope(firm_id):
+            if "account_id" in body:
+                accounts = MailAccount.objects.filter(readable(self.request.user.pk))
+                if not accounts.filter(pk=body["account_id"]).exists():
+                    raise refusal("account_id", "invalid", "This is no mailbox that you may read.")
+                self.check_may_change(firm_id, body["account_id"])
+            if "profile" in body:
+                profile = AgentProfile.objects.filter(name=body.pop("profile")).first()
+                if profile is None:
+                    raise refusal("profile", "invalid", "No agent of the firm has this name.")
+                body["profile_id"] = profile.pk
+        return body

@@ -1,0 +1,169 @@
+"""`notification-preferences/`: how people want to be notified; everybody sees their own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, cast
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from interfaces.api.schema import operation
+from interfaces.api.serializers import FlagField, StrictSerializer, TextField
+from jobs.api.views import example, list_operation, show_operation
+from jobs.models.notifications import MAX_TARGET_LENGTH
+from jobs.queries.serializers.fields import TimestampField
+from mail.api.base import MailView
+from mail.api.serializers import SwitchBody
+from mail.models import NotificationPreference
+from mail.models.recurring import MAX_ZONE_LENGTH
+from mail.services.reminders import preferences
+from tenants.models import Role
+
+_FROM = "From this time of day on nothing is delivered; null: no quiet hours."
+_UNTIL = "At this time of day what came meanwhile is delivered."
+_ZONE = "The person's, such as Europe/Vienna."
+
+
+@extend_schema_field({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?$"})
+class TimeOfDayField(serializers.TimeField):
+    """A time of day, such as 22:00."""
+
+    def __init__(self, help_text: str, **options: Any) -> None:
+        formats = ["%H:%M", "%H:%M:%S"]
+        super().__init__(
+            help_text=help_text,
+            allow_null=True,
+            format="%H:%M:%S",
+            input_formats=formats,
+            **options,
+        )
+
+    def to_internal_value(self, value: Any) -> Any:
+        """Return the time; of JSON a string alone can be one."""
+        if not isinstance(value, str):
+            self.fail("invalid", format="hh:mm[:ss]")
+        return super().to_internal_value(value)
+
+
+class PreferenceSerializer(serializers.Serializer[Any]):
+    """How a person wants to be notified."""
+
+    id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
+    user = serializers.CharField(source="user.username", help_text="Who is notified.")
+    time_zone = serializers.CharField(help_text=_ZONE)
+    quiet_from = TimeOfDayField(_FROM)
+    quiet_until = TimeOfDayField(_UNTIL)
+    email = serializers.BooleanField(help_text="To the address of their account.")
+    discord = serializers.SerializerMethodField(help_text="Whether a Discord webhook is stored.")
+    changed_at = TimestampField()
+
+    def get_discord(self, row: NotificationPreference) -> bool:
+        """Say whether there is one; its address is a secret."""
+        return bool(row.discord_webhook)
+
+
+class _Settings(StrictSerializer):
+    """What a preference is made of."""
+
+    time_zone = TextField(required=False, max_length=MAX_ZONE_LENGTH, help_text=_ZONE)
+    quiet_from = TimeOfDayField(_FROM, required=False)
+    quiet_until = TimeOfDayField(_UNTIL, required=False)
+    email = FlagField(required=False, help_text="To the address of the caller's account.")
+    discord_webhook = TextField(
+        required=False,
+        allow_blank=True,
+        write_only=True,
+        max_length=MAX_TARGET_LENGTH,
+        help_text="Its URL; empty: none. It is stored encrypted, and shown to nobody.",
+    )
+
+
+class CreatePreferenceBody(_Settings):
+    """The caller's preferences."""
+
+    firm = TextField(required=False, max_length=50, help_text="Its slug, where you have several.")
+    time_zone = TextField(max_length=MAX_ZONE_LENGTH, help_text=_ZONE)
+
+
+class ChangePreferenceBody(_Settings, SwitchBody):
+    """Settings that change; the others stay."""
+
+
+_PREFERENCE = OpenApiResponse(PreferenceSerializer, "The preferences as they are now.")
+
+
+class Preferences(MailView):
+    """The caller's notification preferences, and those of the firms whose admin they are."""
+
+    resource, tag = "notification_preferences", "notification preferences"
+    model, serializer = NotificationPreference, PreferenceSerializer
+
+    list = list_operation(
+        "List notification preferences",
+        "The caller's own, and those of the firms whose admin they are. Who has none is notified by "
+        "e-mail, at any time.",
+        serializer=PreferenceSerializer,
+        rows="notification preferences",
+    )
+    show = show_operation(
+        "Show notification preferences", "Without the webhook's address.", answer=_PREFERENCE
+    )
+
+    @operation(
+        "Create notification preferences",
+        "Those of the caller in a firm. 409 where they have some there.",
+        body=CreatePreferenceBody,
+        answers={HTTPStatus.CREATED: _PREFERENCE},
+        example=example(
+            "No reminders at night", time_zone="Europe/Vienna", quiet_from="22:00",
+            quiet_until="07:00",
+        ),
+    )  # fmt: skip
+    def create(self, _: Request) -> Response:
+        """Create the caller's."""
+        body = self.get_body(CreatePreferenceBody)
+        firm = self.firm_named(body.pop("firm", None), Role.VIEWER)
+        user_id = cast("int", self.request.user.pk)
+        made = preferences.create_preference(firm.pk, user_id, by=self.actor, **body)
+        return Response(self.represent(self.get_rows().get(pk=made.pk)), HTTPStatus.CREATED)
+
+    @operation(
+        "Change notification preferences",
+        "They hold for what is delivered from now on, what waits too. For their person alone.",
+        body=ChangePreferenceBody,
+        answers={HTTPStatus.OK: _PREFERENCE},
+        example=example("Not by e-mail", email=False, reason="Discord is enough"),
+    )
+    def change(self, _: Request, **__: UUID) -> Response:
+        """Change the caller's."""
+        row = self.get_object()
+        if row.user_id != self.request.user.pk:
+            self.permission_denied(self.request, "This is for the person alone.")
+        body = self.get_body(ChangePreferenceBody)
+        preferences.change_preference(row.firm_id, row.user_id, by=self.actor, **body)
+        return Response(self.represent(self.get_object()))
+
+    @operation(
+        "Reset notification preferences",
+        "They are deleted: their person gets e-mails, at any time. For the person, or the role admin.",
+        body=SwitchBody,
+        answers={HTTPStatus.OK: OpenApiResponse(PreferenceSerializer, "As they were.")},
+        example=example("Reset", reason="The webhook is gone"),
+    )
+    def reset(self, _: Request, **__: UUID) -> Response:
+        """Delete them; who sees them may."""
+        row = self.get_object()
+        shown = self.represent(row)
+        preferences.reset_preference(row, by=self.actor, **self.get_body(SwitchBody))
+        return Response(shown)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return those that the caller may see."""
+        rows = super().get_rows().filter(**filters).select_related("user")
+        return preferences.visible(rows, self.request.user.pk, self.access.firms(Role.ADMIN))
