@@ -109,14 +109,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     if limit_key is None and declared.limit_key is not None:
         limit_key = declared.limit_key(model)
     units = declared.limit_units
-    idempotency_key = spec.idempotency_key
-    if idempotency_key is None and declared.idempotency_key is not None:
-        idempotency_key = declared.idempotency_key(model)
-    unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
-    if unique_for is not None:
-        unique_for = _seconds(unique_for)
-        if idempotency_key is None:
-            idempotency_key = _key_of_payload(declared, model)
+    idempotency_key, unique_for = _key(declared, spec, model)
     running = current_job()
     # By position, in the order of its fields: keywords would take three times as long.
     job = NewJob(
@@ -149,6 +142,19 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
     return job
 
 
+def _key(
+    declared: JobType, spec: EnqueueSpec, model: JobPayload
+) -> tuple[str | None, float | None]:
+    """Return the idempotency key, and for how many seconds it is kept."""
+    key = spec.idempotency_key
+    if key is None and declared.idempotency_key is not None:
+        key = declared.idempotency_key(model)
+    unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
+    if unique_for is None:
+        return key, None
+    return _key_of_payload(declared, model) if key is None else key, _seconds(unique_for)
+
+
 def _priority(declared: JobType) -> int:
     return NORMAL if declared.priority is None else declared.priority
 
@@ -176,7 +182,9 @@ def _key_of_payload(declared: JobType, model: JobPayload) -> str:
 
 def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnConflict:
     if key is None:
-        fault = Fault("on_conflict", "conflict", "needs an idempotency key: nothing conflicts else")
+        fault = Fault(
+            "on_conflict", "conflict", "needs an idempotency key: without one nothing conflicts"
+        )
         raise PayloadInvalid(declared.name, [fault])
     try:
         return OnConflict(spec.on_conflict or "")
