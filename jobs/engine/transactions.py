@@ -15,6 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.dialects.base import GENERIC_PLANS
+from jobs.engine.dialects.pipeline import pipeline
 from tenants.scope import ENGINE_SETTING, set_local
 
 T = TypeVar("T")
@@ -72,8 +73,7 @@ def without_waiting(work: Callable[[], T]) -> T:
         with (
             _engine(inside=False),
             transaction.atomic(),
-            connection.wrap_database_errors,
-            connection.connection.pipeline(),
+            pipeline(),
         ):
             set_local(ENGINE_SETTING, "off", **_settings())
             return work()

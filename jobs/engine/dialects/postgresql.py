@@ -17,6 +17,7 @@ from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import GENERIC_PLANS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
+from jobs.engine.dialects.pipeline import pipeline
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
@@ -196,7 +197,7 @@ class PostgresDialect(Dialect):
         connection.ensure_connection()
         version = connection.connection.info.server_version
         opening = _opening_sql(version, lease_seconds(), lock_timeout_ms)
-        with connection.wrap_database_errors, connection.connection.pipeline():
+        with pipeline():
             self.prepared_cursor().execute(opening, [])
             yield
 
