@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobs.engine.chains import aenqueue_chain, enqueue_chain
 from jobs.engine.enqueue import (
     EnqueueResult,
     aenqueue,
@@ -26,12 +27,14 @@ __all__ = [
     "JobCall",
     "acquire_lock",
     "aenqueue",
+    "aenqueue_chain",
     "aenqueue_many",
     "cancel",
     "clear_rate_limit",
     "discard",
     "edit",
     "enqueue",
+    "enqueue_chain",
     "enqueue_many",
     "escalate",
     "force_release",

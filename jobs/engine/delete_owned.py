@@ -10,6 +10,7 @@ from django.db import connection
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
+from jobs.engine.fan_in import delete_fan_ins
 from jobs.engine.locks import free_job_locks
 from jobs.engine.transactions import fetch, run
 from jobs.models import JobQueue
@@ -25,7 +26,6 @@ _IN_FLIGHT = ", ".join(f"'{status.value}'" for status in sorted(IN_FLIGHT))
 _HISTORY = (
     ("jobs_attempt", "job_id"),
     ("jobs_jobstep", "job_id"),
-    ("jobs_faninmember", "job_id"),
     ("jobs_deadletterqueue", "original_job_id"),
 )
 
@@ -118,14 +118,6 @@ def delete_jobs(jobs: Sequence[tuple[UUID, int]]) -> int:
             f"DELETE FROM {name} WHERE (firm_id, {column}) IN (SELECT r.firm_id, r.id FROM {rows})",
             params,
         )
-    run(
-        "DELETE FROM jobs_faninmember WHERE fan_in_id IN (SELECT f.id FROM jobs_fanin f"
-        f" WHERE (f.firm_id, f.parent_id) IN (SELECT r.firm_id, r.id FROM {rows}))",
-        params,
-    )
-    run(
-        f"DELETE FROM jobs_fanin WHERE (firm_id, parent_id) IN (SELECT r.firm_id, r.id FROM {rows})",
-        params,
-    )
+    delete_fan_ins(ids)
     free_job_locks([job_id for job_id, _ in ids])
     return len(ids)

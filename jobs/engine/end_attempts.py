@@ -57,14 +57,14 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
         for one in ordered
         if one.job.job_id in statuses
     ]
-    over = [one.job for one in ended if one.status in TERMINAL]
-    leave_fan_ins((job.firm_id, job.job_id) for job in over)
+    over = [one for one in ended if one.status in TERMINAL]
+    leave_fan_ins((one.job.firm_id, one.job.job_id, one.status is Status.COMPLETED) for one in over)
     record_attempts(ended)
     open_dead_letters(ended)
     count(_counted(ended))
     count_attempts((one.job, one.outcome) for one in ended if one.outcome is not None)
     free_job_locks([one.job.job_id for one in ended if one.job.lock_key is not None])
-    transaction.on_commit(lambda: notify_settled([job.job_id for job in over]), robust=True)
+    transaction.on_commit(lambda: notify_settled([one.job.job_id for one in over]), robust=True)
     return ended
 
 
@@ -89,11 +89,11 @@ def end_pending(
         """,
         [error, *params],
     )
-    jobs = [(firm_id, dialect.read_uuid(job_id)) for job_id, firm_id, *_ in ended]
+    jobs = [(firm_id, dialect.read_uuid(job_id), False) for job_id, firm_id, *_ in ended]
     leave_fan_ins(jobs)
     count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
-    transaction.on_commit(lambda: notify_settled([job_id for _, job_id in jobs]), robust=True)
+    transaction.on_commit(lambda: notify_settled([job_id for _, job_id, _ in jobs]), robust=True)
     return len(ended)
 
 

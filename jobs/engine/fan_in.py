@@ -1,4 +1,4 @@
-"""Enqueues a job once others are settled: completed, failed, canceled or dead-lettered.
+"""Enqueues a job once others are settled, in whatever status; in a chain, once one is completed.
 
 A fan-in stores the job to enqueue, validated, and one member for each job it waits for. Settling a
 job deletes its members in the same transaction, then locks the fan-ins concerned, and only then, in
@@ -7,6 +7,9 @@ a statement of its own, looks for members that are left. Without any the fan-in 
 The lock of a fan-in may last as long as a caller's transaction, so nobody waits for it. Whoever finds
 it taken, or members left, checks again after the commit: of two last members settled at once, the
 second to commit sees that both are gone. The sweep checks too.
+
+The member of a chain stays while its job is settled but not completed: an operator may restart it.
+It goes with the job.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from uuid_utils.compat import uuid7
 from jobs.engine import dialects
 from jobs.engine.claim import Claim
 from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
+from jobs.engine.fan_in_rows import fan_in_columns_sql, read_fan_in, store_fan_in
 from jobs.engine.insert import dispatch, dispatch_groups, insert
 from jobs.engine.new_job import NewJob
 from jobs.engine.replace import insert_or_replace
@@ -37,26 +41,6 @@ WHERE f.fired_at IS NULL AND NOT EXISTS (SELECT 1 FROM jobs_faninmember m WHERE 
 ORDER BY f.id LIMIT {SWEEP_CHUNK}
 """
 FIRST_ID = UUID(int=0)
-
-# The columns of the job to enqueue.
-JOB_COLUMNS = (
-    "firm_id",
-    "parent_id",
-    "category",
-    "job_type",
-    "payload_version",
-    "payload",
-    "correlation_id",
-    "priority",
-    "max_attempts",
-    "lock_key",
-    "lock_limit",
-    "limit_key",
-    "limit_units",
-    "idempotency_key",
-    "once_only",
-    "unique_for",
-)
 
 
 def fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) -> list[UUID]:
@@ -80,36 +64,47 @@ def _fan_out(claim: Claim, name: str, children: Sequence[NewJob], then: NewJob) 
     ]
     if not save_step(claim, name, results):
         raise LeaseLost(f"job {claim.job_id} belongs to another worker now")
-    fan_in_id = _open(name, then)
+    fan_in_id = store_fan_in(then, name)
     _add_members(fan_in_id, then.firm_id, set(stored))
     _fire([fan_in_id])
     return stored
 
 
-def _open(name: str, then: NewJob) -> UUID:
-    dialect = dialects.current()
-    fan_in_id: UUID = uuid7()
-    values = ", ".join(
-        f"%s{dialect.json_cast if column == 'payload' else ''}" for column in JOB_COLUMNS
-    )
-    kept = [getattr(then, column) for column in JOB_COLUMNS]
-    kept[JOB_COLUMNS.index("parent_id")] = dialect.value(Column.UUID, then.parent_id)
-    run(
-        f"""
-        INSERT INTO jobs_fanin (id, name, created_at, {", ".join(JOB_COLUMNS)})
-        VALUES (%s, %s, {dialect.now_sql()}, {values})
-        """,
-        [dialect.value(Column.UUID, fan_in_id), name, *kept],
-    )
+def store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
+    """Store the first job, each other one to be enqueued when the one before it is completed.
+
+    Returns what `insert_or_replace` does for the first; the others are stored only with it.
+    """
+    return in_transaction(lambda: _store_chain(jobs))
+
+
+def _store_chain(jobs: Sequence[NewJob]) -> tuple[list[UUID], frozenset[UUID]]:
+    first, *rest = jobs
+    stored, replacing = insert_or_replace([first])
+    if rest and stored[0] == first.job_id:
+        _follow(stored[0], rest)
+    return stored, replacing
+
+
+def _follow(job_id: UUID, rest: Sequence[NewJob]) -> UUID:
+    """Store a fan-in that enqueues the first of `rest` when this job is completed."""
+    then = rest[0]._replace(parent_id=job_id)
+    # A job may have several chains: it holds the key of a job in each.
+    name = f"chain {then.job_id}"
+    fan_in_id = store_fan_in(then, name, only_completed=True, rest=rest[1:])
+    _add_members(fan_in_id, then.firm_id, [job_id], only_completed=True)
     return fan_in_id
 
 
-def _add_members(fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID]) -> None:
-    """Add those of these jobs that are live.
+def _add_members(
+    fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID], *, only_completed: bool = False
+) -> None:
+    """Add those of these jobs that are live, or that are not completed.
 
     An existing job may be settled by others before this commits: the sweep finds its member.
     """
     dialect = dialects.current()
+    condition = "j.status <> 'completed'" if only_completed else f"j.status IN ({_live()})"
     rows, params = dialect.rows_sql(
         "r",
         {"member": Column.UUID, "job_id": Column.UUID},
@@ -119,7 +114,7 @@ def _add_members(fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID]) -> No
         f"""
         INSERT INTO jobs_faninmember (id, firm_id, fan_in_id, job_id)
         SELECT r.member, %s, %s, j.job_id FROM {rows}
-        JOIN jobs_jobqueue j ON j.job_id = r.job_id WHERE j.status IN ({_live()})
+        JOIN jobs_jobqueue j ON j.job_id = r.job_id WHERE {condition}
         """,
         [firm_id, dialect.value(Column.UUID, fan_in_id), *params],
     )
@@ -128,23 +123,26 @@ def _add_members(fan_in_id: UUID, firm_id: int, job_ids: Collection[UUID]) -> No
 ANY_MEMBER = "SELECT 1 FROM jobs_faninmember LIMIT 1"
 
 
-def leave_fan_ins(jobs: Iterable[tuple[int, UUID]]) -> None:
-    """Delete the members of these settled jobs (firm id, job id); fire the fan-ins that are complete.
+def leave_fan_ins(jobs: Iterable[tuple[int, UUID, bool]]) -> None:
+    """Delete the members of these settled jobs; fire the fan-ins that are complete.
 
-    Must join the transaction that settles them.
+    Each job is its firm's id, its own, and whether it is completed. Must join the transaction that settles them.
     """
     settled = list(jobs)
     # Nearly always there are no fan-ins, and this query is all it costs.
     if not settled or not fetch(ANY_MEMBER, [], prepared=True):
         return
     dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", {"firm_id": Column.BIGINT, "job_id": Column.UUID}, settled)
+    columns = {"firm_id": Column.BIGINT, "job_id": Column.UUID, "completed": Column.BOOLEAN}
+    rows, params = dialect.rows_sql("r", columns, settled)
     left = fetch(
         f"""
         DELETE FROM jobs_faninmember
         WHERE id IN (
             SELECT m.id FROM {rows}
             JOIN jobs_faninmember m ON m.firm_id = r.firm_id AND m.job_id = r.job_id
+            JOIN jobs_fanin f ON f.id = m.fan_in_id
+            WHERE r.completed OR NOT f.only_completed
         )
         RETURNING fan_in_id
         """,
@@ -177,15 +175,15 @@ def sweep_fan_ins(after: UUID | None) -> UUID | None:
         lambda: fetch(
             f"""
             SELECT m.id, EXISTS (
-                SELECT 1 FROM jobs_jobqueue j
-                WHERE j.job_id = m.job_id AND j.status IN ({_live()})
+                SELECT 1 FROM jobs_jobqueue j WHERE j.job_id = m.job_id AND (
+                    j.status IN ({_live()}) OR (f.only_completed AND j.status <> 'completed'))
             )
-            FROM jobs_faninmember m WHERE m.id > %s ORDER BY m.id LIMIT {SWEEP_CHUNK}
+            FROM jobs_faninmember m JOIN jobs_fanin f ON f.id = m.fan_in_id WHERE m.id > %s ORDER BY m.id LIMIT {SWEEP_CHUNK}
             """,
             [dialect.value(Column.UUID, after or FIRST_ID)],
         )
     )
-    over = [dialect.read_uuid(member) for member, live in members if not live]
+    over = [dialect.read_uuid(member) for member, waits in members if not waits]
     if over:
         in_transaction(lambda: _remove(over))
     last: UUID | None = dialect.read_uuid(members[-1][0]) if members else None
@@ -236,13 +234,9 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
         "r", {"id": Column.UUID}, [(dialect.read_uuid(fan_in_id),) for (fan_in_id,) in found]
     )
     # A new statement: it sees what the previous holders of the locks committed.
-    columns = ", ".join(
-        dialect.json_text_sql("f.payload") if column == "payload" else f"f.{column}"
-        for column in JOB_COLUMNS
-    )
     complete = fetch(
         f"""
-        SELECT f.id, {columns} FROM jobs_fanin f
+        SELECT {fan_in_columns_sql()} FROM jobs_fanin f
         WHERE {unfired}
           AND NOT EXISTS (SELECT 1 FROM jobs_faninmember m WHERE m.fan_in_id = f.id)
         ORDER BY f.id
@@ -250,25 +244,51 @@ def _fire(fan_in_ids: Collection[UUID], *, waits: bool = False) -> set[UUID]:
         params,
     )
     fired = {}
-    for fan_in_id, *kept in complete:
-        job = _job_to_enqueue(kept)
-        fired[dialect.read_uuid(fan_in_id)] = job
+    opened = set()
+    for fan_in_id, job, rest in map(read_fan_in, complete):
+        fired[fan_in_id] = job
         (job_id,) = insert([job])
         run(
             f"UPDATE jobs_fanin SET fired_at = {dialect.now_sql()}, then_job_id = %s WHERE id = %s",
-            [dialect.value(Column.UUID, job_id), fan_in_id],
+            [dialect.value(Column.UUID, job_id), dialect.value(Column.UUID, fan_in_id)],
         )
+        if rest:
+            opened.add(_follow(job_id, rest))
     if fired:
         groups = dispatch_groups(fired.values())
         transaction.on_commit(lambda: dispatch(groups), robust=True)
+    # A job that holds the key of one in the chain may be completed already.
+    _fire(opened)
     return set(fan_in_ids) - fired.keys()
 
 
-def _job_to_enqueue(kept: Sequence[object]) -> NewJob:
-    values = dict(zip(JOB_COLUMNS, kept, strict=True))
-    values["parent_id"] = dialects.current().read_uuid(values["parent_id"])
-    values["once_only"] = bool(values["once_only"])
-    return NewJob(job_id=uuid7(), **values)  # type: ignore[arg-type]  # rows are untyped
+def delete_fan_ins(jobs: Sequence[tuple[UUID, int]]) -> None:
+    """Delete the fan-ins that these deleted jobs (id, firm id) requested, or had to complete for.
+
+    Must join the transaction that deletes them.
+    """
+    rows, params = dialects.current().rows_sql(
+        "r", {"id": Column.UUID, "firm_id": Column.BIGINT}, jobs
+    )
+    theirs = f"""
+        SELECT f.id FROM {rows} JOIN jobs_fanin f ON f.firm_id = r.firm_id AND f.parent_id = r.id
+        UNION
+        SELECT f.id FROM {rows}
+        JOIN jobs_faninmember m ON m.firm_id = r.firm_id AND m.job_id = r.id
+        JOIN jobs_fanin f ON f.id = m.fan_in_id AND f.only_completed
+        """
+    found = [row[0] for row in fetch(theirs, params * 2)]
+    run(
+        "DELETE FROM jobs_faninmember"
+        f" WHERE (firm_id, job_id) IN (SELECT r.firm_id, r.id FROM {rows})",
+        params,
+    )
+    read_uuid = dialects.current().read_uuid
+    ids, params = dialects.current().rows_sql(
+        "r", {"id": Column.UUID}, [(read_uuid(one),) for one in found]
+    )
+    run(f"DELETE FROM jobs_faninmember WHERE fan_in_id IN (SELECT r.id FROM {ids})", params)
+    run(f"DELETE FROM jobs_fanin WHERE id IN (SELECT r.id FROM {ids})", params)
 
 
 def _live() -> str:

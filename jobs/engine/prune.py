@@ -15,6 +15,7 @@ from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
+from jobs.engine.fan_in import delete_fan_ins
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.ids import id_at
 from jobs.states import Status
@@ -103,19 +104,20 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
             WHERE d.firm_id = jobs_jobqueue.firm_id AND d.original_job_id = jobs_jobqueue.job_id)
           AND NOT EXISTS (
             SELECT 1 FROM jobs_fanin f WHERE f.firm_id = jobs_jobqueue.firm_id
-              AND f.parent_id = jobs_jobqueue.job_id AND f.fired_at IS NULL)
+              AND f.parent_id = jobs_jobqueue.job_id AND f.fired_at IS NULL
+              AND NOT f.only_completed)
         RETURNING job_id
         """,
         params,
     )
-    ids = [(dialect.read_uuid(row[0]),) for row in gone]
-    for column in ("jobs_attempt.job_id", "jobs_jobstep.job_id", "jobs_fanin.parent_id"):
-        table = column.partition(".")[0]
-        rows, params = dialect.rows_sql("r", {"id": Column.UUID}, ids)
+    ids = [dialect.read_uuid(row[0]) for row in gone]
+    for table in ("jobs_attempt", "jobs_jobstep"):
+        rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in ids])
         run(
-            f"DELETE FROM {table} WHERE firm_id = %s AND {column} IN (SELECT r.id FROM {rows})",
+            f"DELETE FROM {table} WHERE firm_id = %s AND job_id IN (SELECT r.id FROM {rows})",
             [firm_id, *params],
         )
+    delete_fan_ins([(job_id, firm_id) for job_id in ids])
     return len(ids)
 
 

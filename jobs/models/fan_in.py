@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -13,14 +14,30 @@ from jobs.states import Category, Priority
 
 
 class FanIn(QueueModel):
-    """A validated job, enqueued when the last member is settled; `parent` requested it."""
+    """A validated job, enqueued when the last member is settled; `parent` requested it.
+
+    In a chain `parent` is the job before it, and the only member.
+    """
 
     parent = models.ForeignKey(
         JobQueue,
         related_name="fan_ins",
         **UNCONSTRAINED,
     )
-    name = models.CharField(max_length=200, help_text="The step of the parent that made it.")
+    name = models.CharField(
+        max_length=200, help_text="The step of the parent that made it, or a chain."
+    )
+    only_completed = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="The members must be completed, not only settled.",
+    )
+    rest = models.JSONField(
+        default=list, db_default=[], help_text="The jobs that follow it in its chain."
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, related_name="+", **UNCONSTRAINED
+    )
     category = models.CharField(max_length=20, choices=choices(Category))
     job_type = models.CharField(max_length=100)
     payload_version = models.CharField(max_length=20)
@@ -28,6 +45,7 @@ class FanIn(QueueModel):
     correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
     priority = models.SmallIntegerField(default=Priority.NORMAL, db_default=Priority.NORMAL)
     max_attempts = models.SmallIntegerField()
+    delay = models.FloatField(default=0.0, db_default=0.0, help_text="Seconds.")
     lock_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
     lock_limit = models.SmallIntegerField()
     limit_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Subquery, UUIDField, Value
+from django.db.models import Count, OuterRef, Q, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce
 
-from jobs.models import Attempt, DeadLetterQueue, JobQueue, JobStep
+from jobs.models import Attempt, DeadLetterQueue, FanIn, FanInMember, JobQueue, JobStep
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.lists import job_rows
@@ -19,6 +19,7 @@ from jobs.states import Status
 
 ATTEMPTS_SHOWN = 200
 CHILDREN_SHOWN = 100
+THEN_SHOWN = 20
 TREE_READ = 20_000
 TREE_SHOWN = 100
 MOST_ANCESTORS = 20
@@ -26,13 +27,30 @@ LAST_ID = Value(UUID(int=(1 << 128) - 1), output_field=UUIDField())
 
 
 @dataclass(frozen=True)
+class Then:
+    """Jobs that are enqueued later, one after the other, when others are completed or settled."""
+
+    job_types: Sequence[str]
+    only_completed: bool
+    waits_for: int
+
+    @property
+    def sentence(self) -> str:
+        """What comes, and after what."""
+        others = "this job is" if self.waits_for == 1 else f"{self.waits_for} jobs are"
+        ended = "completed" if self.only_completed else "settled"
+        return f"{', then '.join(self.job_types)} when {others} {ended}"
+
+
+@dataclass(frozen=True)
 class JobDetails:
-    """A job, its attempts and steps, its children, and why it is not running."""
+    """A job, its attempts and steps, its children, what comes then, and why it is not running."""
 
     job: JobQueue
     attempts: Sequence[Attempt]
     steps: Sequence[JobStep]
     children: Sequence[JobQueue]
+    then: Sequence[Then]
     dead_letter: DeadLetterQueue | None
     reasons: Sequence[WaitReason]
 
@@ -48,9 +66,38 @@ def details_of(job: JobQueue) -> JobDetails:
         attempts=attempts,
         steps=list(JobStep.objects.filter(**mine)),
         children=_children_of(job, attempts),
+        then=_then(job),
         dead_letter=dead_letters.order_by("-job_series").first(),
         reasons=why_waiting(job),
     )
+
+
+def _then(job: JobQueue) -> list[Then]:
+    """Return the jobs that wait for this one, and those that wait for its children."""
+    mine = FanInMember.objects.filter(firm_id=job.firm_id, job_id=job.job_id)
+    waiting = FanIn.objects.filter(
+        Q(parent_id=job.job_id) | Q(pk__in=mine.values("fan_in_id")),
+        firm_id=job.firm_id,
+        fired_at__isnull=True,
+    )
+    waits_for = Coalesce(
+        Subquery(
+            FanInMember.objects.filter(firm_id=job.firm_id, fan_in_id=OuterRef("pk"))
+            .order_by()
+            .values("fan_in_id")
+            .annotate(members=Count("pk"))
+            .values("members")
+        ),
+        0,
+    )
+    return [
+        Then(
+            [one.job_type, *(link["job_type"] for link in one.rest)],
+            one.only_completed,
+            one.waits_for,
+        )
+        for one in waiting.annotate(waits_for=waits_for).order_by("pk")[:THEN_SHOWN]
+    ]
 
 
 def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:

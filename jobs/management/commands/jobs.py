@@ -111,6 +111,8 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.stdout.write("")
         children = [job_cells(child, now) for child in details.children]
         command.table("Children", job_columns(), children)
+    for then in details.then:
+        command.stdout.write(f"\nThen: {printable(then.sentence)}")
     if details.dead_letter is not None:
         command.stdout.write(f"\nDead letter: {details.dead_letter.pk}")
 

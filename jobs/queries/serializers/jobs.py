@@ -75,6 +75,16 @@ class WaitReasonSerializer(serializers.Serializer[Any]):
     until = TimestampField("When it ends, where that is known.")
 
 
+class ThenSerializer(serializers.Serializer[Any]):
+    """Jobs that are enqueued later, one after the other."""
+
+    job_types = serializers.ListField(child=serializers.CharField())
+    only_completed = serializers.BooleanField(
+        help_text="What they wait for must be completed; else settled, in whatever status."
+    )
+    waits_for = serializers.IntegerField(help_text="How many jobs they still wait for.")
+
+
 class JobDetailSerializer(JobRowSerializer):
     """A job with everything that belongs to it."""
 
@@ -87,6 +97,7 @@ class JobDetailSerializer(JobRowSerializer):
     attempts_log = AttemptSerializer(many=True, source="attempts")
     steps = StepSerializer(many=True)
     children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
+    then = ThenSerializer(many=True, help_text="Jobs that wait for this one or its children.")
     dead_letter_id = serializers.UUIDField(allow_null=True, source="dead_letter.pk")
     why_waiting = WaitReasonSerializer(many=True, source="reasons")
 

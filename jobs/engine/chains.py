@@ -1,0 +1,64 @@
+"""`enqueue_chain`: jobs one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from interfaces.correlation import current_correlation_id, new_correlation_id
+from jobs.engine.enqueue import EnqueueResult, firm_in_scope
+from jobs.engine.fan_in import store_chain
+from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.new_job import EnqueueSpec, new_job
+from jobs.errors import ArgumentsInvalid, Fault
+from tenants.models import Firm
+
+LONGEST_CHAIN = 100
+# What is decided when a job is enqueued, and later than that for all but the first.
+FOR_THE_FIRST = ("at", "expires_at", "on_conflict", "max_wait")
+
+
+def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = None) -> EnqueueResult:
+    """Store jobs that run one after the other; return the result of the first.
+
+    Each is enqueued when the one before it, its parent, is completed; its `delay` counts from then.
+    When one is canceled, failed or dead-lettered, those after it wait: they go on when an operator
+    has restarted it and it is completed, and are dropped when it is deleted. All are validated now,
+    and have the correlation id of the first. Nothing is stored where another job has the first one's
+    idempotency key. At most LONGEST_CHAIN jobs, stored in the caller's transaction when there is one.
+
+    Raises:
+        PayloadInvalid: one of them is refused; nothing is stored.
+        ArgumentsInvalid: there is no job, or there are too many, or one after the first has an
+            option that is for the first only.
+        MissingTenant: as `enqueue`.
+    """
+    if faults := _faults(specs):
+        raise ArgumentsInvalid(faults)
+    firm_id = firm_in_scope(firm)
+    correlation_id = specs[0].correlation_id or current_correlation_id() or new_correlation_id()
+    jobs = [new_job(replace(one, correlation_id=correlation_id), firm_id) for one in specs]
+    stored, replacing = store_chain(jobs)
+    first, job_id = jobs[0], stored[0]
+    groups = dispatch_groups([first])
+    transaction.on_commit(lambda: dispatch(groups), robust=True)
+    return EnqueueResult(job_id, created=job_id == first.job_id, replaced=first.job_id in replacing)
+
+
+aenqueue_chain = sync_to_async(enqueue_chain)
+
+
+def _faults(specs: Sequence[EnqueueSpec]) -> list[Fault]:
+    if not 1 <= len(specs) <= LONGEST_CHAIN:
+        return [
+            Fault("jobs", "out_of_range", f"must be 1 to {LONGEST_CHAIN} jobs, not {len(specs)}")
+        ]
+    return [
+        Fault(f"jobs.{place}.{name}", "conflict", "is for the first job of a chain")
+        for place, spec in enumerate(specs)
+        for name in FOR_THE_FIRST
+        if place and getattr(spec, name) is not None
+    ]
