@@ -92,7 +92,7 @@ def labels_sync_interval_seconds() -> int:
 
 
 def reminders_interval_seconds() -> int:
-    """How many seconds lie between two looks for due reminders."""
+    """How many seconds lie between two looks for due reminders, and for due digests."""
     return int(settings.REMINDERS_INTERVAL_SECONDS)
 
 

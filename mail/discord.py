@@ -98,3 +98,8 @@ def post(webhook: str, message: dict[str, Any]) -> None:
         connection.close()
     if not 200 <= status < 300:
         raise DiscordUnavailable(status)
+
+
+def plain(text: str) -> str:
+    """Return text in which Discord finds no markup."""
+    return "".join(f"\\{one}" if one in "\\*_~`|>#[]()<@:" else one for one in text)

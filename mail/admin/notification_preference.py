@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
-from jobs.admin.base import age_column
+from jobs.admin.base import age_column, exact
 from jobs.models.notifications import MAX_TARGET_LENGTH
 from mail.admin.base import MailAdmin
 from mail.admin.operation import MailOperation
@@ -41,6 +41,10 @@ class PreferenceForm(OperationForm):
     )
     quiet_from = TimeOfDayAnswer(help_text="From this time of day on nothing is delivered.")
     quiet_until = TimeOfDayAnswer(help_text="At this time of day what came meanwhile is delivered.")
+    digest_at = TimeOfDayAnswer(
+        label="Daily digest at",
+        help_text="What waits in your mailboxes, at this time of day. Empty: no digest.",
+    )
     email = forms.BooleanField(
         required=False, initial=True, label="By e-mail", help_text="To the address of your account."
     )
@@ -106,7 +110,7 @@ NEW = MailOperation(
     variant="primary",
     role=Role.VIEWER,
     form=NewPreferenceForm,
-    effect="Holds for reminders that are delivered to you from now on.",
+    effect="Holds for reminders and digests that are delivered to you from now on.",
     perform=_create,
     report=lambda _: "Your preferences are stored.",
 )
@@ -117,7 +121,7 @@ OPERATIONS = (
         icon="edit",
         variant="primary",
         form=ChangePreferenceForm,
-        effect="Holds for reminders that are delivered from now on, those that wait too.",
+        effect="Holds for reminders and digests that are delivered from now on, those that wait too.",
         seen=_seen,
         perform=_change,
         report=lambda _: "Your preferences are changed.",
@@ -127,7 +131,7 @@ OPERATIONS = (
         label="Reset",
         icon="restart_alt",
         form=OptionalReasonForm,
-        effect="The preferences go: their person gets e-mails, at any time.",
+        effect="The preferences go: their person gets e-mails, at any time, and no digest.",
         seen=_seen,
         perform=preferences.reset_preference,
         report=lambda _: "The preferences are reset.",
@@ -141,6 +145,10 @@ def _quiet(row: NotificationPreference) -> str:
     return f"{row.quiet_from:%H:%M} to {row.quiet_until:%H:%M}"
 
 
+def _digest(row: NotificationPreference) -> str:
+    return "-" if row.digest_at is None else f"Daily at {row.digest_at:%H:%M}"
+
+
 def _ways(row: NotificationPreference) -> str:
     ways = [("E-mail", row.email), ("Discord", bool(row.discord_webhook))]
     return ", ".join(way for way, used in ways if used) or "Not at all"
@@ -152,14 +160,25 @@ class NotificationPreferenceAdmin(TenantOperationsAdmin, MailAdmin):
 
     list_operations = (NEW,)
     operations = OPERATIONS
-    list_display = ("user", "ways", "quiet", "time_zone", "firm", "changed")
+    list_display = ("user", "ways", "quiet", "digest", "time_zone", "firm", "changed")
     list_select_related = ("firm", "user")
     list_filter = (FirmFilter,)
     ordering = ("-id",)
-    fields = ("user", "ways", "quiet", "time_zone", "firm", "changed_at")
-    readonly_fields = ("ways", "quiet")
+    fields = (
+        "user",
+        "ways",
+        "quiet",
+        "digest",
+        "next_digest",
+        "time_zone",
+        "firm",
+        "changed_at",
+    )
+    readonly_fields = ("ways", "quiet", "digest", "next_digest")
     ways = column("Notified by", _ways)
     quiet = column("Quiet hours", _quiet)
+    digest = column("Digest", _digest)
+    next_digest = column("Next digest", lambda row: exact(row.due_at))
     changed = age_column("Changed", "changed_at")
     empty_text = "You are notified by e-mail, at any time."
 

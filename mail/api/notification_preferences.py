@@ -26,6 +26,7 @@ from tenants.models import Role
 
 _FROM = "From this time of day on nothing is delivered; null: no quiet hours."
 _UNTIL = "At this time of day what came meanwhile is delivered."
+_DIGEST = "At this time of day a digest of the person's mailboxes comes; null: none."
 _ZONE = "The person's, such as Europe/Vienna."
 
 
@@ -61,6 +62,8 @@ class PreferenceSerializer(serializers.Serializer[Any]):
     quiet_until = TimeOfDayField(_UNTIL)
     email = serializers.BooleanField(help_text="To the address of their account.")
     discord = serializers.SerializerMethodField(help_text="Whether a Discord webhook is stored.")
+    digest_at = TimeOfDayField(_DIGEST)
+    next_digest_at = TimestampField("When the next one is due; null: none.", source="due_at")
     changed_at = TimestampField()
 
     def get_discord(self, row: NotificationPreference) -> bool:
@@ -74,6 +77,7 @@ class _Settings(StrictSerializer):
     time_zone = TextField(required=False, max_length=MAX_ZONE_LENGTH, help_text=_ZONE)
     quiet_from = TimeOfDayField(_FROM, required=False)
     quiet_until = TimeOfDayField(_UNTIL, required=False)
+    digest_at = TimeOfDayField(_DIGEST, required=False)
     email = FlagField(required=False, help_text="To the address of the caller's account.")
     discord_webhook = TextField(
         required=False,
@@ -121,8 +125,8 @@ class Preferences(MailView):
         body=CreatePreferenceBody,
         answers={HTTPStatus.CREATED: _PREFERENCE},
         example=example(
-            "No reminders at night", time_zone="Europe/Vienna", quiet_from="22:00",
-            quiet_until="07:00",
+            "No reminders at night, a digest in the morning", time_zone="Europe/Vienna",
+            quiet_from="22:00", quiet_until="07:00", digest_at="07:30",
         ),
     )  # fmt: skip
     def create(self, _: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What rows with dates of their own have in common: reminders, and agents' schedules."""
+"""What rows with dates of their own have in common: reminders, digests, and agents' schedules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,29 @@ from tenants.models import TenantModel
 MAX_ZONE_LENGTH = 50
 
 
-class RecurringRow(TenantModel):
+class DatedRow(TenantModel):
+    """A row that is due once, or again and again."""
+
+    due_at = models.DateTimeField(
+        null=True, blank=True, help_text="The next date that is not in the queue yet; empty: none."
+    )
+    queued_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="The last date that was put into the queue.",
+    )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def timetable(self) -> Timetable | None:
+        """When it is due again; None: never."""
+        raise NotImplementedError
+
+
+class RecurringRow(DatedRow):
     """A row that is due again and again, by a cron expression or an interval, or only once."""
 
     cron = models.CharField(  # noqa: DJ001 - one of two is null, which a constraint holds
@@ -28,15 +50,6 @@ class RecurringRow(TenantModel):
         max_length=MAX_ZONE_LENGTH,
         default="UTC",
         help_text="The zone whose clock the cron expression names.",
-    )
-    due_at = models.DateTimeField(
-        null=True, blank=True, help_text="The next date that is not in the queue yet; empty: none."
-    )
-    queued_at = models.DateTimeField(
-        null=True,
-        blank=True,
-        editable=False,
-        help_text="The last date that was put into the queue.",
     )
 
     class Meta:

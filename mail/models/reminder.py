@@ -7,9 +7,9 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from mail.models.recurring import MAX_ZONE_LENGTH, RecurringRow, one_timetable
+from jobs.schedules.cron import Timetable
+from mail.models.recurring import MAX_ZONE_LENGTH, DatedRow, RecurringRow, one_timetable
 from tenants.encryption import EncryptedTextField
-from tenants.models import TenantModel
 
 MAX_TITLE_LENGTH = 200
 MAX_BODY_LENGTH = 2000
@@ -64,8 +64,11 @@ class Reminder(RecurringRow):
         return f"Reminder ({self.get_status_display().lower()})"
 
 
-class NotificationPreference(TenantModel):
-    """How a person wants to be notified by a firm's Mailroom; without one: by e-mail, at any time."""
+class NotificationPreference(DatedRow):
+    """How a person wants to be notified by a firm's Mailroom; without one: by e-mail, at any time.
+
+    It is due when the next daily digest is.
+    """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, db_index=False, related_name="+"
@@ -81,6 +84,11 @@ class NotificationPreference(TenantModel):
     discord_webhook = EncryptedTextField(
         default="", blank=True, help_text="A Discord webhook's URL, encrypted; empty: none."
     )
+    digest_at = models.TimeField(
+        null=True,
+        blank=True,
+        help_text="The time of day at which a digest of the person's mailboxes comes; empty: none.",
+    )
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -93,6 +101,17 @@ class NotificationPreference(TenantModel):
                 name="quiet_hours_whole",
             ),
         ]
+        indexes = [
+            models.Index(fields=["due_at"], name="digest_due", condition=Q(due_at__isnull=False)),
+        ]
 
     def __str__(self) -> str:
         return f"of {self.user}"
+
+    @property
+    def timetable(self) -> Timetable | None:
+        """When the digests come, every day; None: never."""
+        if self.digest_at is None:
+            return None
+        cron = f"{self.digest_at.minute} {self.digest_at.hour} * * *"
+        return Timetable(cron, None, self.time_zone)

@@ -85,7 +85,7 @@ def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
 
     Inactive mailboxes, profiles and people are left out until they are active again.
     """
-    return enqueue_due_rows(_due, _spec, checkpoint=checkpoint)
+    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
 
 
 def _due(now: datetime) -> QuerySet[AgentSchedule]:
@@ -98,7 +98,7 @@ def _due(now: datetime) -> QuerySet[AgentSchedule]:
     return found.select_related("profile", "user")
 
 
-def _spec(schedule: AgentSchedule, due_at: datetime) -> EnqueueSpec:
+def _specs(schedule: AgentSchedule, due_at: datetime) -> list[EnqueueSpec]:
     moment = due_at.astimezone(UTC)
     payload: dict[str, Any] = {
         "id": schedule.pk,
@@ -109,7 +109,7 @@ def _spec(schedule: AgentSchedule, due_at: datetime) -> EnqueueSpec:
         "config": {"due_at": moment.isoformat()},
     }
     key = f"{INVOCATION_TYPE}:{schedule.pk}:{moment:%Y%m%dT%H%M%S.%fZ}"
-    return EnqueueSpec(INVOCATION_TYPE, payload, user=schedule.user, idempotency_key=key)
+    return [EnqueueSpec(INVOCATION_TYPE, payload, user=schedule.user, idempotency_key=key)]
 
 
 def _locked(schedule: AgentSchedule) -> AgentSchedule:

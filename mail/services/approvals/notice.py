@@ -100,13 +100,8 @@ def _question(approval: Approval) -> dict[str, Any]:
     facts = facts_of(approval) if approval.account.shared else facts_of(approval)[:2]
     base = public_url()
     return discord.question(
-        "\n".join(f"**{name}** {_plain(value)}" for name, value in facts),
+        "\n".join(f"**{name}** {discord.plain(value)}" for name, value in facts),
         approve_id=button_token(approval, "approve"),
         reject_id=button_token(approval, "reject"),
         page=f"{base}{PAGE.format(approval.pk)}" if base else "",
     )
-
-
-def _plain(text: str) -> str:
-    """Return text in which Discord finds no markup."""
-    return "".join(f"\\{one}" if one in "\\*_~`|>#[]()<@:" else one for one in text)

@@ -56,23 +56,38 @@ class Briefing:
 
 def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
     """Read the briefing of a mailbox, whose mail it quotes. Must run in the firm's scope."""
-    since = timezone.now() - timedelta(days=days)
-    threads = MailThread.objects.filter(account=account, last_message_at__gte=since)
-    open_threads = threads.exclude(classification="").exclude(status=ThreadStatus.ARCHIVED)
-    counted = dict(open_threads.values_list("classification").annotate(Count("pk")))
-    oldest = open_threads.order_by("last_message_at", "pk")
+    oldest = _open_threads(account, days).order_by("last_message_at", "pk")
     drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)
     asked = Approval.objects.filter(account=account, status=ApprovalStatus.PENDING)
     return Briefing(
         account=account,
         days=days,
-        categories={one.value: counted.get(one.value, 0) for one in Category},
+        categories=open_by_category(account, days),
         for_you=_part(oldest.filter(classification__in=WANTED).exclude(status__in=_OVER)),
         for_others=_part(oldest.filter(classification=Category.WAITING)),
         drafts=_part(drafts.select_related("thread").order_by("pk")),
         approvals=_part(asked.select_related("action", "outbound", "message").order_by("pk")),
         proposed_rules=_part(Rule.objects.filter(account=account, corrections__gt=0)),
     )
+
+
+def open_by_category(account: MailAccount, days: int) -> dict[str, int]:
+    """Count the threads with a message of the last days that are not done, by category.
+
+    Must run in the firm's scope.
+    """
+    counts = _open_threads(account, days).values_list("classification").annotate(Count("pk"))
+    counted = dict(counts.order_by())
+    return {one.value: counted.get(one.value, 0) for one in Category}
+
+
+def _open_threads(account: MailAccount, days: int) -> QuerySet[MailThread]:
+    since = timezone.now() - timedelta(days=days)
+    threads = MailThread.objects.filter(account=account, last_message_at__gte=since)
+    found: QuerySet[MailThread] = threads.exclude(classification="").exclude(
+        status=ThreadStatus.ARCHIVED
+    )
+    return found
 
 
 def _part(rows: QuerySet[Any]) -> Part:

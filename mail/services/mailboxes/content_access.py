@@ -33,6 +33,18 @@ def readable(user_id: Any, prefix: str = "") -> Q:
     )
 
 
+def own_or_granted(user_id: Any, prefix: str = "") -> Q:
+    """Return the condition that the mailbox is the user's, or granted to them for good.
+
+    Narrower than `readable`: what all of the firm may read, and what a glass was broken for, is not
+    a person's own. Must run in a scope: grants are read.
+    """
+    granted = _in_force(user_id).filter(kind=GrantKind.GRANTED)
+    return Q(**{f"{prefix}owner_id": user_id}) | Q(
+        **{f"{prefix}pk__in": list(granted.values_list("account_id", flat=True))}
+    )
+
+
 def may_read(user_id: Any, account: MailAccount) -> bool:
     """Say whether the user may read the mailbox's mail. Must run in the firm's scope."""
     if account.shared or (account.owner_id is not None and account.owner_id == user_id):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from jobs.engine.clock import database_now
-from jobs.errors import Cancel, Fatal, HandlerError, Snooze
+from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
 from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.webhooks import send_discord
 from jobs.states import Channel
 from mail.models import Reminder, ReminderStatus
+from mail.services.reminders.channels import LEFT, send_by_every_channel
 from mail.services.reminders.preferences import Addressee, addressee
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from tenants.models import Membership
@@ -24,7 +25,6 @@ EVENT = "reminder"
 NOT_FOUND = "Reminder not found"
 CANCELED = "Reminder is canceled"
 MOVED = "Reminder was given other dates"
-LEFT = "the person is inactive, or no member of the firm any more"
 
 
 def deliver_reminder(
@@ -56,7 +56,15 @@ def deliver_reminder(
         raise Snooze("quiet hours", until=silent_until)
     if not person.targets:
         raise Fatal("no channel reaches the person: they have no address, or want no e-mails")
-    _send(ctx, person, reminder, due_at)
+    when = _when(person, due_at)
+    send_by_every_channel(
+        ctx,
+        person,
+        {
+            Channel.EMAIL: partial(_email, ctx, reminder, when),
+            Channel.DISCORD: partial(_discord, ctx, reminder, when),
+        },
+    )
     result = {
         "delivered": True,
         "reminder_id": str(reminder_id),
@@ -76,23 +84,7 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
     return MOVED if due_at is not None and due_at < reminder.planned_at else ""
 
 
-def _send(ctx: JobContext, person: Addressee, reminder: Reminder, due_at: datetime | None) -> None:
-    """Use every channel, also where one before failed; then raise the first failure."""
-    failures: list[Exception] = []
-    for channel, target in person.targets.items():
-        try:
-            ctx.step(channel.value, _SENDERS[channel], ctx, target, reminder, _when(person, due_at))
-        except (HandlerError, OSError) as error:
-            if isinstance(error, Cancel):
-                raise
-            failures.append(error)
-    # One that may work later goes first: with the other, nothing would be tried again.
-    failures.sort(key=lambda error: isinstance(error, Fatal))
-    if failures:
-        raise failures[0]
-
-
-def _email(ctx: JobContext, address: str, reminder: Reminder, when: str) -> None:
+def _email(ctx: JobContext, reminder: Reminder, when: str, address: str) -> None:
     subject = f"[Mailroom] Reminder: {reminder.title}"
     body = f"{reminder.body or reminder.title}\n\n{when}\n"
     # Its person's mailbox may be one that Mailroom reads.
@@ -100,15 +92,9 @@ def _email(ctx: JobContext, address: str, reminder: Reminder, when: str) -> None
     send_email(ctx, [address], subject, body, event=EVENT, headers=headers)
 
 
-def _discord(ctx: JobContext, url: str, reminder: Reminder, when: str) -> None:
+def _discord(ctx: JobContext, reminder: Reminder, when: str, url: str) -> None:
     text = f"**Reminder: {reminder.title}**\n{reminder.body}\n{when}"
     send_discord(ctx, url, text, EVENT)
-
-
-_SENDERS: dict[Channel, Callable[[JobContext, str, Reminder, str], None]] = {
-    Channel.EMAIL: _email,
-    Channel.DISCORD: _discord,
-}
 
 
 def _when(person: Addressee, due_at: datetime | None) -> str:

@@ -21,7 +21,7 @@ def enqueue_due_reminders(checkpoint: Callable[[], None]) -> int:
 
     Reminders of people who are inactive, or who left the firm, wait until they are back.
     """
-    return enqueue_due_rows(_due, _spec, checkpoint=checkpoint)
+    return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
 
 
 def _due(now: datetime) -> QuerySet[Reminder]:
@@ -32,10 +32,10 @@ def _due(now: datetime) -> QuerySet[Reminder]:
     return found
 
 
-def _spec(reminder: Reminder, due_at: datetime) -> EnqueueSpec:
+def _specs(reminder: Reminder, due_at: datetime) -> list[EnqueueSpec]:
     payload: dict[str, Any] = {
         "reminder_id": reminder.pk,
         "user_id": reminder.user_id,
         "due_at": due_at.astimezone(UTC).isoformat(),
     }
-    return EnqueueSpec(DELIVERY_TYPE, payload, user=reminder.user)
+    return [EnqueueSpec(DELIVERY_TYPE, payload, user=reminder.user)]

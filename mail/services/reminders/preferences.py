@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from jobs.engine.clock import database_now
 from jobs.operations.notifications.addresses import AddressRefused, parse_url
 from jobs.states import Channel
 from mail.errors import PreferenceInvalid, RowGone, WrongState
@@ -24,7 +25,9 @@ from tenants.models import Membership
 from tenants.scope import firm_scope
 
 THERE_ALREADY = "You have preferences in this firm: change those."
-SETTINGS = ("time_zone", "quiet_from", "quiet_until", "email")
+SETTINGS = ("time_zone", "quiet_from", "quiet_until", "email", "digest_at")
+# What the dates of digests follow from.
+_DATES = ("time_zone", "digest_at")
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,15 @@ def change_preference(
     with firm_scope(firm_id):
         row = _locked(firm_id, user_id) or NotificationPreference(firm_id=firm_id, user_id=user_id)
         before = _words(row)
+        dates = [getattr(row, name) for name in _DATES]
         for name, value in settings.items():
             setattr(row, name, value)
         _check(row, discord_webhook)
         if discord_webhook is not None:
             _set_webhook(row, discord_webhook)
+        if dates != [getattr(row, name) for name in _DATES]:
+            timetable = row.timetable
+            row.due_at = None if timetable is None else timetable.first_after(database_now())
         row.changed_at = timezone.now()
         row.save()
         _audit("notification_preference.change", row, by, reason, before=before, after=_words(row))
@@ -146,6 +153,8 @@ def _check(row: NotificationPreference, discord_webhook: str | None) -> None:
         faults.append(
             fault("quiet_until", "needs a time when the quiet hours begin, and the other way round")
         )
+    if row.digest_at is not None and (row.digest_at.second or row.digest_at.microsecond):
+        faults.append(fault("digest_at", "must be a whole minute"))
     if discord_webhook:
         try:
             parse_url(discord_webhook)

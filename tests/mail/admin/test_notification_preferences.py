@@ -44,10 +44,15 @@ def test_preferences_are_made_changed_and_reset(firm: Firm) -> None:
         assert "E-mail, Discord" in shown
     assert make(client).status_code == 409
 
+    assert submit(client, row, "edit", digest_at="07:30").status_code == 302
+    for address in (page(row), reverse(LIST)):
+        assert "Daily at 07:30" in client.get(address).content.decode()
     # Nothing entered for the webhook: the one that is stored.
     assert submit(client, row, "edit", quiet_from="", quiet_until="").status_code == 302
     row = now(row)
-    assert (row.quiet_from, bool(row.discord_webhook)) == (None, True)
+    assert (row.quiet_from, bool(row.discord_webhook), row.digest_at) == (None, True, time(7, 30))
+    assert submit(client, row, "edit", digest_at="").status_code == 302
+    assert (now(row).digest_at, now(row).due_at) == (None, None)
     both = submit(client, row, "edit", discord_webhook=WEBHOOK, no_discord="on")
     assert "no_discord" in both.context["form"].errors
     assert submit(client, row, "edit", no_discord="on", email="").status_code == 302

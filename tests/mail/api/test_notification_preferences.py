@@ -45,6 +45,11 @@ def test_preferences_from_their_making_to_their_end(firm: Firm) -> None:
     row = only(stored(NotificationPreference))
     with firm_scope(firm):
         assert WEBHOOK in addressee(firm.pk, row.user).targets.values()
+    assert (shown["digest_at"], shown["next_digest_at"]) == (None, None)
+    daily = api.send(path, method="patch", digest_at="07:30").json()
+    assert daily["digest_at"] == "07:30:00"
+    # 07:30 in Vienna.
+    assert daily["next_digest_at"][11:16] in ("05:30", "06:30")
     changed = api.send(
         path, method="patch", email=False, quiet_from=None, quiet_until=None, reason="on call"
     ).json()
@@ -57,6 +62,7 @@ def test_preferences_from_their_making_to_their_end(firm: Firm) -> None:
     assert stored(NotificationPreference) == []
     entries = audit_entries(shown["id"])
     assert [(entry.act, entry.reason) for entry in entries] == [
+        ("notification_preference.change", ""),
         ("notification_preference.change", ""),
         ("notification_preference.change", "on call"),
         ("notification_preference.change", ""),
@@ -73,6 +79,8 @@ def test_preferences_from_their_making_to_their_end(firm: Firm) -> None:
         ({"time_zone": 1}, "time_zone", "Not a valid string"),
         ({"quiet_from": "22:00"}, "quiet_until", "needs a time when the quiet hours begin"),
         ({"quiet_from": "25:00", "quiet_until": "07:00"}, "quiet_from", "wrong format"),
+        ({"digest_at": "07:30:30"}, "digest_at", "must be a whole minute"),
+        ({"digest_at": "noon"}, "digest_at", "wrong format"),
         ({"quiet_from": 22, "quiet_until": "07:00"}, "quiet_from", "wrong format"),
         ({"email": "yes"}, "email", "valid boolean"),
         ({"discord_webhook": "discord.example"}, "discord_webhook", ""),

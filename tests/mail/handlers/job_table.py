@@ -17,10 +17,11 @@ from jobs.queue import enqueue
 from jobs.states import BulkOperation, Category, Channel
 from jobs.testing import frozen_time, run_job
 from mail.labels import LabelKey
-from mail.models import ActionType, Message, OutboundMessage, RequestKind
+from mail.models import ActionType, MailThread, Message, OutboundMessage, RequestKind
 from mail.services.agents.schedules import create_agent_schedule, enqueue_due_agents
 from mail.services.approvals.approvals import ask_approval
 from mail.services.deciding.requests import enqueue_classify
+from mail.services.digests.due import enqueue_due_digests
 from mail.services.drafting.requests import (
     enqueue_cleanup,
     enqueue_manual_draft,
@@ -30,6 +31,7 @@ from mail.services.exports.requests import request_data
 from mail.services.queueing import request_backfill, request_label_sync
 from mail.services.queueing import request_sync as ask_sync
 from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.preferences import change_preference
 from mail.services.reminders.reminders import create_reminder
 from tenants.audit import SERVICE
 from tenants.models import SYSTEM_SLUG, Firm
@@ -186,6 +188,30 @@ def _reminders_due(office: Office) -> JobQueue:
     return office.put_for_system("reminders.enqueue_due")
 
 
+def _digest(office: Office) -> None:
+    box = office.mailbox
+    office.message()
+    with firm_scope(box.firm):
+        MailThread.objects.update(classification="action_required")
+        type(box.account).objects.update(owner=office.person)
+    now = datetime.now(UTC)
+    change_preference(
+        box.firm.pk, office.person.pk, digest_at=now.time().replace(second=0, microsecond=0)
+    )
+
+
+def _digest_delivery(office: Office) -> JobQueue:
+    _digest(office)
+    with frozen_time(_soon() + timedelta(days=1)):
+        enqueue_due_digests(lambda: None)
+    return office.made("digest_delivery")
+
+
+def _digests_due(office: Office) -> JobQueue:
+    _digest(office)
+    return office.put_for_system("digests.enqueue_due")
+
+
 def _action(office: Office) -> JobQueue:
     ask(office.mailbox, office.message().gmail_message_id, ActionType.MARK_READ)
     return office.made("action.gmail")
@@ -320,6 +346,13 @@ TABLE = [
     Row("outbound.send", Category.NOTIFICATIONS, _send, THREAD_LOCK, once_only=True),
     Row("approval.notify", Category.NOTIFICATIONS, _approval, **BY_DEFAULT),
     Row(
+        "digest_delivery",
+        Category.NOTIFICATIONS,
+        _digest_delivery,
+        once_only=True,
+        base_delay_seconds=30,
+    ),
+    Row(
         "reminder_delivery",
         Category.NOTIFICATIONS,
         _reminder_delivery,
@@ -333,6 +366,7 @@ TABLE = [
         **PATIENT,
     ),
     Row("webhook_send", Category.NOTIFICATIONS, _webhook, **PATIENT),
+    Row("digests.enqueue_due", Category.RECURRENCE, _digests_due, **BY_DEFAULT),
     Row("reminders.enqueue_due", Category.RECURRENCE, _reminders_due, **BY_DEFAULT),
     Row("agents.enqueue_due", Category.RECURRENCE, _agents_due, **BY_DEFAULT),
     Row(

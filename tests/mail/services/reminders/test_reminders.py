@@ -256,9 +256,9 @@ def attempt_of(job: JobQueue) -> Claim:
     ("owner", "name", "after", "letters"),
     [
         (delivery, "addressee", False, 1),
-        (delivery, "_send", False, 1),
+        (delivery, "send_by_every_channel", False, 1),
         # Between the server's answer and its record: nobody can tell. The same Message-ID twice.
-        (delivery, "_send", True, 1),
+        (delivery, "send_by_every_channel", True, 1),
         (emails.EmailMessage, "send", False, 1),
         (emails.EmailMessage, "send", True, 2),
         (delivery, "_note_delivery", False, 1),

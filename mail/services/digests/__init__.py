@@ -1,0 +1,1 @@
+"""Daily digests: whose are due, what one says, and how it is delivered."""
