@@ -10,7 +10,8 @@ JobError
     BulkInvalid          a bulk run
     LegacyImportInvalid  the import of an older system's jobs
     EditInvalid          the edit of a waiting job
-    SearchInvalid        a qualifier of a search
+    FilterInvalid        a filter of a list
+      SearchInvalid      a qualifier of a search
     LockInvalid          a user's lock
     EndpointInvalid      a notification endpoint
   HandlerError           what a handler raises on purpose
@@ -123,7 +124,11 @@ class EditInvalid(ArgumentsInvalid, code="edit_invalid"):
     """The edit of a waiting job fails its checks; a payload's faults are PayloadInvalid."""
 
 
-class SearchInvalid(ArgumentsInvalid, code="search_invalid"):
+class FilterInvalid(ArgumentsInvalid, code="filter_invalid"):
+    """A filter of a list has no valid value."""
+
+
+class SearchInvalid(FilterInvalid, code="search_invalid"):
     """A qualifier of a search is unknown or has no valid value."""
 
 

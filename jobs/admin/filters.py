@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import TextFilter
 
+from interfaces.admin.base import ParameterRefused
 from interfaces.admin.filters import (
     SPANS,
     ChoiceFilter,
@@ -20,6 +21,7 @@ from interfaces.admin.filters import (
 )
 from jobs.admin.base import type_choices
 from jobs.engine.clock import database_now
+from jobs.errors import FilterInvalid
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN, OPEN, filter_dead_letters, filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK
@@ -111,9 +113,16 @@ class UserFilter(TextFilter):
     narrow: Callable[..., QuerySet[Any]] = staticmethod(filter_jobs)
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Return this user's rows."""
+        """Return this user's rows.
+
+        Raises:
+            ParameterRefused: no such user is known.
+        """
         name = (self.value() or "").strip()
-        return self.narrow(rows, user=name) if name else rows
+        try:
+            return self.narrow(rows, user=name) if name else rows
+        except FilterInvalid as error:
+            raise ParameterRefused(self.parameter_name, "No such user is known.") from error
 
 
 class DeadUserFilter(UserFilter):

@@ -25,7 +25,11 @@ from jobs.queries.filters import filter_workers
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import Page, get_page, job_rows, worker_context
 from jobs.queries.search import find_jobs
-from jobs.queries.serializers.jobs import JobDetailSerializer, JobRowSerializer
+from jobs.queries.serializers.jobs import (
+    EnqueuedJobSerializer,
+    JobDetailSerializer,
+    JobRowSerializer,
+)
 from jobs.queries.serializers.stats import QueueStatsSerializer, WorkerSerializer
 from jobs.queries.stats import queue_stats
 from jobs.states import Status
@@ -95,11 +99,11 @@ class Jobs(QueueView):
         "idempotency key is answered in its place. Needs the role developer.",
         body=EnqueueBody,
         answers={
-            HTTPStatus.CREATED: OpenApiResponse(JobDetailSerializer, "The job."),
+            HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The job."),
             HTTPStatus.OK: OpenApiResponse(
-                JobDetailSerializer,
-                "The job that has the idempotency key. Nothing was stored, unless `on_conflict` "
-                "replaced it.",
+                EnqueuedJobSerializer,
+                "The job that has the idempotency key. Nothing was stored, unless `replaced` says "
+                "that `on_conflict` changed it.",
             ),
         },
         example=example("Tomorrow", job_type="greet", payload={"name": "Ada"}, delay=86_400),
@@ -112,8 +116,9 @@ class Jobs(QueueView):
         job = self.get_rows().filter(pk=result.job_id).first()
         if job is None:
             raise WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
-        created = HTTPStatus.CREATED if result.created else HTTPStatus.OK
-        return Response(self.represent(job), created)
+        status = HTTPStatus.CREATED if result.created else HTTPStatus.OK
+        said = {"created": result.created, "replaced": result.replaced}
+        return Response({**self.represent(job), **said}, status)
 
     @operation(
         "Cancel a job",

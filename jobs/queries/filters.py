@@ -12,17 +12,20 @@ from django.db.models import F, Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from jobs.engine.clock import database_now
+from jobs.errors import Fault, FilterInvalid
 from jobs.models import ConcurrencyLock, DeadLetterQueue, Delivery, JobQueue, Worker
 from jobs.models.ids import id_at
 from jobs.models.limits import JOB_HOLDER
 from jobs.queries.held_back import limits_in_force
 from jobs.states import LIVE, OPEN_RESOLUTIONS, LockKind, Status, WorkerState
-from tenants.models import AuditEntry
+from tenants.models import AuditEntry, Membership
+from tenants.scope import require_scope
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
 # The filter for dead letters without a decision, escalated ones included.
 OPEN = "open"
+UNKNOWN_USER = "no such user is known"
 M = TypeVar("M", bound=Model)
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 
@@ -41,7 +44,11 @@ def filter_jobs(
     error: str | None = None,
     held_back: str | None = None,
 ) -> QuerySet[JobQueue]:
-    """Narrow `jobs` to those that meet every filter; None filters nothing."""
+    """Narrow `jobs` to those that meet every filter; None filters nothing.
+
+    Raises:
+        FilterInvalid: nobody in scope is the `user`.
+    """
     jobs = _equal(
         jobs,
         category=category,
@@ -73,7 +80,11 @@ def filter_dead_letters(
     created_before: datetime | None = None,
     search: str | None = None,
 ) -> QuerySet[DeadLetterQueue]:
-    """Narrow `rows` to those that meet every filter; None filters nothing."""
+    """Narrow `rows` to those that meet every filter; None filters nothing.
+
+    Raises:
+        FilterInvalid: nobody in scope is the `user`.
+    """
     rows = _equal(
         rows,
         reason=reason,
@@ -182,9 +193,21 @@ def _equal(rows: QuerySet[M], **lookups: object) -> QuerySet[M]:
 
 
 def users_named(name: str) -> list[Any]:
-    """Return the ids of the users who sign in with this name, in any case."""
+    """Return the ids of the users who sign in with this name, in any case.
+
+    Raises:
+        FilterInvalid: nobody does who is a member of a firm in scope, or on whose behalf a job of
+            one was enqueued. Whether another firm has such a user is not told.
+    """
     users = get_user_model().objects.filter(username__iexact=name)
-    return list(users.values_list("pk", flat=True))
+    known = list(users.values_list("pk", flat=True))
+    if require_scope("users").firm_ids is not None:
+        members = Membership.objects.filter(user_id__in=known).values_list("user_id", flat=True)
+        named = {*members}
+        known = [pk for pk in known if pk in named or JobQueue.objects.filter(user_id=pk).exists()]
+    if not known:
+        raise FilterInvalid([Fault("user", "unknown", UNKNOWN_USER)])
+    return known
 
 
 def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:

@@ -22,10 +22,16 @@ from django.utils.dateparse import parse_datetime
 
 from interfaces.api.serializers import FIRST_YEAR, LAST_YEAR
 from jobs.engine.clock import database_now
-from jobs.errors import Fault, SearchInvalid
+from jobs.errors import Fault, FilterInvalid, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
 from jobs.payload_validator import SECRET_KEYS
-from jobs.queries.filters import filter_jobs, id_range, users_named, with_status
+from jobs.queries.filters import (
+    UNKNOWN_USER,
+    filter_jobs,
+    id_range,
+    users_named,
+    with_status,
+)
 from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
 from jobs.states import LIVE, DeadReason, Status
 from tenants.models import Firm
@@ -76,6 +82,7 @@ def find_jobs(
     `readable` are the firms whose payloads the caller may read; None stands for all in scope.
 
     Raises:
+        FilterInvalid: nobody in scope is the `user`.
         SearchInvalid: a qualifier is unknown, given twice, or has no valid value.
     """
     rows = filter_jobs(jobs, **filters)
@@ -176,8 +183,11 @@ def _correlation(found: _Search, _: str, value: str) -> None:
     found.narrow(correlation_id=value)
 
 
-def _user(found: _Search, _: str, value: str) -> None:
-    found.narrow(user_id__in=users_named(value))
+def _user(found: _Search, name: str, value: str) -> None:
+    try:
+        found.narrow(user_id__in=users_named(value))
+    except FilterInvalid as error:
+        raise _invalid(name, "unknown", UNKNOWN_USER) from error
 
 
 def _reason(found: _Search, name: str, value: str) -> None:

@@ -161,7 +161,7 @@ def cases() -> dict[str, tuple[Case, int]]:
             for text, most in (
                 ("type:none", READ),
                 ("correlation:none error:none", READ),
-                ("user:nobody key:none created:<2099-01-01", READ),
+                ("user:user-7 key:none created:<2099-01-01", READ),
                 ("none", READ),
                 ("payload.order:17 type:none created:30d", READ),
                 ("status:pending error:none", live_and_dead),

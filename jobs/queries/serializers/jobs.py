@@ -109,6 +109,17 @@ class JobDetailSerializer(JobRowSerializer):
         return fields
 
 
+class EnqueuedJobSerializer(JobDetailSerializer):
+    """The job that an enqueue stored or found, and which of both."""
+
+    created = serializers.BooleanField(
+        help_text="Whether it was stored now; else it had the idempotency key."
+    )
+    replaced = serializers.BooleanField(
+        help_text="Whether `on_conflict` changed the job that had the key; else it was kept as it is."
+    )
+
+
 class DeadLetterSerializer(serializers.Serializer[Any]):
     """A job that will not be tried again by itself."""
 

@@ -58,6 +58,8 @@ def test_a_live_job_with_the_key_is_answered_in_its_place(developer: Api) -> Non
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json()["job_id"] == first.json()["job_id"]
     assert again.json()["priority"] == 2
+    said = [(one.json()["created"], one.json()["replaced"]) for one in (first, again)]
+    assert said == [(True, False), (False, False)]
     assert len(audit_log()) == 1
 
 
@@ -113,5 +115,6 @@ def test_a_key_may_stand_for_a_period_and_its_job_be_replaced(developer: Api) ->
     assert (waiting.status_code, again.status_code) == (201, 200)
     assert (again.json()["job_id"], again.json()["priority"]) == (waiting.json()["job_id"], 0)
     assert again.json()["scheduled_at"] > waiting.json()["scheduled_at"]
+    assert (again.json()["created"], again.json()["replaced"]) == (False, True)
     enqueued = [entry.after.get("replaced") for entry in audit_log() if entry.act == "job.enqueue"]
     assert sorted(map(str, enqueued)) == ["None", "None", "True"]

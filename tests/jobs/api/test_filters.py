@@ -14,7 +14,7 @@ from jobs.queries.timestamps import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
-from tests.factories.tenants import UserFactory
+from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -73,7 +73,8 @@ def test_jobs_of_one_limit_key(viewer: Api, acme: FirmRows, globex: FirmRows) ->
 def test_jobs_and_dead_letters_of_one_user(
     viewer: Api, acme: FirmRows, globex: FirmRows, old: DeadLetterQueue
 ) -> None:
-    ann, bob = UserFactory(username="ann"), UserFactory(username="bob")
+    ann, bob, cy = (UserFactory(username=name) for name in ("ann", "bob", "cy"))
+    MembershipFactory(firm=acme.firm, user=cy)
     with all_firms("test"):
         for rows in (acme, globex):
             JobQueue.objects.filter(pk=rows.waiting.pk).update(user_id=ann.pk)
@@ -83,13 +84,27 @@ def test_jobs_and_dead_letters_of_one_user(
     for name, found, letters in (
         ("Ann", mine, {str(acme.dead_letter.pk)}),
         ("bob", {str(old.original_job_id)}, {str(old.pk)}),
-        ("nobody", set(), set()),
-        ("an", set(), set()),
+        ("cy", set(), set()),
     ):
         assert {row["job_id"] for row in viewer.results("jobs/", {"user": name})} == found
         assert ids(viewer, "dlq/", user=name) == letters
     waiting = viewer.results("jobs/", {"user": "ann", "status": "pending"})
     assert [row["job_id"] for row in waiting] == [str(acme.waiting.pk)]
+
+
+@pytest.mark.req("O-01", "T-03")
+def test_a_user_of_another_firm_is_as_unknown_as_one_that_does_not_exist(
+    viewer: Api, acme: FirmRows, globex: FirmRows
+) -> None:
+    theirs = MembershipFactory(firm=globex.firm, user=UserFactory(username="gus")).user
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=globex.waiting.pk).update(user_id=theirs.pk)
+    for name in ("gus", "nobody", "gu"):
+        for path in ("jobs/", "dlq/"):
+            answer = viewer.get(path, {"user": name})
+            assert answer.status_code == 400
+            assert fields(answer) == {"user": "unknown"}
+        assert viewer.get("jobs/", {"search": f"user:{name}"}).status_code == 400
 
 
 @pytest.fixture

@@ -78,6 +78,14 @@ def test_jobs_and_dead_letters_of_one_user_are_listed(run: Runner, firm: Firm) -
         assert [row["id"] for row in shown] == found
 
 
+@pytest.mark.req("O-01")
+def test_a_user_whom_nobody_knows_is_no_empty_list(run: Runner, firm: Firm) -> None:
+    for options in (["--user", "nobody"], ["--user", "nobody", "--firm", firm.slug]):
+        for command in ("jobs", "dlq"):
+            refused = run(command, "list", *options)
+            assert (refused.code, refused.err) == (1, "user: no such user is known")
+
+
 def test_cursors_walk_the_whole_list_newest_first(run: Runner, firm: Firm) -> None:
     jobs = [str(JobQueueFactory(firm=firm).pk) for _ in range(7)]
     seen, cursor = [], None
