@@ -18,6 +18,7 @@ from jobs.engine.end_attempts import end_pending
 from jobs.engine.fan_in import delete_fan_ins
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.ids import id_at
+from jobs.registry import all_types
 from jobs.states import Status
 from tenants.models import Firm
 
@@ -46,12 +47,13 @@ def prune(firm: Firm) -> Pruned:
     that have expired, idempotency keys whose period is over, and the keys of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
+    kept = _Kept(timedelta(days=days))
     pruned = Pruned()
     pruned.dead_letters = _prune_dead_letters(firm.pk)
     last: UUID | None = FIRST_ID
     while last is not None:
         start = last
-        last, deleted = in_transaction(lambda: _prune_chunk(firm.pk, start, days))  # noqa: B023 - called at once
+        last, deleted = in_transaction(lambda: _prune_chunk(firm.pk, start, kept))  # noqa: B023 - called at once
         pruned.jobs += deleted
     pruned.minutes = _prune_minutes(firm.pk, days)
     pruned.locks = _prune_locks(firm.pk)
@@ -63,26 +65,41 @@ def prune(firm: Firm) -> Pruned:
     return pruned
 
 
-def _prune_chunk(firm_id: int, after: UUID, days: int) -> tuple[UUID | None, int]:
+class _Kept:
+    """How long jobs are kept when they are over: a type's own time, else the firm's."""
+
+    def __init__(self, default: timedelta) -> None:
+        self._default = default
+        self._by_type = {
+            one.name: one.retention for one in all_types() if one.retention is not None
+        }
+        self.shortest = min([default, *self._by_type.values()])
+
+    def __call__(self, job_type: str) -> timedelta:
+        return self._by_type.get(job_type, self._default)
+
+
+def _prune_chunk(firm_id: int, after: UUID, kept: _Kept) -> tuple[UUID | None, int]:
     """Delete in the next chunk of jobs, oldest first; return its last id, None at the end."""
     dialect = dialects.current()
-    cutoff = database_now() - timedelta(days=days)
+    now = database_now()
     rows = fetch(
         """
-        SELECT job_id, status, completed_at FROM jobs_jobqueue
+        SELECT job_id, status, job_type, completed_at FROM jobs_jobqueue
         WHERE firm_id = %s AND job_id > %s AND job_id < %s ORDER BY job_id LIMIT %s
         """,
         [
             firm_id,
             dialect.value(Column.UUID, after),
-            dialect.value(Column.UUID, id_at(cutoff)),
+            dialect.value(Column.UUID, id_at(now - kept.shortest)),
             CHUNK,
         ],
     )
     old = []
-    for job_id, status, completed_at in rows:
+    for job_id, status, job_type, completed_at in rows:
         done_at = dialect.read_time(completed_at)
-        if status in ("completed", "failed", "canceled") and done_at and done_at < cutoff:
+        is_over = status in ("completed", "failed", "canceled")
+        if is_over and done_at and done_at < now - kept(job_type):
             old.append(dialect.read_uuid(job_id))
     deleted = _delete(firm_id, old)
     last = dialect.read_uuid(rows[-1][0]) if len(rows) == CHUNK else None

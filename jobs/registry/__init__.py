@@ -61,6 +61,8 @@ class JobType:
     queue: str = DEFAULT_QUEUE
     # None: normal, or that of the job whose fan-in it belongs to.
     priority: int | None = None
+    # None: the firm's.
+    retention: timedelta | None = None
     schedule: Scheduled | None = None
 
     @cached_property
@@ -117,6 +119,7 @@ def job(
     breaker: Breaker | None = None,
     queue: str = DEFAULT_QUEUE,
     priority: int | None = None,
+    retention: timedelta | None = None,
     schedule: Scheduled | None = None,
 ) -> Declare[P, Payload]:
     """Declare the decorated function as the handler of a job type; `payload` is a JobPayload's class.
@@ -129,6 +132,7 @@ def job(
     of its version and returns a newer one, of the current version unless it sets `version`.
     `unique_for`, a timedelta or seconds, keeps the idempotency key when the job is over: for that
     time nothing else is stored with it. `queue` is what `runworker --queue` serves; `priority` is that of jobs enqueued without one.
+    `retention` is how long its jobs are kept when they are over, in place of the firm's time.
     `schedule` says when a job of it is enqueued by itself. The function gets methods that enqueue jobs of its type: `greet.enqueue(name="Ada")`.
 
     Raises:
@@ -157,6 +161,7 @@ def job(
             breaker=breaker,
             queue=queue,
             priority=priority,
+            retention=retention,
             schedule=schedule,
         )
         _announce(declared)
@@ -194,6 +199,8 @@ def declare(job_type: JobType) -> None:
         )
     if job_type.priority is not None and job_type.priority not in set(Priority):
         raise ValueError(f"{job_type.name}: priority must be from 0 to 3")
+    if job_type.retention is not None and job_type.retention <= timedelta(0):
+        raise ValueError(f"{job_type.name}: retention must be above zero")
     _check_keys(job_type)
     known = _types.get(job_type.name)
     if known is not None and _qualified_name(known.handler) != _qualified_name(job_type.handler):

@@ -12,6 +12,7 @@ from django.utils import timezone
 from jobs.engine import prune
 from jobs.models import Attempt, DeadLetterQueue, JobMinute, JobQueue, JobStep
 from jobs.queue import acquire_lock, enqueue
+from jobs.registry import JobPayload, job
 from jobs.states import LIVE, Resolution, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -25,10 +26,12 @@ DAY = 86_400
 WEEK = 7 * DAY
 
 
-def ended(firm: Firm, status: str = Status.COMPLETED, *, days: float = 0) -> JobQueue:
+def ended(
+    firm: Firm, status: str = Status.COMPLETED, *, days: float = 0, **fields: Any
+) -> JobQueue:
     """Store a job with an attempt and a step that ended `days` from now."""
     completed_at = timezone.now() + timedelta(days=days)
-    job = JobQueueFactory(firm=firm, status=status, completed_at=completed_at)
+    job = JobQueueFactory(firm=firm, status=status, completed_at=completed_at, **fields)
     with all_firms("test"):
         Attempt.objects.create(firm=firm, job=job, series=1, number=1, end="retried")
         JobStep.objects.create(firm=firm, job=job, name="fetch", result={})
@@ -98,6 +101,32 @@ def test_a_firm_keeps_its_jobs_as_long_as_it_says(
     with later(31 * DAY):
         assert run("purge_jobs", "--json").json["jobs"] == 1
     assert left() == set()
+
+
+def test_a_type_keeps_its_jobs_as_long_as_it_says(
+    run: Runner, firm: Firm, job_types: dict[str, Any]
+) -> None:
+    def declare(name: str, retention: timedelta) -> None:
+        @job(name, category="sync", payload=JobPayload, retention=retention)
+        def do_nothing(payload: JobPayload, ctx: Any) -> None:
+            pass
+
+    declare("test.brief", timedelta(days=1))
+    declare("test.lasting", timedelta(days=30))
+    Firm.objects.filter(pk=firm.pk).update(retention_days=3)
+    brief = ended(firm, job_type="test.brief")
+    failed = ended(firm, Status.FAILED, job_type="test.brief")
+    usual, lasting = ended(firm), ended(firm, job_type="test.lasting")
+    live = JobQueueFactory(firm=firm, job_type="test.brief")
+    letter(firm, "", Status.DLQ)
+    assert {brief.pk, failed.pk} < left()
+    for days, gone in ((0.9, 0), (1.1, 2), (2.9, 0), (3.1, 1), (29.9, 0), (30.1, 1)):
+        with later(int(days * DAY)):
+            assert run("purge_jobs", "--json").json["jobs"] == gone, days
+        if days == 3.1:
+            assert usual.pk not in left()
+            assert lasting.pk in left()
+    assert live.pk in left()
 
 
 def test_one_firm_is_purged_by_its_slug(run: Runner, firm: Firm, other_firm: Firm) -> None:
