@@ -47,6 +47,7 @@ from jobs.queries.filters import search_dead_letters
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Resolution
 from tenants.admin.filters import FirmFilter
+from tenants.users import sign_in_field
 
 SAME_FAILURE_SHOWN = 10
 
@@ -75,7 +76,7 @@ class EscalateForm(ReasonForm):
     def prepare(self, request: HttpRequest, row: DeadLetterQueue) -> None:
         """Offer the members of the dead letter's firm."""
         people = get_user_model().objects.filter(memberships__firm=row.firm_id, is_active=True)
-        self.fields["to"].queryset = people.order_by("username")  # type: ignore[attr-defined]  # a model choice field
+        self.fields["to"].queryset = people.order_by(sign_in_field())  # type: ignore[attr-defined]  # a model choice field
 
 
 def _resolved(row: DeadLetterQueue) -> str:

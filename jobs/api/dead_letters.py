@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework.request import Request
@@ -31,6 +30,7 @@ from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.queries.serializers.rehearsal import RehearsalSerializer
 from tenants.models import Membership, Role
+from tenants.users import sign_in_field
 
 _DEAD_LETTER = OpenApiResponse(DeadLetterSerializer, "The dead letter as it is now.")
 _EXAMPLE = OpenApiExample(
@@ -84,7 +84,7 @@ def _member(firm_id: int, address: str) -> Any:
     members = Membership.objects.select_related("user").filter(
         firm_id=firm_id,
         user__is_active=True,
-        **{f"user__{get_user_model().USERNAME_FIELD}": address.lower()},
+        **{f"user__{sign_in_field()}__iexact": address},
     )
     member = members.first()
     if member is None:

@@ -33,6 +33,7 @@ from tenants.audit import SERVICE, as_actor, record_operation
 from tenants.models import Firm
 from tenants.ownership import clear_loose, delete_rows, owned_tables
 from tenants.scope import all_firms
+from tenants.users import email_field, find_users, sign_in_field
 
 # Others write meanwhile: on SQLite nobody else can during a chunk.
 PAUSE_SECONDS = 0.01
@@ -41,7 +42,7 @@ USER_JOB_TYPE = "delete_user"
 # Of the app that knows what a firm's data are; the queue alone exports nothing.
 EXPORT_JOB_TYPE = "firm_export"
 # What the audit log keeps of a user.
-FACTS = ("username", "email", "is_active", "is_staff", "is_superuser")
+FACTS = ("is_active", "is_staff", "is_superuser")
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def delete_user(user: AbstractBaseUser, reason: str, *, by: By = None) -> JobQue
     require_reason(reason)
     if as_actor(by).user_id == user.pk:
         raise WrongState("nobody deletes their own account")
-    facts = {name: getattr(user, name) for name in FACTS if hasattr(user, name)}
+    names = (sign_in_field(), email_field() or "", *FACTS)
+    facts = {name: getattr(user, name) for name in names if hasattr(user, name)}
     users: Any = type(user)._default_manager
     users.filter(pk=user.pk).update(is_active=False)
     return _begin(USER_JOB_TYPE, {"user_id": str(user.pk)}, facts, reason, by)
@@ -286,12 +288,9 @@ def user_by_key(key: str) -> AbstractBaseUser:
     Raises:
         UnknownJob: there is none.
     """
-    model = get_user_model()
-    user = model._default_manager.filter(**{f"{model.USERNAME_FIELD}__iexact": key}).first()
-    if user is None and model.get_email_field_name() in {one.name for one in model._meta.fields}:
-        user = model._default_manager.filter(
-            **{f"{model.get_email_field_name()}__iexact": key}
-        ).first()
+    user: AbstractBaseUser | None = find_users(key).first()
+    if user is None and (field := email_field()) is not None:
+        user = get_user_model()._default_manager.filter(**{f"{field}__iexact": key}).first()
     if user is None:
         raise UnknownJob(f"no user is named {key!r}")
     return user

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import QuerySet
 
 from jobs.errors import Fatal
 from jobs.models import DeadLetterQueue
 from jobs.operations.notifications.events import DEAD_LETTER_PAGE, link_to
 from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
+from tenants.users import email_field
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -26,14 +26,20 @@ NO_RECIPIENTS = (
 
 def escalation_recipients(firm_id: int, assignee: AbstractBaseUser | None) -> list[str]:
     """Return the assignee's address, else those of the firm's admins, else of platform staff."""
-    address = getattr(assignee, "email", "") if assignee is not None else ""
+    field = email_field()
+    if field is None:
+        return []
+    address = getattr(assignee, field, "") if assignee is not None else ""
     if address:
         return [address]
     with firm_scope(firm_id):
         admins = Membership.objects.filter(firm=firm_id, role=Role.ADMIN).values("user_id")
-        members = _reachable().filter(pk__in=admins)
-        return list(members.values_list("email", flat=True)) or list(
-            _reachable().filter(is_superuser=True).values_list("email", flat=True)
+        reachable = (
+            get_user_model().objects.filter(is_active=True).exclude(**{field: ""}).order_by("pk")
+        )
+        members = reachable.filter(pk__in=admins)
+        return list(members.values_list(field, flat=True)) or list(
+            reachable.filter(is_superuser=True).values_list(field, flat=True)
         )
 
 
@@ -63,11 +69,6 @@ def escalation_notice_of(firm: Firm, dead_letter_id: UUID) -> EscalationNotice:
         recipients = escalation_recipients(firm.pk, letter.assigned_to)
     subject = f"[Mailroom] {letter.original_job.job_type} needs a look ({letter.reason})"
     return EscalationNotice(recipients, subject, _body(firm, letter))
-
-
-def _reachable() -> QuerySet[Any]:
-    users: QuerySet[Any] = get_user_model().objects.filter(is_active=True)
-    return users.exclude(email="").order_by("pk")
 
 
 def _body(firm: Firm, letter: DeadLetterQueue) -> str:

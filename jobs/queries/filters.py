@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.db.models import F, Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
@@ -20,6 +19,7 @@ from jobs.queries.held_back import limits_in_force
 from jobs.states import LIVE, OPEN_RESOLUTIONS, LockKind, Status, WorkerState
 from tenants.models import AuditEntry, Membership
 from tenants.scope import require_scope
+from tenants.users import find_users
 
 # Ids are made by the clock of whoever enqueues; created_at is the database's.
 CLOCK_MARGIN = timedelta(minutes=5)
@@ -199,8 +199,7 @@ def users_named(name: str) -> list[Any]:
         FilterInvalid: nobody does who is a member of a firm in scope, or on whose behalf a job of
             one was enqueued. Whether another firm has such a user is not told.
     """
-    users = get_user_model().objects.filter(username__iexact=name)
-    known = list(users.values_list("pk", flat=True))
+    known = list(find_users(name).values_list("pk", flat=True))
     if require_scope("users").firm_ids is not None:
         members = Membership.objects.filter(user_id__in=known).values_list("user_id", flat=True)
         named = {*members}

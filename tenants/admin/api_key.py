@@ -12,6 +12,7 @@ from tenants.admin.filters import RoleFilter
 from tenants.api import keys
 from tenants.audit import Actor
 from tenants.models import ApiKey, Role
+from tenants.users import sign_in_field
 
 STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "default"}
 REVOKED_ALREADY = "This key was revoked already."
@@ -49,7 +50,7 @@ class ApiKeyAdmin(TenantOperationsAdmin):
     list_display = ("prefix", "user", "firm", "role", "state", "expires_at", "last_used_at")
     list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")
-    search_fields = ("prefix__exact", "user__username")
+    search_fields = ("prefix__exact", f"user__{sign_in_field()}")
     search_help_text = "Prefix or user"
     ordering = ("-id",)
     fields = (

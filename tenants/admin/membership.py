@@ -7,6 +7,7 @@ from django.contrib import admin
 from tenants.admin.base import TenantAdmin
 from tenants.admin.filters import RoleFilter
 from tenants.models import Membership
+from tenants.users import sign_in_field
 
 
 @admin.register(Membership)
@@ -16,6 +17,6 @@ class MembershipAdmin(TenantAdmin):
     list_display = ("user", "firm", "role", "created_at")
     list_filter = (RoleFilter,)
     list_select_related = ("user", "firm")
-    search_fields = ("user__username",)
+    search_fields = (f"user__{sign_in_field()}",)
     ordering = ("firm", "role", "id")
     fields = ("user", "firm", "role", "created_at")

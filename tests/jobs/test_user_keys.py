@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 
 @pytest.mark.processes
 @pytest.mark.req("J-06")
-@pytest.mark.parametrize("model", ["UuidUser", "TextUser"])
+@pytest.mark.parametrize("model", ["UuidUser", "TextUser", "EmailUser"])
 def test_a_project_whose_users_have_such_keys_uses_the_queue(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path: Path, model: str
 ) -> None:

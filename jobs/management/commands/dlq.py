@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from rich.table import Column
 
@@ -27,6 +26,7 @@ from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.queries.serializers.rehearsal import RehearsalSerializer
 from jobs.states import BulkOperation, DeadReason, Resolution
 from tenants.cli import operator
+from tenants.users import find_users
 
 _ID, _IDS = row_id("dead letter"), row_ids("dead letter")
 _PAYLOAD = argument(
@@ -138,8 +138,8 @@ _discard = DEAD_LETTERS.operation(
 )
 def _escalate(options: Options) -> Result:
     letter = DEAD_LETTERS.find(options)
-    members = get_user_model().objects.filter(memberships__firm=letter.firm_id)
-    to = members.filter(username=options["to"]).first() if options["to"] else None
+    named = find_users(options["to"] or "").filter(memberships__firm=letter.firm_id)
+    to = named.first() if options["to"] else None
     if options["to"] and to is None:
         raise NotFound(f"{letter.firm.slug} has no member named {options['to']!r}")
     operations.escalate(letter, options["reason"], to=to, by=operator())

@@ -6,13 +6,13 @@ from argparse import ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.management.base import CommandParser
 
 from interfaces.commands import JsonCommand, NotFound, Refused
 from tenants.api import keys
 from tenants.cli import add_member_arguments, firm_by_slug, operator
 from tenants.models import Role
+from tenants.users import find_users
 
 MAX_DAYS = 3650
 
@@ -43,8 +43,7 @@ class Command(JsonCommand):
 
     def handle(self, *_: Any, email: str, firm: str, role: str, **options: Any) -> None:
         """Create the key; refuse a role above the user's own."""
-        users = get_user_model()
-        user = users.objects.filter(username=email.lower()).first()
+        user = find_users(email).first()
         if user is None:
             raise NotFound(f"no user goes by the name {email!r}: create_user makes members")
         days = options["expires_days"]

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import User
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
@@ -17,6 +17,7 @@ from interfaces.commands import JsonCommand, Refused
 from tenants.cli import add_member_arguments, firm_by_slug, operator
 from tenants.members import set_role
 from tenants.models import Role
+from tenants.users import email_field, find_users, sign_in_field
 
 
 class Command(JsonCommand):
@@ -49,10 +50,9 @@ class Command(JsonCommand):
         else:
             self.stdout.write(f"{email} is now {role} of {owner.name}.")
 
-    def _user(self, email: str, password_env: str) -> User:
+    def _user(self, email: str, password_env: str) -> AbstractBaseUser:
         """Return the user with this address, creating it with the given password."""
-        users = get_user_model()
-        existing = users.objects.filter(username=email.lower()).first()
+        existing: AbstractBaseUser | None = find_users(email).first()
         if existing is not None:
             return existing
         # The caller names the variable, so config.env cannot know it.
@@ -63,6 +63,10 @@ class Command(JsonCommand):
             validate_password(password)
         except ValidationError as error:
             raise Refused("password: " + " ".join(error.messages)) from error
-        return users.objects.create_user(
-            username=email.lower(), email=email, password=password, is_staff=True
+        manager: Any = get_user_model()._default_manager
+        address = email_field()
+        fields = {} if address is None else {address: email}
+        user: AbstractBaseUser = manager.create_user(
+            **(fields | {sign_in_field(): email.lower()}), password=password, is_staff=True
         )
+        return user

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from io import StringIO
+from typing import Any
 
 import django
 import pytest
@@ -30,8 +34,14 @@ def main() -> None:
         editor.create_model(model)
     call_command("migrate", verbosity=0)
 
-    key = {} if model.__name__ == "UuidUser" else {"id": "person@example.org"}
-    user = model.objects.create(username="ada", **key)
+    address = "person@example.org"
+    fields = {
+        "UuidUser": {"username": "ada"},
+        "TextUser": {"username": "ada", "id": address},
+        "EmailUser": {"email": address},
+    }
+    user = model.objects.create(**fields[model.__name__])
+    name = user.get_username()
     firm = Firm.objects.create(name="Acme", slug="acme")
 
     done = [enqueue("effect.leaf", firm=firm, user=user).job_id]
@@ -72,7 +82,25 @@ def main() -> None:
         assert (first.assigned_to, first.reviewed_by) == (user, user)
         assert second.reviewed_by == user
         assert {entry.actor_id for entry in AuditEntry.objects.all()} == {user.pk}
-        user.delete()
+
+    def run(*command: str) -> dict[str, Any]:
+        out = StringIO()
+        call_command(*command, "--json", stdout=out)
+        return json.loads(out.getvalue())
+
+    assert len(run("jobs", "list", "--user", name.upper(), "--limit", "3")["results"]) == 3
+    letters = run("dlq", "list", "--user", name)["results"]
+    assert {one["id"] for one in letters} == {str(first.pk), str(second.pk)}
+    os.environ["SECRET_WORD"] = "Wq7-lantern-ferry"
+    member = ("--firm", "acme", "--role", "operator")
+    run("create_user", "new@example.org", *member, "--password-env", "SECRET_WORD")
+    assert run("create_api_key", "new@example.org", *member)["email"] == "new@example.org"
+    run("create_user", name, *member, "--password-env", "SECRET_WORD") if "@" in name else None
+    # What is in flight would be waited for.
+    subprocess.run([sys.executable, "manage.py", "runworker", "--burst"], check=True)
+    assert run("delete_user", name, "--yes", "--reason", "left") is not None
+    subprocess.run([sys.executable, "manage.py", "runworker", "--burst"], check=True)
+    assert not model.objects.filter(pk=user.pk).exists()
 
 
 if __name__ == "__main__":
