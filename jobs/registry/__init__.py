@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypedDict, Unpack, cast
 
 from django.apps import apps
 from django.utils.module_loading import module_has_submodule
@@ -99,28 +99,34 @@ _finders: list[TypeFinder] = []
 _listeners: list[Callable[[Handler, str], None]] = []
 
 
+class JobOptions(TypedDict, total=False):
+    """What `@job` may be told beside name, category and payload: the fields of `JobType`."""
+
+    version: str
+    upcasters: Mapping[str, Upcaster]
+    retry: RetryPolicy
+    timeout_seconds: float
+    lock_key: KeyFunction | None
+    lock_limit: int
+    limit_key: LimitKeyFunction | None
+    limit_units: int | UnitsFunction
+    idempotency_key: KeyFunction | None
+    once_only: bool
+    unique_for: timedelta | float | None
+    dead_letter: bool
+    breaker: Breaker | None
+    queue: str
+    priority: int | None
+    retention: timedelta | None
+    schedule: Scheduled | None
+
+
 def job(
     name: str,
     *,
     category: Category | str,
     payload: Callable[P, Payload],
-    version: str = "1.0",
-    upcasters: Mapping[str, Upcaster] | None = None,
-    retry: RetryPolicy | None = None,
-    timeout_seconds: float = 1800,
-    lock_key: KeyFunction | None = None,
-    lock_limit: int = 1,
-    limit_key: LimitKeyFunction | None = None,
-    limit_units: int | UnitsFunction = 1,
-    idempotency_key: KeyFunction | None = None,
-    once_only: bool = False,
-    unique_for: timedelta | float | None = None,
-    dead_letter: bool = True,
-    breaker: Breaker | None = None,
-    queue: str = DEFAULT_QUEUE,
-    priority: int | None = None,
-    retention: timedelta | None = None,
-    schedule: Scheduled | None = None,
+    **options: Unpack[JobOptions],
 ) -> Declare[P, Payload]:
     """Declare the decorated function as the handler of a job type; `payload` is a JobPayload's class.
 
@@ -146,23 +152,7 @@ def job(
             category=Category(category),
             payload_model=cast("type[JobPayload]", payload),
             handler=handler,
-            version=version,
-            upcasters=dict(upcasters or {}),
-            retry=retry or RetryPolicy(),
-            timeout_seconds=timeout_seconds,
-            lock_key=lock_key,
-            lock_limit=lock_limit,
-            limit_key=limit_key,
-            limit_units=limit_units,
-            idempotency_key=idempotency_key,
-            once_only=once_only,
-            unique_for=unique_for,
-            dead_letter=dead_letter,
-            breaker=breaker,
-            queue=queue,
-            priority=priority,
-            retention=retention,
-            schedule=schedule,
+            **options,
         )
         _announce(declared)
         return cast("JobHandler[P, Payload, R]", handler)
