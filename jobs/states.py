@@ -153,6 +153,21 @@ class MissedRuns(StrEnum):
     RUN_ONCE = "run_once"
 
 
+class RunOutcome(StrEnum):
+    """How a schedule's run ended. The first three once all its jobs were over, else at once.
+
+    nothing: no job was new, for what it would enqueue waits already, or nobody is there to run for.
+    refused: its jobs could not be enqueued. skipped: no worker was there in time.
+    """
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    NOTHING = "nothing"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+
+
 class BulkOperation(StrEnum):
     """What a bulk run does to each of its members: the first two to dead letters, the others to jobs."""
 

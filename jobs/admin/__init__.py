@@ -14,6 +14,7 @@ if apps.is_installed("unfold"):
         notifications,
         pause,
         schedule,
+        schedule_run,
         worker,
     )
 else:

@@ -27,6 +27,7 @@ from tenants.models import Role
 # Unfold's label variant, a colour, for each word that names a state.
 LABELS: dict[str, str] = {
     **dict.fromkeys(("canceled", "discarded", "closed", "over", "paused", "stopped"), "default"),
+    **dict.fromkeys(("nothing", "skipped"), "default"),
     **dict.fromkeys(("pending", "snoozed", "released", "sending"), "info"),
     **dict.fromkeys(("unknown_type", "invalid_payload"), "info"),
     **dict.fromkeys(("claimed", "processing", "running"), "primary"),

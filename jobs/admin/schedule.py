@@ -25,6 +25,7 @@ from jobs.admin.base import (
 )
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import PayloadField
+from jobs.admin.schedule_run import latest_runs
 from jobs.engine.redaction import canonical_json
 from jobs.models import Schedule
 from jobs.models.schedule import MAX_CRON_LENGTH
@@ -244,6 +245,8 @@ class ScheduleAdmin(TenantOperationsAdmin):
             "state_label": LABELS[_state(row)],
             "timetable": _timetable_text(row),
             "next_runs": _next_runs(row),
+            "runs": latest_runs(row),
+            "runs_url": f"{reverse('admin:jobs_schedulerun_changelist')}?q={row.pk}",
             "payload": pretty_json(row.payload, payload_mask(request, row.firm_id)),
             "facts": _facts(row),
         }

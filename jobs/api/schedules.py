@@ -1,13 +1,22 @@
-"""`schedules/`: schedules, and running, pausing and resuming one."""
+"""`schedules/`: schedules, their runs, and running, pausing and resuming one."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 
+from jobs.api.query import PageQuery
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
-from jobs.models import Schedule
+from jobs.models import Schedule, ScheduleRun
 from jobs.operations import schedules
-from jobs.queries.serializers.schedules import ScheduleDetailSerializer, ScheduleRowSerializer
+from jobs.queries.lists import runs_of
+from jobs.queries.serializers.schedules import (
+    ScheduleDetailSerializer,
+    ScheduleRowSerializer,
+    ScheduleRunSerializer,
+)
 
 _SCHEDULE = OpenApiResponse(ScheduleDetailSerializer, "The schedule as it is now.")
 
@@ -51,3 +60,27 @@ class Schedules(QueueView):
         answer=_SCHEDULE,
         example=example("Resume", reason="The archive has been moved"),
     )
+
+
+class ScheduleRuns(QueueView):
+    """The runs of one schedule of the caller's firms."""
+
+    resource, tag = "schedule-runs", "schedules"
+    model, serializer = ScheduleRun, ScheduleRunSerializer
+
+    list = list_operation(
+        "List a schedule's runs",
+        "The latest first, with what became of their jobs. They are kept for 90 days, or for as "
+        "long as finished jobs are where that is longer.",
+        serializer=ScheduleRunSerializer,
+        rows="runs",
+        query=PageQuery,
+    )
+
+    def get_rows(self, **_: Any) -> QuerySet[ScheduleRun]:
+        """Return the runs of the schedule that the URL names.
+
+        Raises:
+            NotFound: the caller sees no such schedule.
+        """
+        return runs_of(self.get_row(Schedule.objects.all(), self.kwargs["pk"]))

@@ -10,7 +10,7 @@ from jobs.api.dead_letters import DeadLetters
 from jobs.api.jobs import Jobs, Queues, Workers
 from jobs.api.limits import Breakers, Locks, Pauses, RateLimits
 from jobs.api.notifications import Deliveries, Endpoints
-from jobs.api.schedules import Schedules
+from jobs.api.schedules import ScheduleRuns, Schedules
 
 urlpatterns = [
     path("queues/", Queues.as_view({"get": "show"})),
@@ -53,6 +53,7 @@ urlpatterns = [
     path("audit/", AuditLog.as_view({"get": "list"})),
     path("schedules/", Schedules.as_view({"get": "list"})),
     path("schedules/<uuid:pk>/", Schedules.as_view({"get": "show"})),
+    path("schedules/<uuid:pk>/runs/", ScheduleRuns.as_view({"get": "list"})),
     path("schedules/<uuid:pk>/run/", Schedules.as_view({"post": "run"})),
     path("schedules/<uuid:pk>/pause/", Schedules.as_view({"post": "pause"})),
     path("schedules/<uuid:pk>/resume/", Schedules.as_view({"post": "resume"})),

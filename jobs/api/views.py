@@ -162,7 +162,7 @@ def list_operation(
         answers={HTTPStatus.OK: OpenApiResponse(page_serializer, f"A page of {rows}.")},
         query=query,
     )
-    def list_rows(self: QueueView, _: Request) -> Response:
+    def list_rows(self: QueueView, _: Request, **__: UUID) -> Response:
         filters = dict(self.query)
         limit, cursor = filters.pop("limit"), filters.pop("cursor", None)
         page = self.get_page(filters, limit=limit, cursor=cursor)

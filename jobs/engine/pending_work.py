@@ -19,7 +19,7 @@ class PendingWork(NamedTuple):
     `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
     ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired. `deltas`: counters
-    are to be folded.
+    are to be folded. `schedule_runs`: a schedule's run goes on.
     """
 
     claimable: bool
@@ -31,6 +31,7 @@ class PendingWork(NamedTuple):
     due_schedules: bool
     fan_ins: bool
     deltas: bool
+    schedule_runs: bool
 
 
 def read_pending_work(
@@ -76,4 +77,5 @@ def _conditions() -> list[str]:
         f"EXISTS (SELECT 1 FROM jobs_schedule s WHERE s.enabled AND s.next_run_at <= {now})",
         "EXISTS (SELECT 1 FROM jobs_fanin f WHERE f.fired_at IS NULL)",
         "EXISTS (SELECT 1 FROM jobs_jobminutedelta)",
+        "EXISTS (SELECT 1 FROM jobs_schedulerun r WHERE r.finished_at IS NULL)",
     ]

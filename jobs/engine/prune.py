@@ -16,6 +16,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
 from jobs.engine.fan_in import delete_fan_ins
+from jobs.engine.schedule_runs import IN_OPEN_RUN
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.ids import id_at
 from jobs.registry import all_types
@@ -24,6 +25,7 @@ from tenants.models import Firm
 
 CHUNK = 500
 REVIEWED_RETENTION_DAYS = 90
+RUN_RETENTION_DAYS = 90
 DAY_SECONDS = 86_400
 FIRST_ID = UUID(int=0)
 
@@ -38,13 +40,15 @@ class Pruned:
     locks: int = 0
     bulk_runs: int = 0
     deliveries: int = 0
+    schedule_runs: int = 0
 
 
 def prune(firm: Firm) -> Pruned:
     """Delete the firm's old finished jobs with their history, and other old rows.
 
-    Those are dead letters reviewed long ago, old counters, deliveries and bulk runs, users' locks
-    that have expired, idempotency keys whose period is over, and the keys of old requests.
+    Those are dead letters reviewed long ago, old counters, deliveries, bulk runs and runs of
+    schedules, users' locks that have expired, idempotency keys whose period is over, and the keys
+    of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
     kept = _Kept(timedelta(days=days))
@@ -60,8 +64,9 @@ def prune(firm: Firm) -> Pruned:
     pruned.bulk_runs = _prune_bulk_runs(firm.pk, days)
     _prune_requests(firm.pk)
     _prune_idempotency_keys(firm.pk)
-    pruned.deliveries = _prune_deliveries(firm.pk, days)
+    pruned.deliveries = _prune_by_id("jobs_delivery", firm.pk, days)
     _prune_failure_alerts(firm.pk)
+    pruned.schedule_runs = _prune_by_id("jobs_schedulerun", firm.pk, max(days, RUN_RETENTION_DAYS))
     return pruned
 
 
@@ -107,7 +112,7 @@ def _prune_chunk(firm_id: int, after: UUID, kept: _Kept) -> tuple[UUID | None, i
 
 
 def _delete(firm_id: int, job_ids: list[UUID]) -> int:
-    """Delete these jobs, except those with a dead letter and those whose fan-in is still open."""
+    """Delete these jobs, except those with a dead letter, with an open fan-in, or of a run that goes on."""
     if not job_ids:
         return 0
     dialect = dialects.current()
@@ -123,6 +128,7 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
             SELECT 1 FROM jobs_fanin f WHERE f.firm_id = jobs_jobqueue.firm_id
               AND f.parent_id = jobs_jobqueue.job_id AND f.fired_at IS NULL
               AND NOT f.only_completed)
+          AND NOT {IN_OPEN_RUN}
         RETURNING job_id
         """,
         params,
@@ -195,11 +201,11 @@ def _prune_idempotency_keys(firm_id: int) -> int:
     return _delete_where("jobs_idempotencykey", f"expires_at <= {now}", [firm_id])
 
 
-def _prune_deliveries(firm_id: int, days: int) -> int:
-    """Delete old deliveries, by the times in their ids."""
+def _prune_by_id(table: str, firm_id: int, days: int) -> int:
+    """Delete old rows of history, by the times in their ids."""
     first = id_at(database_now() - timedelta(days=days))
     wanted = dialects.current().value(Column.UUID, first)
-    return _delete_where("jobs_delivery", "id < %s", [firm_id, wanted])
+    return _delete_where(table, "id < %s", [firm_id, wanted])
 
 
 def _prune_failure_alerts(firm_id: int) -> int:

@@ -181,8 +181,9 @@ class Resource:
         cells: Callable[[Any, datetime], Sequence[object]],
         empty: str,
         rows: Callable[[Options], QuerySet[Any] | FoundJobs] | None = None,
+        name: str = "list",
     ) -> Subcommand:
-        """Return the subcommand `list`, which prints one page of rows; `cells` gets the time now."""
+        """Return the subcommand `list`, or of this name, which prints one page of rows; `cells` gets the time now."""
 
         def run(options: Options) -> Result:
             found = self.rows() if rows is None else rows(options)
@@ -211,7 +212,7 @@ class Resource:
 
             return Result({"results": results, "next": page.next_cursor}, show)
 
-        return subcommand("list", help_text, *arguments, LIMIT, CURSOR, CSV)(run)
+        return subcommand(name, help_text, *arguments, LIMIT, CURSOR, CSV)(run)
 
     def operation(
         self,

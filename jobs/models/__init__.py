@@ -17,6 +17,7 @@ from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoi
 from jobs.models.requests import IdempotentRequest
 from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
 from jobs.models.schedule import Schedule
+from jobs.models.schedule_run import ScheduleRun
 from jobs.models.worker import Worker
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "RateBucket",
     "RateLimit",
     "Schedule",
+    "ScheduleRun",
     "Worker",
     "WorkerVersion",
 ]

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
+from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.enqueue import firm_in_scope
@@ -144,7 +145,9 @@ def run_now(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "")
     if not row.firm.active:
         raise WrongState(f"firm {row.firm.slug} is not active")
     try:
-        jobs = enqueue_run(row, f"schedule:{row.pk}:run:{uuid7()}", correlation_id=None)
+        correlation_id = current_correlation_id() or new_correlation_id()
+        key = f"schedule:{row.pk}:run:{uuid7()}"
+        jobs = enqueue_run(row, key, correlation_id=correlation_id)
     except (PayloadInvalid, ValueError) as error:
         raise WrongState(f"schedule {row.name} leads to no job: {error}") from error
     row.last_run_at = row.updated_at = database_now()

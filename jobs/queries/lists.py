@@ -20,6 +20,8 @@ from jobs.models import (
     ConcurrencyLock,
     DeadLetterQueue,
     JobQueue,
+    Schedule,
+    ScheduleRun,
     Worker,
     WorkerVersion,
 )
@@ -106,6 +108,12 @@ def bulk_runs() -> QuerySet[BulkRun]:
     """Return the bulk runs in scope with what their serializer shows."""
     rows: QuerySet[BulkRun] = BulkRun.objects.select_related("firm")
     return rows
+
+
+def runs_of(schedule: Schedule) -> QuerySet[ScheduleRun]:
+    """Return the schedule's runs with what their serializer shows."""
+    rows: QuerySet[ScheduleRun] = ScheduleRun.objects.select_related("firm")
+    return rows.filter(firm_id=schedule.firm_id, schedule_id=schedule.pk)
 
 
 def running_jobs(workers: Iterable[Worker]) -> dict[UUID, list[str]]:

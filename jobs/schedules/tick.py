@@ -23,6 +23,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redact
+from jobs.engine.schedule_runs import RunJobs, record_run
 from jobs.engine.transactions import fetch, in_transaction, reading, run, transaction_survives
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
@@ -143,8 +144,12 @@ def slot_key(schedule: Schedule, slot: datetime) -> str:
     return f"schedule:{schedule.pk}:{slot.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> int:
+def enqueue_run(
+    schedule: Schedule, key: str, *, correlation_id: str, slot: datetime | None = None
+) -> int:
     """Enqueue one job for each member that the schedule addresses; return how many were created.
+
+    The run is recorded; it is of no slot where somebody runs it out of turn.
 
     Raises:
         PayloadInvalid: the type refuses the payload of a member.
@@ -153,7 +158,7 @@ def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> 
     if not isinstance(schedule.payload, Mapping):
         fault = Fault("payload", "wrong_type", "must be an object")
         raise PayloadInvalid(schedule.job_type, [fault])
-    created = 0
+    created = RunJobs()
     with all_firms("a schedule of the system firm reaches every firm"):
         members = _members(schedule)
         while page := list(islice(members, PAGE)):
@@ -163,8 +168,9 @@ def enqueue_run(schedule: Schedule, key: str, *, correlation_id: str | None) -> 
                     for member in _of_active_firms(page)
                 ]
             )
-            created += sum(result.created for result in results)
-    return created
+            created.add(results)
+    _record(schedule, slot, correlation_id, created)
+    return created.count
 
 
 def _run(schedule: Schedule, now: datetime) -> SlotResult:
@@ -180,6 +186,7 @@ def _run(schedule: Schedule, now: datetime) -> SlotResult:
     late = (now - slot).total_seconds()
     if schedule.missed_runs == MissedRuns.SKIP and late > GRACE_SECONDS:
         advance(schedule, following, ran=False, error=None)
+        _record(schedule, slot, slot_key(schedule, slot), None)
         return SlotResult(str(schedule.pk), schedule.job_type, slot)
     jobs, error = _enqueue_slot(schedule, slot)
     if not advance(schedule, following, ran=not error, error=error):
@@ -212,12 +219,32 @@ def _enqueue_slot(schedule: Schedule, slot: datetime) -> tuple[int, str]:
     key = slot_key(schedule, slot)
     try:
         with transaction.atomic():
-            return enqueue_run(schedule, key, correlation_id=key), ""
+            return enqueue_run(schedule, key, correlation_id=key, slot=slot), ""
     except Exception as error:
         # A group's own code may fail in any way; the other schedules must still run.
         if isinstance(error, DatabaseError) and not transaction_survives(error):
             raise
-        return 0, redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
+        text = redact(f"{type(error).__name__}: {error}", MAX_ERROR_LENGTH)
+        _record(schedule, slot, key, RunJobs(), error=text)
+        return 0, text
+
+
+def _record(
+    schedule: Schedule,
+    slot: datetime | None,
+    correlation_id: str,
+    jobs: RunJobs | None,
+    error: str = "",
+) -> None:
+    record_run(
+        schedule.firm_id,
+        schedule.pk,
+        schedule.job_type,
+        correlation_id,
+        slot=slot,
+        jobs=jobs,
+        error=error,
+    )
 
 
 def _members(schedule: Schedule) -> Iterator[Member]:
@@ -252,7 +279,7 @@ def _of_active_firms(page: list[Member]) -> list[Member]:
     return [member for member in page if member.firm_id in active]
 
 
-def _spec(schedule: Schedule, member: Member, key: str, correlation_id: str | None) -> EnqueueSpec:
+def _spec(schedule: Schedule, member: Member, key: str, correlation_id: str) -> EnqueueSpec:
     own_key = f"{key}:{member.key}" if member.key else key
     return EnqueueSpec(
         schedule.job_type,

@@ -24,6 +24,7 @@ from jobs.engine.locks import free_orphan_slots
 from jobs.engine.pending_work import PendingWork
 from jobs.engine.prune import expire
 from jobs.engine.rescue import RescueReport, awaits_rescue, rescue, rescue_orphans
+from jobs.engine.schedule_runs import follow_runs
 from jobs.engine.token_bucket import IDLE_SECONDS, drop_idle_buckets
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_rescued
@@ -40,6 +41,7 @@ DEMOTE_SECONDS = 1.0
 PROBE_SECONDS = 1.0
 FAN_IN_SECONDS = 5.0
 FOLD_SECONDS = 5.0
+RUNS_SECONDS = 5.0
 ROLLUP_SECONDS = 5.0
 SNAPSHOT_SECONDS = 30.0
 # A task that finds much to do goes on for this long before the others get their turn.
@@ -112,6 +114,7 @@ class Maintenance:
         self._sweep = Sweep(state.rng)
         self._demotion = Demotion()
         self._fan_in_cursor: UUID | None = None
+        self._run_cursor: UUID | None = None
         self._rescue_guard = RescueGuard()
         per_lease = lease_seconds()
         rescue_every = min(max(per_lease / 6, 0.2), 5.0)
@@ -131,6 +134,9 @@ class Maintenance:
             MaintenanceTask("free_orphan_slots", per_lease, free_orphan_slots),
             MaintenanceTask("fan_in", FAN_IN_SECONDS, self._sweep_fan_ins, attrgetter("fan_ins")),
             MaintenanceTask("fold_counters", FOLD_SECONDS, self._fold, attrgetter("deltas")),
+            MaintenanceTask(
+                "follow_runs", RUNS_SECONDS, self._follow_runs, attrgetter("schedule_runs")
+            ),
             MaintenanceTask("store_rollups", ROLLUP_SECONDS, state.rollups.store),
             MaintenanceTask("check_snapshots", SNAPSHOT_SECONDS, snapshots.check),
         ]
@@ -224,6 +230,9 @@ class Maintenance:
 
     def _sweep_fan_ins(self) -> None:
         self._fan_in_cursor = sweep_fan_ins(self._fan_in_cursor)
+
+    def _follow_runs(self) -> None:
+        self._run_cursor = follow_runs(self._run_cursor)
 
 
 def finish_rescue(report: RescueReport) -> None:

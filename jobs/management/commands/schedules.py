@@ -1,23 +1,31 @@
-"""`manage.py schedules`: list, run, pause, resume."""
+"""`manage.py schedules`: list, runs, run, pause, resume."""
 
 from __future__ import annotations
 
 from rich.table import Column
 
 from jobs.management import arguments
-from jobs.management.arguments import row_ids
+from jobs.management.arguments import row_id, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
-from jobs.management.tables import id_column
-from jobs.models import Schedule
+from jobs.management.tables import error_column, id_column
+from jobs.models import Schedule, ScheduleRun
 from jobs.operations import schedules
 from jobs.queries.durations import since_in_words
-from jobs.queries.serializers.schedules import ScheduleRowSerializer, timetable_in_words
+from jobs.queries.lists import runs_of
+from jobs.queries.serializers.schedules import (
+    ScheduleRowSerializer,
+    ScheduleRunSerializer,
+    timetable_in_words,
+)
+from jobs.queries.timestamps import iso
 from tenants.cli import operator
 
 _ARGUMENTS = (row_ids("schedule"), arguments.REASON)
 SCHEDULES = Resource(
     "schedule", lambda: Schedule.objects.select_related("firm"), ScheduleRowSerializer
 )
+
+RUNS = Resource("run", lambda: ScheduleRun.objects.select_related("firm"), ScheduleRunSerializer)
 
 _list = SCHEDULES.list(
     "List schedules, the latest made first.",
@@ -35,6 +43,31 @@ _list = SCHEDULES.list(
         row.firm.slug,
     ],
     empty="No schedules.",
+)
+
+
+_runs = RUNS.list(
+    "List a schedule's runs, the latest first, with what became of their jobs.",
+    row_id("schedule"),
+    name="runs",
+    columns=lambda: [
+        Column("Slot", no_wrap=True),
+        *("Outcome", "Jobs", "Failed", "Started", "Finished"),
+        error_column("Error"),
+    ],
+    cells=lambda row, now: [
+        "out of turn" if row.slot is None else iso(row.slot),
+        row.outcome or "goes on",
+        row.jobs,
+        row.failed,
+        *(
+            "-" if moment is None else since_in_words(moment, now)
+            for moment in (row.started_at, row.finished_at)
+        ),
+        row.error,
+    ],
+    empty="It did not run lately.",
+    rows=lambda options: runs_of(SCHEDULES.find(options)),
 )
 
 
@@ -65,4 +98,4 @@ class Command(CommandGroup):
     """The queue's schedules."""
 
     help = "Look at schedules; run, pause and resume them."
-    subcommands = (_list, _run, _pause, _resume)
+    subcommands = (_list, _runs, _run, _pause, _resume)

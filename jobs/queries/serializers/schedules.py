@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from jobs.models import Schedule
+from jobs.models import Schedule, ScheduleRun
 from jobs.queries.serializers.fields import (
     REDACTED,
     EnumField,
@@ -16,7 +16,7 @@ from jobs.queries.serializers.fields import (
     TimestampField,
 )
 from jobs.schedules.cron import TimetableInvalid, timetable_of
-from jobs.states import MissedRuns, Priority, ScheduleTarget
+from jobs.states import MissedRuns, Priority, RunOutcome, ScheduleTarget
 
 SHOWN_RUNS = 5
 
@@ -90,3 +90,29 @@ class ScheduleDetailSerializer(ScheduleRowSerializer):
 
     payload = RedactedField(REDACTED)
     next_runs = _NextRunsField(source="*", help_text="None while it is paused.")
+
+
+class ScheduleRunSerializer(serializers.Serializer[ScheduleRun]):
+    """What became of one run of a schedule."""
+
+    id = serializers.UUIDField()
+    schedule_id = serializers.UUIDField()
+    firm = serializers.CharField(source="firm.slug", help_text="The slug of the schedule's firm.")
+    job_type = serializers.CharField()
+    slot = TimestampField("When it was due; null where somebody ran it out of turn.")
+    outcome = EnumField(
+        RunOutcome, allow_null=True, help_text="How it ended; null while it goes on."
+    )
+    jobs = serializers.IntegerField(help_text="How many jobs it enqueued.")
+    completed = serializers.IntegerField(help_text="How many of them completed.")
+    failed = serializers.IntegerField(help_text="How many failed or were dead-lettered.")
+    canceled = serializers.IntegerField(help_text="How many were canceled or deleted.")
+    job_id = serializers.UUIDField(
+        allow_null=True,
+        help_text="Its job; null where it is none or several. The job may be purged.",
+    )
+    correlation_id = serializers.CharField(help_text="Of its jobs.")
+    enqueued_at = TimestampField(allow_null=False)
+    started_at = TimestampField("When the first of its jobs started.")
+    finished_at = TimestampField("When the last of its jobs was over.")
+    error = NullableTextField("Why it was refused. Redacted.")

@@ -16,7 +16,7 @@ from django.db import models
 from django.utils import timezone
 
 from jobs.engine.redaction import redact_secrets
-from jobs.states import LIVE, Channel, Status
+from jobs.states import LIVE, Channel, RunOutcome, Status
 from mail.documents.kinds import Unread
 from mail.models import (
     ActionStatus,
@@ -151,6 +151,11 @@ def _end_job(row: Row, firm_id: int) -> None:
         row["payload"] = {**row["payload"], "tenant_id": firm_id}
 
 
+def _end_schedule_run(row: Row, _: int) -> None:
+    if row["outcome"] is None:
+        row.update(outcome=RunOutcome.CANCELED.value, finished_at=timezone.now())
+
+
 def _disconnect(row: Row, _: int) -> None:
     row.update(connection=Connection.NEEDS_REAUTH.value, history_cursor=None, watch_expires_at=None)
 
@@ -199,6 +204,7 @@ def _end_document(row: Row, _: int) -> None:
 _HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
 _IMPORTED: dict[str, Callable[[Row, int], None]] = {
     "jobs.JobQueue": _end_job,
+    "jobs.ScheduleRun": _end_schedule_run,
     "mail.MailAccount": _disconnect,
     "mail.Action": _end_action,
     "mail.Approval": _end_approval,

@@ -60,6 +60,27 @@ def test_the_page_shows_the_next_five_runs_by_the_clock_of_its_zone(
     assert set(runs) <= {"02:30", "03:00"}
 
 
+def test_the_page_shows_the_latest_runs_and_leads_to_all_and_to_each(
+    operator: Client, acme: FirmRows
+) -> None:
+    row = acme.schedule
+    address = operation_url(row, "change")
+    assert "It did not run yet" in operator.get(address).content.decode()
+    with all_firms("test"):
+        Schedule.objects.filter(pk=row.pk).update(payload={})
+    submit(operator, row, "run")
+    page = operator.get(address).content.decode()
+    assert "out of turn" in page
+    assert "1 job<" in page
+    every = re.search(r'href="([^"]*jobs/schedulerun/\?q=[^"]*)"', page)
+    one = re.search(r'href="([^"]*jobs/schedulerun/[^"]*/change/)"', page)
+    assert every is not None
+    assert one is not None
+    assert row.name in operator.get(every[1]).content.decode()
+    assert "those that are not purged" in operator.get(one[1]).content.decode()
+    assert row.name not in operator.get(f"{every[1][:-5]}00000").content.decode()
+
+
 def test_a_schedule_is_run_paused_and_resumed(operator: Client, acme: FirmRows) -> None:
     row = acme.schedule
     with all_firms("test"):

@@ -47,6 +47,31 @@ def test_acts_and_what_they_do_not_allow(operator: Api, acme: FirmRows) -> None:
     ]
 
 
+def test_the_runs_of_a_schedule_are_its_own_the_latest_first(
+    operator: Api, viewer: Api, acme: FirmRows, globex: FirmRows
+) -> None:
+    with all_firms("test"):
+        Schedule.objects.filter(pk=acme.schedule.pk).update(payload={})
+    path = f"schedules/{acme.schedule.pk}/"
+    assert operator.results(f"{path}runs/") == []
+    operator.post(f"{path}run/", {})
+    operator.post(f"schedules/{acme.paused_schedule.pk}/run/", {})
+    operator.post(f"{path}run/", {})
+    latest, first = viewer.results(f"{path}runs/")
+    assert latest["id"] > first["id"]
+    assert (latest["schedule_id"], latest["firm"]) == (str(acme.schedule.pk), "acme")
+    assert (latest["jobs"], latest["slot"], latest["outcome"]) == (1, None, None)
+    assert operator.get(f"jobs/{latest['job_id']}/").status_code == 200
+    page = viewer.get(f"{path}runs/", {"limit": 1}).json()
+    assert [run["id"] for run in page["results"]] == [latest["id"]]
+    rest = viewer.get(f"{path}runs/", {"cursor": page["next"]}).json()
+    assert [run["id"] for run in rest["results"]] == [first["id"]]
+    assert (
+        problem(viewer.get(f"{path}runs/", {"firm": "acme"}), 400)["errors"][0]["field"] == "firm"
+    )
+    problem(viewer.get(f"schedules/{globex.schedule.pk}/runs/"), 404)
+
+
 def test_a_run_that_leads_to_nothing_is_refused(operator: Api, acme: FirmRows) -> None:
     with all_firms("test"):
         Schedule.objects.filter(pk=acme.schedule.pk).update(payload={"colour": "red"})

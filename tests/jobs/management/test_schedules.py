@@ -8,8 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from jobs.engine.schedule_runs import follow_runs
 from tenants.models import Firm
-from tests.jobs.schedules.kit import jobs, now, schedule
+from tests.jobs.schedules.kit import MINUTE, START, jobs, now, schedule, tick_at
+from tests.queue_kit import work_off
 
 pytestmark = pytest.mark.req("S-02", "O-04")
 
@@ -27,6 +29,19 @@ def test_the_list_for_programs_and_for_people(run: Runner, firm: Firm, other_fir
     everybodys = run("schedules", "list").out
     assert "nightly" in everybodys
     assert "hourly" in everybodys
+
+
+def test_the_runs_of_one_for_programs_and_for_people(run: Runner, firm: Firm) -> None:
+    row = schedule(firm, name="nightly")
+    assert "did not run lately" in run("schedules", "runs", str(row.pk)).out
+    tick_at(START + MINUTE)
+    work_off()
+    follow_runs(None)
+    schedule(firm, name="another")
+    (shown,) = run("schedules", "runs", str(row.pk)[:18], "--json").json["results"]
+    assert (shown["slot"], shown["outcome"]) == ("2026-01-15T12:01:00.000Z", "completed")
+    assert "completed" in run("schedules", "runs", str(row.pk)).out
+    assert run("schedules", "runs", str(uuid4())).code == 3
 
 
 def test_running_pausing_and_resuming_one(run: Runner, firm: Firm) -> None:

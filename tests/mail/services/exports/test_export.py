@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from interfaces.commands import NotFound, Refused
 from jobs.errors import LeaseLost, Snooze
-from jobs.models import JobQueue
+from jobs.models import JobQueue, Schedule, ScheduleRun
 from jobs.operations.deletion import delete_firm
 from jobs.queue import enqueue
-from jobs.states import Status
+from jobs.states import RunOutcome, Status
 from jobs.testing import drain, run_job
 from mail.errors import FaultyInput, WrongState
 from mail.job_handlers import exports as handlers
@@ -126,6 +126,11 @@ def test_another_installation_reads_the_export(mailbox: Mailbox) -> None:
     mailbox.store_all()
     drain()
     enqueue("noop", firm=firm, delay=3600)
+    with firm_scope(firm):
+        hourly = Schedule.objects.create(
+            firm=firm, name="hourly", job_type="noop", cron="0 * * * *"
+        )
+        ScheduleRun.objects.create(firm=firm, schedule=hourly, job_type="noop", jobs=1)
     before = rows_of(firm)
     request = requested(firm, RequestKind.FIRM_EXPORT)
     run_job(request.job_id)  # type: ignore[arg-type]  # set
@@ -142,6 +147,8 @@ def test_another_installation_reads_the_export(mailbox: Mailbox) -> None:
     with firm_scope(imported):
         assert {job.status for job in JobQueue.objects.all()} <= {Status.COMPLETED, Status.CANCELED}
         assert all(job.payload["tenant_id"] == imported.pk for job in JobQueue.objects.all())
+        (run,) = ScheduleRun.objects.all()
+        assert (run.outcome, run.jobs) == (RunOutcome.CANCELED, 1)
         assert {one.connection for one in MailAccount.objects.all()} == {"needs_reauth"}
 
 

@@ -1,0 +1,66 @@
+"""`ScheduleRun`: what became of one run of a schedule, kept when its jobs are purged."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from jobs.models.base import UNCONSTRAINED, QueueModel, choices
+from jobs.models.schedule import Schedule
+from jobs.states import RunOutcome
+
+
+class ScheduleRun(QueueModel):
+    """One slot of a schedule, or a run out of turn: of its schedule's firm, whoever its jobs are for.
+
+    Its jobs are those of its type and correlation id from the first id to the last.
+    """
+
+    schedule = models.ForeignKey(Schedule, related_name="+", **UNCONSTRAINED)
+    slot = models.DateTimeField(null=True, help_text="Null: somebody ran it out of turn.")
+    job_type = models.CharField(max_length=100)
+    correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
+    jobs = models.IntegerField(default=0, help_text="How many it enqueued.")
+    first_job_id = models.UUIDField(null=True)
+    last_job_id = models.UUIDField(null=True)
+    completed = models.IntegerField(default=0, db_default=0)
+    failed = models.IntegerField(
+        default=0, db_default=0, help_text="Of its jobs; dead-lettered ones among them."
+    )
+    canceled = models.IntegerField(
+        default=0, db_default=0, help_text="Of its jobs; deleted ones among them."
+    )
+    enqueued_at = models.DateTimeField(db_default=Now(), editable=False)
+    started_at = models.DateTimeField(null=True, help_text="When the first of its jobs started.")
+    finished_at = models.DateTimeField(null=True, help_text="When the last of them was over.")
+    outcome = models.CharField(  # noqa: DJ001 - unknown is null in every shape
+        max_length=10, choices=choices(RunOutcome), null=True, help_text="Null while it goes on."
+    )
+    error = models.TextField(default="", blank=True, help_text="Why it was refused. Redacted.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(outcome__isnull=True) | Q(outcome__in=list(RunOutcome)),
+                name="schedule_run_outcome_known",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["firm", "schedule", "id"], name="schedule_run_newest"),
+            models.Index(fields=["firm", "id"], name="schedule_run_age"),
+            models.Index(
+                fields=["id"], condition=Q(finished_at__isnull=True), name="schedule_run_open"
+            ),
+        ]
+
+    @property
+    def job_id(self) -> UUID | None:
+        """Its job, None where it is none or several."""
+        return self.first_job_id if self.jobs == 1 else None
+
+    def __str__(self) -> str:
+        return f"a run of {self.job_type}"
