@@ -1,7 +1,7 @@
 """Two barriers separate firms, the manager's filter and row level security; each is enough alone.
 
 Every address of the API and of the admin is asked for as each role of one firm, aimed at the rows
-of another: with both barriers, then with either alone.
+of another; then with either barrier alone, as its admin.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from tests.tenants.doors import (
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("T-02", "T-03")]
 
-EACH_ROLE = pytest.mark.parametrize("role", list(Role))
 on_postgresql = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="row level security is PostgreSQL's"
 )
@@ -58,13 +57,25 @@ def without_row_level_security(_: pytest.MonkeyPatch) -> None:
             cursor.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
 
 
-@pytest.fixture(
-    params=[
-        pytest.param([], id="as built"),
-        pytest.param([without_managers_filter], id="row level security alone", marks=on_postgresql),
-        pytest.param([without_row_level_security], id="manager alone", marks=on_postgresql),
-    ]
+ALONE = [
+    pytest.param([without_managers_filter], id="row level security alone", marks=on_postgresql),
+    pytest.param([without_row_level_security], id="manager alone", marks=on_postgresql),
+]
+# With both barriers as each role; with one alone as that to which nothing else is closed.
+EACH_ROLE = pytest.mark.parametrize(
+    ("barriers", "role"),
+    [
+        *(pytest.param([], role, id=f"as built-{role}") for role in Role),
+        *(
+            pytest.param(*alone.values, Role.ADMIN, id=f"{alone.id}-admin", marks=alone.marks)
+            for alone in ALONE
+        ),
+    ],
+    indirect=["barriers"],
 )
+
+
+@pytest.fixture(params=[pytest.param([], id="as built"), *ALONE])
 def barriers(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the barriers that the test runs without."""
     for remove in request.param:
