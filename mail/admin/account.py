@@ -61,6 +61,13 @@ def _permission(account: MailAccount) -> SafeString | str:
     return format_html_join("", "<div><code>{}</code> {}</div>", rows) or "-"
 
 
+def _follow_ups(account: MailAccount) -> str:
+    days = account.follow_up_days
+    if days is None:
+        return "None"
+    return f"After {days} {'day' if days == 1 else 'days'} without an answer"
+
+
 def _notifications(account: MailAccount) -> SafeString | str:
     if not pubsub_topic():
         return "Off: GMAIL_PUBSUB_TOPIC is not set"
@@ -94,6 +101,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "connection",
         "permission",
         "may_do",
+        "follow_ups",
         "active_since",
         "other_addresses",
         "active",
@@ -112,6 +120,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "may_read",
         "permission",
         "may_do",
+        "follow_ups",
         "other_addresses",
         "notifications",
     )
@@ -119,6 +128,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     synced = age_column("Last sync", "last_sync_at")
     may_read = column("Readers", _readers)
     permission = column("Granted", _permission)
+    follow_ups = column("Follow-up reminders", _follow_ups)
     notifications = column("Notifications", _notifications)
     other_addresses = column("Aliases", lambda account: ", ".join(account.aliases) or "-")
 

@@ -23,6 +23,8 @@ from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import Connection, ContentGrant, MailAccount, Mode, PausedBy
 from mail.services.mailboxes import content_access, modes
 from mail.services.mailboxes.connect_account import disconnect_account
+from mail.services.reminders.follow_ups import MAX_DAYS as MAX_FOLLOW_UP_DAYS
+from mail.services.reminders.follow_ups import NO_OWNER, set_follow_ups
 from tenants.admin.firm_choice import SingleFirmForm
 from tenants.models import Membership, Role
 
@@ -79,6 +81,24 @@ class DisconnectForm(ReasonForm):
         return answers
 
 
+class FollowUpsForm(OptionalReasonForm):
+    """After how many days the owner is reminded."""
+
+    days = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_FOLLOW_UP_DAYS,
+        label="Days without an answer",
+        help_text="Empty: no follow-up reminders.",
+    )
+    field_order = ["days", "reason"]
+
+    def prepare(self, request: HttpRequest, row: MailAccount) -> None:
+        """Start from the days as they are."""
+        super().prepare(request, row)
+        self.initial["days"] = row.follow_up_days
+
+
 class MemberForm(OptionalReasonForm):
     """A member of the firm."""
 
@@ -123,6 +143,13 @@ def _without_google(_: Any) -> str:
 def _state(account: MailAccount) -> str:
     paused = f", {account.get_paused_by_display().lower()}" if account.paused_by else ""
     return f"{account.address}: {account.get_mode_display().lower()}{paused}."
+
+
+def _follow_ups(account: MailAccount) -> str:
+    days = account.follow_up_days
+    if days is None:
+        return f"{account.address}: no follow-up reminders."
+    return f"{account.address}: reminders after {days} {'day' if days == 1 else 'days'}."
 
 
 CONNECT = MailboxOperation(
@@ -203,6 +230,20 @@ ROW_OPERATIONS = (
         report=_state,
     ),
     RECONNECT,
+    MailboxOperation(
+        name="follow-ups",
+        label="Follow-ups",
+        icon="alarm",
+        role=Role.VIEWER,
+        for_owner=True,
+        stand_in=Role.ADMIN,
+        form=FollowUpsForm,
+        effect="The owner is reminded, once, of each message of theirs that asks something and that "
+        "nobody answered for so many days. Mail to lists and robots does not count.",
+        obstacle=lambda account: "" if account.owner_id else NO_OWNER,
+        perform=set_follow_ups,
+        report=_follow_ups,
+    ),
     MailboxOperation(
         name="grant",
         label="Let somebody read it",

@@ -36,6 +36,7 @@ def briefing_page(request: HttpRequest, account: MailAccount) -> TemplateRespons
             _part("Waits for you", briefing.for_you, _thread, "Nothing waits for you."),
             _part("Approvals", briefing.approvals, _approval, "Nothing waits for a yes."),
             _part("Drafts in Gmail", briefing.drafts, _draft, "No draft waits in Gmail."),
+            _part("Nobody answered", briefing.follow_ups, _thread, "Everybody has answered you."),
             _part("Waits for others", briefing.for_others, _thread, "You wait for nobody."),
             _part("Proposed rules", briefing.proposed_rules, _rule, "No rule is proposed."),
         ],

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation, OptionalReasonForm
 from jobs.admin.base import age, age_column
-from mail.admin.base import MailAdmin, if_readable
+from mail.admin.base import MailAdmin, if_readable, message_link
 from mail.admin.filters import ReminderStatusFilter
 from mail.admin.operation import MailOperation
 from mail.admin.scoped import NewScopedForm
@@ -28,6 +28,7 @@ STATUS_LABELS: dict[str, str] = {
     ReminderStatus.ACTIVE: "primary",
     ReminderStatus.DELIVERED: "success",
     ReminderStatus.CANCELED: "default",
+    ReminderStatus.WITHDRAWN: "default",
 }
 
 
@@ -68,8 +69,9 @@ def _create(*, firm: Firm, by: Any, **settings: Any) -> Reminder:
     return reminders.create_reminder(firm.pk, by.user_id, by=by, **settings)
 
 
-def _is_canceled(row: Reminder) -> str:
-    return "The reminder is canceled." if row.status == ReminderStatus.CANCELED else ""
+def _has_ended(row: Reminder) -> str:
+    ended = row.status in (ReminderStatus.CANCELED, ReminderStatus.WITHDRAWN)
+    return f"The reminder is {row.status}." if ended else ""
 
 
 def _is_over(row: Reminder) -> str:
@@ -99,7 +101,7 @@ OPERATIONS = (
         variant="primary",
         form=ChangeReminderForm,
         effect="New dates replace the old ones, also those that wait in the queue.",
-        obstacle=_is_canceled,
+        obstacle=_has_ended,
         seen=_seen,
         perform=reminders.change_reminder,
         report=lambda row: f"“{row.title}” is changed.",
@@ -140,12 +142,16 @@ class ReminderAdmin(TenantOperationsAdmin, MailAdmin):
     list_filter = (ReminderStatusFilter, FirmFilter)
     ordering = ("-id",)
     fields = (
-        "line", "text", "status", "user", "repeats", "due_at", "queued_at", "delivered_at", "firm",
+        "line", "text", "about", "status", "user", "repeats", "due_at", "queued_at", "delivered_at", "firm",
         "changed_at", "created_at",
     )  # fmt: skip
-    readonly_fields = ("line", "text", "repeats")
+    readonly_fields = ("line", "text", "about", "repeats")
     line = column("Title", lambda row: if_readable(row, row.title))
     text = column("Text", lambda row: if_readable(row, row.body or "-"))
+    about = column(
+        "Nobody answered",
+        lambda row: message_link(row.message, is_readable=row.is_readable) if row.message else "-",
+    )
     state = column(
         "Status", lambda row: (row.status, row.get_status_display()), label=STATUS_LABELS
     )

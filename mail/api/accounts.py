@@ -21,6 +21,7 @@ from mail.api.briefing import BriefingQuery, BriefingSerializer
 from mail.api.serializers import (
     AccountSerializer,
     DisconnectBody,
+    FollowUpsBody,
     RequestedSyncSerializer,
     SwitchBody,
     SyncBody,
@@ -30,6 +31,7 @@ from mail.services.mailboxes import modes
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.mailboxes.connect_account import disconnect_account
 from mail.services.mailboxes.content_access import break_glass, may_read
+from mail.services.reminders.follow_ups import set_follow_ups
 from mail.services.syncing.watch import renew_watch_now
 from tenants.models import Role
 from tenants.scope import firm_scope
@@ -159,6 +161,19 @@ class Accounts(MailView):
     def activate(self, _: Request, **__: UUID) -> Response:
         """Make it active."""
         return self._as_owner(modes.activate, SwitchBody)
+
+    @operation(
+        "Set a mailbox's follow-up reminders",
+        "The owner is reminded, once, of each message of theirs that asks something and that nobody "
+        "answered for `days` days; null: of none from now on. For its owner, or the role admin. 409 "
+        "where it has no owner.",
+        body=FollowUpsBody,
+        answers={HTTPStatus.OK: _ACCOUNT},
+        example=example("After five days", days=5, reason="Offers get lost"),
+    )
+    def follow_ups(self, _: Request, **__: UUID) -> Response:
+        """Set them."""
+        return self._as_owner(set_follow_ups, FollowUpsBody)
 
     @operation(
         "Disconnect a mailbox",

@@ -87,6 +87,7 @@ class BriefingSerializer(serializers.Serializer[Any]):
     )
     for_you = _Threads(help_text="What wants something of the person, the oldest first.")
     for_others = _Threads(help_text="Where somebody else is to answer, the oldest first.")
+    follow_ups = _Threads(help_text="What nobody answered, where the owner was reminded of it.")
     drafts = _Drafts()
     approvals = _Approvals(help_text="Questions that wait for a yes.")
     proposed_rules = _Rules(help_text="Proposed for what the person corrected.")

@@ -38,6 +38,9 @@ class ReminderSerializer(ContentSerializer, TimetableSerializer):
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     user = serializers.CharField(source="user.username", help_text="Who is reminded.")
+    message_id = serializers.UUIDField(
+        allow_null=True, help_text="What nobody answered; null: the reminder is its person's own."
+    )
     title = serializers.CharField(allow_null=True, help_text=_PRIVATE)
     body = serializers.CharField(allow_null=True, help_text=_PRIVATE)
     status = serializers.ChoiceField(ReminderStatus.choices)
@@ -111,7 +114,7 @@ class Reminders(MailView):
     @operation(
         "Change a reminder",
         "New dates replace the old ones, also those that wait in the queue. For its person alone. "
-        "409 where it is canceled.",
+        "409 where it is canceled or withdrawn.",
         body=ChangeReminderBody,
         answers={HTTPStatus.OK: _REMINDER},
         example=example("Later", cron="0 10 * * MON-FRI", reason="The meeting was moved"),

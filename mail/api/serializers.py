@@ -10,6 +10,7 @@ from interfaces.api.serializers import FlagField, StrictSerializer, TextField, W
 from jobs.api.query import FirmPageQuery
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.models import Connection, Mode, SyncStatus
+from mail.services.reminders.follow_ups import MAX_DAYS as MAX_FOLLOW_UP_DAYS
 
 MAX_REASON_LENGTH = 2000
 MAX_KEEP_DAYS = 3650
@@ -38,6 +39,10 @@ class AccountSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Gmail's history id up to which it is read."
     )
     last_sync_at = TimestampField()
+    follow_up_days = serializers.IntegerField(
+        allow_null=True,
+        help_text="After so many days without an answer the owner is reminded; null: never.",
+    )
     watch_expires_at = TimestampField("When Gmail stops sending notifications.")
     watch_error = NullableTextField("Why its watch was not renewed; null once it is.")
     held_until = TimestampField("Gmail asked for fewer requests: no job calls it before.")
@@ -70,6 +75,14 @@ class SwitchBody(StrictSerializer):
     """Why a mailbox is switched."""
 
     reason = _ReasonField()
+
+
+class FollowUpsBody(SwitchBody):
+    """After how many days the owner is reminded of what nobody answered."""
+
+    days = WholeNumberField(
+        allow_null=True, min_value=1, max_value=MAX_FOLLOW_UP_DAYS, help_text="Null: never."
+    )
 
 
 class SyncBody(SwitchBody):

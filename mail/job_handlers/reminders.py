@@ -1,4 +1,7 @@
-"""`reminders.enqueue_due` puts due reminders into the queue, `reminder_delivery` delivers one."""
+"""`reminders.enqueue_due` puts due reminders into the queue, `reminder_delivery` delivers one.
+
+`follow_ups.find` makes reminders of what nobody answered.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,11 @@ from jobs.states import Category
 from mail.conf import reminders_interval_seconds
 from mail.services.reminders.delivery import deliver_reminder
 from mail.services.reminders.due import DELIVERY_TYPE, enqueue_due_reminders
+from mail.services.reminders.find_follow_ups import find_follow_ups
 
 ENQUEUE_TYPE = "reminders.enqueue_due"
+FIND_TYPE = "follow_ups.find"
+FIND_SECONDS = 3600
 
 
 class ReminderPayload(JobPayload):
@@ -61,4 +67,16 @@ def enqueue_due(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
     return {"enqueued": enqueue_due_reminders(ctx.heartbeat)}
 
 
+@job(
+    FIND_TYPE,
+    category=Category.RECURRENCE,
+    payload=JobPayload,
+    lock_key=lambda _: FIND_TYPE,
+)
+def find(_: JobPayload, ctx: JobContext) -> dict[str, Any]:
+    """Look for what nobody answered in every firm; a job of the system firm."""
+    return dict(find_follow_ups(ctx.heartbeat))
+
+
+default_schedule("Find follow-ups", FIND_TYPE, every_seconds=lambda: FIND_SECONDS)
 default_schedule("Enqueue due reminders", ENQUEUE_TYPE, every_seconds=reminders_interval_seconds)

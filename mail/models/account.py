@@ -128,6 +128,12 @@ class MailAccount(TenantModel):
         db_default=10,
         help_text="A message waits so long before it is sent: until then it can be canceled.",
     )
+    follow_up_days = models.PositiveSmallIntegerField(
+        null=True,
+        blank=True,
+        help_text="After so many days without an answer the owner is reminded of what they asked; "
+        "empty: never.",
+    )
     watch_expires_at = models.DateTimeField(
         null=True, blank=True, help_text="When Gmail stops sending notifications."
     )

@@ -53,6 +53,8 @@ class EventType(models.TextChoices):
     SENT_DETECTED = "sent_detected", "Draft sent by the person"
     ARCHIVED = "archived", "Marked done"
     WAITING_RETRIAGED = "waiting_retriaged", "Answer came: judged again"
+    FOLLOW_UP = "follow_up", "Nobody answered: reminder made"
+    FOLLOW_UP_WITHDRAWN = "follow_up_withdrawn", "Reminder withdrawn"
 
 
 class MailEvent(TenantModel):

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.schedules.cron import Timetable
+from mail.models.message import Message
 from mail.models.recurring import MAX_ZONE_LENGTH, DatedRow, RecurringRow, one_timetable
 from tenants.encryption import EncryptedTextField
 
@@ -21,10 +22,14 @@ class ReminderStatus(models.TextChoices):
     ACTIVE = "active", "Active"
     DELIVERED = "delivered", "Delivered"
     CANCELED = "canceled", "Canceled"
+    WITHDRAWN = "withdrawn", "Withdrawn"
 
 
 class Reminder(RecurringRow):
-    """A note that reaches its person when it is due: once, or again and again."""
+    """A note that reaches its person when it is due: once, or again and again.
+
+    Of a message that nobody answered Mailroom makes it: a follow-up reminder.
+    """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -32,6 +37,16 @@ class Reminder(RecurringRow):
         db_index=False,
         related_name="+",
         help_text="Who is reminded, and the only one to read it.",
+    )
+    message = models.ForeignKey(
+        Message,
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        db_index=False,
+        related_name="+",
+        help_text="What nobody answered; empty: the reminder is its person's own.",
     )
     title = models.CharField(max_length=MAX_TITLE_LENGTH)
     body = models.TextField(blank=True, default="")
@@ -53,6 +68,11 @@ class Reminder(RecurringRow):
                 condition=Q(status__in=ReminderStatus.values), name="reminder_status_known"
             ),
             one_timetable("reminder_one_timetable"),
+            models.UniqueConstraint(
+                fields=["firm", "message"],
+                condition=Q(message__isnull=False),
+                name="reminder_of_message_once",
+            ),
         ]
         indexes = [
             models.Index(fields=["due_at"], name="reminder_due", condition=Q(due_at__isnull=False)),

@@ -15,6 +15,15 @@ _NEXT_QUESTION: Final = 0.5
 _COUNTED_QUESTIONS: Final = 3
 
 
+def asks(reading: Reading) -> bool:
+    """Say whether it asks for an answer, in so many words."""
+    return bool(
+        reading.questions
+        or reading.anywhere(Concept.DIRECT_QUESTION)
+        or reading.anywhere(Concept.REQUEST)
+    )
+
+
 def correspondence_signals(mail: MailContext, reading: Reading) -> Iterator[Signal]:
     """Yield what speaks for a reply."""
     answer = Category.NEEDS_RESPONSE

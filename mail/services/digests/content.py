@@ -40,6 +40,7 @@ def digest_of(account: MailAccount, day: date, time_zone: str) -> Digest | None:
     briefing = briefing_of(account)
     counted = [
         (briefing.for_you.count, "waits for you", "wait for you"),
+        (briefing.follow_ups.count, "unanswered", "unanswered"),
         (briefing.approvals.count, "approval", "approvals"),
         (briefing.drafts.count, "draft", "drafts"),
         (briefing.proposed_rules.count, "proposed rule", "proposed rules"),
@@ -60,6 +61,7 @@ def digest_of(account: MailAccount, day: date, time_zone: str) -> Digest | None:
 
 def _parts(briefing: Briefing, zone: ZoneInfo) -> Iterator[str]:
     yield from _part("Waits for you", briefing.for_you, _thread, zone)
+    yield from _part("Nobody answered you", briefing.follow_ups, _thread, zone)
     yield from _part("Waits for your yes", briefing.approvals, _approval, zone)
     yield from _part("Drafts in Gmail", briefing.drafts, _draft, zone)
     yield from _part("Proposed rules", briefing.proposed_rules, _rule, zone)
@@ -80,7 +82,8 @@ def _part(heading: str, part: Part, words: Any, zone: ZoneInfo) -> Iterator[str]
 
 def _thread(thread: MailThread, zone: ZoneInfo) -> tuple[str, str]:
     since = _moment(thread.last_message_at, zone)
-    return thread.subject, f"{thread.get_classification_display()}, since {since}"
+    # Nobody judges a thread in which only its owner wrote.
+    return thread.subject, f"{thread.get_classification_display() or 'Waiting'}, since {since}"
 
 
 def _approval(approval: Approval, zone: ZoneInfo) -> tuple[str, str]:

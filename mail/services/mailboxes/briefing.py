@@ -20,6 +20,7 @@ from mail.models import (
     Rule,
     ThreadStatus,
 )
+from mail.services.reminders.follow_ups import threads_to_follow_up
 
 SHOWN = 10
 DAYS = 30
@@ -49,6 +50,8 @@ class Briefing:
     """Threads that want something of the person, the oldest first."""
     for_others: Part
     """Threads in which somebody else is to answer, the oldest first."""
+    follow_ups: Part
+    """Threads in which nobody answered what the owner asked: they were reminded of them."""
     drafts: Part
     approvals: Part
     proposed_rules: Part
@@ -65,6 +68,7 @@ def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
         categories=open_by_category(account, days),
         for_you=_part(oldest.filter(classification__in=WANTED).exclude(status__in=_OVER)),
         for_others=_part(oldest.filter(classification=Category.WAITING)),
+        follow_ups=_part(threads_to_follow_up(account)),
         drafts=_part(drafts.select_related("thread").order_by("pk")),
         approvals=_part(asked.select_related("action", "outbound", "message").order_by("pk")),
         proposed_rules=_part(Rule.objects.filter(account=account, corrections__gt=0)),

@@ -16,6 +16,7 @@ from jobs.operations.notifications.webhooks import send_discord
 from jobs.states import Channel
 from mail.models import Reminder, ReminderStatus
 from mail.services.reminders.channels import LEFT, send_by_every_channel
+from mail.services.reminders.follow_ups import is_unanswered, withdraw_answered
 from mail.services.reminders.preferences import Addressee, addressee
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from tenants.models import Membership
@@ -24,6 +25,7 @@ from tenants.scope import firm_scope
 EVENT = "reminder"
 NOT_FOUND = "Reminder not found"
 CANCELED = "Reminder is canceled"
+ANSWERED = "No answer is waited for any more"
 MOVED = "Reminder was given other dates"
 
 
@@ -42,11 +44,14 @@ def deliver_reminder(
         HandlerError: a channel failed; the others were used.
     """
     with firm_scope(ctx.firm_id):
-        rows = Reminder.objects.select_related("user")
+        rows = Reminder.objects.select_related("user", "message__account").defer("message__html")
         reminder: Reminder | None = rows.filter(pk=reminder_id, user_id=user_id).first()
         reason = _why_not(reminder, due_at)
         if reminder is None or reason:
             return {"skipped": True, "reason": reason}
+        if reminder.message is not None and not is_unanswered(reminder):
+            withdraw_answered(reminder.message.account, [reminder.message.thread_id])
+            return {"skipped": True, "reason": ANSWERED}
         is_member = Membership.objects.filter(user_id=user_id).exists()
         if not is_member or not reminder.user.is_active:
             raise Cancel(LEFT)
@@ -81,6 +86,8 @@ def _why_not(reminder: Reminder | None, due_at: datetime | None) -> str:
         return NOT_FOUND
     if reminder.status == ReminderStatus.CANCELED:
         return CANCELED
+    if reminder.status == ReminderStatus.WITHDRAWN:
+        return ANSWERED
     return MOVED if due_at is not None and due_at < reminder.planned_at else ""
 
 

@@ -46,12 +46,12 @@ def change_reminder(
     Raises:
         ReminderInvalid: a setting cannot be used.
         RowGone: it is deleted.
-        WrongState: it is canceled.
+        WrongState: it is canceled, or withdrawn.
     """
     with firm_scope(reminder.firm_id):
         locked = _locked(reminder)
-        if locked.status == ReminderStatus.CANCELED:
-            raise WrongState("The reminder is canceled.")
+        if locked.status in (ReminderStatus.CANCELED, ReminderStatus.WITHDRAWN):
+            raise WrongState(f"The reminder is {locked.status}.")
         before = {name: getattr(locked, name) for name in SETTINGS}
         changed = {name for name, value in settings.items() if value != before[name]}
         plans = not changed.isdisjoint(timetables.DATES)

@@ -23,6 +23,7 @@ from mail.models import (
 from mail.services.documents.documents import request_documents
 from mail.services.documents.index import index_messages
 from mail.services.mailboxes.accounts import own_addresses
+from mail.services.reminders.follow_ups import withdraw_answered
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import refresh_threads
 from mail.text.cleaning import clean_line
@@ -79,6 +80,8 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
     request_documents(account, new)
     index_messages(messages)
     refresh_threads(list(threads.values()))
+    if new:
+        withdraw_answered(account, [thread.pk for thread in threads.values()])
     record_events(EventType.INGESTED, account, [(message, {}) for message in new])
     return [StoredMessage(one, one.gmail_message_id not in keys) for one in messages]
 

@@ -366,6 +366,12 @@ TABLE = [
         **PATIENT,
     ),
     Row("webhook_send", Category.NOTIFICATIONS, _webhook, **PATIENT),
+    Row(
+        "follow_ups.find",
+        Category.RECURRENCE,
+        lambda office: office.put_for_system("follow_ups.find"),
+        **BY_DEFAULT,
+    ),
     Row("digests.enqueue_due", Category.RECURRENCE, _digests_due, **BY_DEFAULT),
     Row("reminders.enqueue_due", Category.RECURRENCE, _reminders_due, **BY_DEFAULT),
     Row("agents.enqueue_due", Category.RECURRENCE, _agents_due, **BY_DEFAULT),

@@ -150,6 +150,7 @@ SHIPPED = [
     ("sync", 3_600, "mailbox", {"force_full": True}),
     ("labels.sync.gmail", 3_600, "mailbox", {}),
     ("reminders.enqueue_due", 60, "", {}),
+    ("follow_ups.find", 3_600, "", {}),
     ("digests.enqueue_due", 60, "", {}),
     ("agents.enqueue_due", 60, "", {}),
     ("approvals.expire", 60, "", {}),

@@ -1,0 +1,283 @@
+"""Follow-up reminders: what the owner asked and nobody answered, once, until somebody does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from jobs import testing
+from mail.models import (
+    Connection,
+    EventType,
+    MailAccount,
+    MailEvent,
+    MailThread,
+    Reminder,
+    ReminderStatus,
+)
+from mail.services.mailboxes.briefing import briefing_of
+from mail.services.reminders import find_follow_ups as finding
+from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.find_follow_ups import find_follow_ups
+from mail.services.reminders.follow_ups import set_follow_ups
+from mail.services.reminders.reminders import cancel_reminder, change_reminder, delete_reminder
+from tenants.models import Membership, Role
+from tenants.scope import firm_scope
+from tests.factories.tenants import new_member
+from tests.jobs.admin.conftest import browser_of
+from tests.jobs.admin.pages import audit_entries, operation_url, submit
+from tests.jobs.api.conftest import problem
+from tests.mail.mail_kit import ANNA, OWNER, Mailbox, letter, only, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
+
+DAYS = 3
+QUESTION = "Could you tell me when the swings will arrive?"
+FIRST = "<first@acme.example>"
+
+
+@pytest.fixture
+def owner(mailbox: Mailbox) -> Any:
+    """Return the owner of a mailbox that was read just now and has follow-up reminders."""
+    person = new_member(mailbox.firm, Role.VIEWER)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(owner=person, shared=False, last_sync_at=datetime.now(UTC))
+    mailbox.reload()
+    set_follow_ups(mailbox.account, days=DAYS)
+    return person
+
+
+def ago(hours: float) -> datetime:
+    return datetime.now(UTC) - timedelta(days=DAYS, hours=hours)
+
+
+def write(
+    mailbox: Mailbox,
+    text: str = QUESTION,
+    *,
+    at: datetime | None = None,
+    to: str = ANNA,
+    subject: str = "Swings",
+    **more: str,
+) -> str:
+    """Let the owner send a message; return Gmail's id."""
+    raw = letter(subject, text, sender=OWNER, to=to, **{"message_id": FIRST, **more})
+    arrived = mailbox.receive(raw, labels=("SENT",), at=at or ago(1))
+    mailbox.store_all()
+    return arrived
+
+
+def answer(mailbox: Mailbox, **more: str) -> None:
+    """Let somebody answer."""
+    raw = letter("Re: Swings", "On Monday.", reply_to_id=FIRST, message_id="<2@x.example>", **more)
+    mailbox.receive(raw)
+    mailbox.store_all()
+
+
+def find() -> dict[str, int]:
+    """Look for follow-ups, as the job of the system firm does."""
+    return find_follow_ups(lambda: None)
+
+
+def statuses() -> list[str]:
+    return [row.status for row in stored(Reminder)]
+
+
+def test_what_nobody_answered_is_told_once(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
+) -> None:
+    sent = write(mailbox)
+    assert find() == {"made": 1, "withdrawn": 0}
+    assert find() == {"made": 0, "withdrawn": 0}
+    enqueue_due_reminders(lambda: None)
+    testing.drain()
+    (told,) = mailoutbox
+    assert (told.to, told.subject) == (
+        [owner.email], "[Mailroom] Reminder: No answer yet: Swings",
+    )  # fmt: skip
+    message = mailbox.message(sent)
+    assert "you asked anna@customer.example, and nobody has answered" in told.body
+    assert f"/admin/mail/mailthread/{message.thread_id}/change/" in told.body
+    reminder = only(stored(Reminder))
+    assert (reminder.user_id, reminder.message_id) == (owner.pk, message.pk)
+    assert reminder.status == ReminderStatus.DELIVERED
+    assert find() == {"made": 0, "withdrawn": 0}
+    with firm_scope(mailbox.firm):
+        shown = briefing_of(mailbox.account).follow_ups
+    assert (shown.count, [one.pk for one in shown.first]) == (1, [message.thread_id])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"text": "Thanks a lot, that is all."}, id="nothing was asked"),
+        pytest.param({"at": ago(-2)}, id="not so many days ago"),
+        pytest.param({"at": ago(24 * 4)}, id="too long ago"),
+        pytest.param({"to": "no-reply@shop.example"}, id="to a robot"),
+        pytest.param({"to": OWNER}, id="to themselves"),
+        pytest.param({"Auto_Submitted": "auto-replied"}, id="an automatic answer"),
+        pytest.param({"Precedence": "list"}, id="to a list"),
+        # What they quote is not what they ask.
+        pytest.param(
+            {"text": "Noted.\n\nOn Monday, Anna wrote:\n> Could you call me back, please?\n"},
+            id="quoted",
+        ),
+    ],
+)
+def test_what_expects_no_answer_is_left_alone(
+    mailbox: Mailbox, owner: Any, changes: dict[str, Any]
+) -> None:
+    write(mailbox, **changes)
+    assert find()["made"] == 0
+    assert stored(Reminder) == []
+
+
+def test_a_thread_of_a_mailing_list_is_left_alone(mailbox: Mailbox, owner: Any) -> None:
+    raw = letter("Swings", sender="dev@lists.example", message_id="<0@x.example>", List_Id="<dev>")
+    mailbox.receive(raw, at=ago(5))
+    write(mailbox, reply_to_id="<0@x.example>", subject="Re: Swings")
+    assert len(stored(MailThread)) == 1
+    assert find()["made"] == 0
+
+
+@pytest.mark.parametrize("delivered", [False, True])
+def test_an_answer_ends_it(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any], delivered: bool
+) -> None:
+    write(mailbox)
+    find()
+    if delivered:
+        enqueue_due_reminders(lambda: None)
+        testing.drain()
+    answer(mailbox)
+    assert statuses() == [ReminderStatus.WITHDRAWN]
+    enqueue_due_reminders(lambda: None)
+    testing.drain()
+    assert len(mailoutbox) == delivered
+    with firm_scope(mailbox.firm):
+        assert briefing_of(mailbox.account).follow_ups.count == 0
+        kept = MailEvent.objects.filter(event_type__startswith="follow_up").order_by("pk")
+        assert [one.event_type for one in kept] == [
+            EventType.FOLLOW_UP, EventType.FOLLOW_UP_WITHDRAWN,
+        ]  # fmt: skip
+    assert find() == {"made": 0, "withdrawn": 0}
+
+
+def test_an_answer_that_comes_while_it_waits_for_its_delivery_ends_it(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(mailbox)
+    find()
+    enqueue_due_reminders(lambda: None)
+    # As where the answer is stored by a transaction that did not see the reminder yet.
+    monkeypatch.setattr("mail.services.syncing.store_messages.withdraw_answered", lambda *_: None)
+    answer(mailbox)
+    testing.drain(max_jobs=5)
+    assert (mailoutbox, statuses()) == ([], [ReminderStatus.WITHDRAWN])
+
+
+def test_the_next_message_has_one_of_its_own(mailbox: Mailbox, owner: Any) -> None:
+    write(mailbox, at=ago(30))
+    find()
+    write(mailbox, message_id="<again@acme.example>", reply_to_id=FIRST, at=ago(2))
+    assert statuses() == [ReminderStatus.WITHDRAWN]
+    assert find()["made"] == 1
+    assert sorted(statuses()) == [ReminderStatus.ACTIVE, ReminderStatus.WITHDRAWN]
+
+
+def test_a_done_thread_needs_no_answer(mailbox: Mailbox, owner: Any) -> None:
+    write(mailbox)
+    find()
+    with firm_scope(mailbox.firm):
+        MailThread.objects.update(status="archived")
+    assert find() == {"made": 0, "withdrawn": 1}
+
+
+def test_what_its_person_did_with_it_stays_done(mailbox: Mailbox, owner: Any) -> None:
+    write(mailbox)
+    find()
+    later = datetime.now(UTC) + timedelta(days=2)
+    assert change_reminder(only(stored(Reminder)), due_at=later).status == ReminderStatus.ACTIVE
+    cancel_reminder(only(stored(Reminder)))
+    assert find()["made"] == 0
+    delete_reminder(only(stored(Reminder)))
+    assert find()["made"] == 0
+    assert stored(Reminder) == []
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        {"follow_up_days": None},
+        {"owner": None},
+        {"active": False},
+        {"connection": Connection.NEEDS_REAUTH},
+        {"last_sync_at": None},
+        {"last_sync_at": datetime.now(UTC) - finding.READ_WITHIN - timedelta(minutes=1)},
+    ],
+)
+def test_no_mailbox_that_may_have_an_answer_or_nobody_to_tell(
+    mailbox: Mailbox, owner: Any, account: dict[str, Any]
+) -> None:
+    write(mailbox)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(**account)
+    assert find()["made"] == 0
+    assert stored(Reminder) == []
+
+
+def test_who_left_is_not_reminded(mailbox: Mailbox, owner: Any) -> None:
+    write(mailbox)
+    with firm_scope(mailbox.firm):
+        Membership.objects.filter(user=owner).delete()
+    assert find()["made"] == 0
+
+
+@pytest.mark.req("M-22")
+def test_they_are_set_over_rest_by_the_owner_or_an_admin(mailbox: Mailbox, owner: Any) -> None:
+    from tests.mail.api.test_accounts import Api
+
+    admin, other = Api(mailbox.firm, Role.ADMIN), Api(mailbox.firm, Role.OPERATOR)
+    shown = admin.post(mailbox.account, "follow-ups", days=5, reason="offers get lost").json()
+    assert shown["follow_up_days"] == 5
+    assert other.post(mailbox.account, "follow-ups", days=1).status_code == 403
+    assert mailbox.reload().follow_up_days == 5
+    for bad in ({}, {"days": 0}, {"days": 61}, {"days": "5"}, {"days": 5, "hours": 1}):
+        problem(admin.post(mailbox.account, "follow-ups", **bad), 400)
+    assert admin.post(mailbox.account, "follow-ups", days=None).json()["follow_up_days"] is None
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(owner=None)
+    problem(admin.post(mailbox.account, "follow-ups", days=5), 409)
+    kept = [entry for entry in audit_entries(mailbox.account.pk) if entry.reason]
+    assert [(one.act, one.after) for one in kept] == [("mailbox.follow_ups", {"follow_up_days": 5})]
+
+
+def test_they_are_set_and_seen_in_the_admin(mailbox: Mailbox, owner: Any) -> None:
+    owners = Client()
+    owner.is_staff = True
+    owner.save()
+    owners.force_login(owner)
+    page = f"/admin/mail/mailaccount/{mailbox.account.pk}/change/"
+    assert "After 3 days without an answer" in owners.get(page).content.decode()
+    assert submit(owners, mailbox.account, "follow-ups", days="5").status_code == 302
+    assert mailbox.reload().follow_up_days == 5
+    assert submit(owners, mailbox.account, "follow-ups", days="").status_code == 302
+    assert mailbox.reload().follow_up_days is None
+    set_follow_ups(mailbox.account, days=DAYS)
+    colleague = browser_of(mailbox.firm, Role.OPERATOR)
+    assert colleague.get(operation_url(mailbox.account, "follow-ups")).status_code == 403
+
+    write(mailbox)
+    find()
+    reminder = only(stored(Reminder))
+    own = f"/admin/mail/reminder/{reminder.pk}/change/"
+    text = owners.get(own).content.decode()
+    assert "No answer yet: Swings" in text
+    assert f"/admin/mail/message/{reminder.message_id}/change/" in text
+    # The subject is its person's alone.
+    assert "Swings" not in colleague.get(own).content.decode()
+    briefing = owners.get(f"/admin/mail/mailaccount/{mailbox.account.pk}/briefing/")
+    assert "Nobody answered (1)" in briefing.content.decode()
