@@ -35,6 +35,19 @@ class Category(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SenderHistory:
+    """What the person did with earlier mail of the same sender in the same mailbox.
+
+    ``said`` are the categories they gave the sender's threads, the oldest first. Of the sender's
+    other threads of the last months ``answered`` have an answer by the person, ``unanswered`` none.
+    """
+
+    said: tuple[Category, ...] = ()
+    answered: int = 0
+    unanswered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MailContext:
     """The facts about one message and its thread on which a classifier decides.
 
@@ -55,6 +68,7 @@ class MailContext:
     calendar_method: str = ""
     thread_messages: int = 1
     user_wrote_last: bool = False
+    history: SenderHistory = SenderHistory()
 
     @classmethod
     def from_mail(

@@ -7,6 +7,7 @@ from typing import Final
 from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
 from mail.llm.reading import Reading, read
 from mail.llm.signals.correspondence import correspondence_signals
+from mail.llm.signals.history import history_signals, settled
 from mail.llm.signals.notices import notice_signals
 from mail.llm.signals.payments import payment_signals
 from mail.llm.signals.signal import Signal
@@ -30,7 +31,7 @@ _OPENINGS: Final = {
 
 
 class OfflineClassifier:
-    """Judges a message by its headers and its wording in five languages, always the same way."""
+    """Judges a message by its headers, its wording in five languages, and its sender's earlier mail."""
 
     source = "offline"
 
@@ -44,7 +45,7 @@ class OfflineClassifier:
             verdict = Verdict(Category.WAITING, _OWN_MESSAGE_CONFIDENCE)
         else:
             signals = _signals(mail, reading, automated)
-            verdict = decide(signals, automated=automated is not None)
+            verdict = settled(mail.history) or decide(signals, automated=automated is not None)
         features = [signal.name for signal in signals]
         if reading.ordered_about:
             features.append(INSTRUCTION_LIKE_TEXT)
@@ -68,6 +69,7 @@ def _signals(
         *correspondence_signals(mail, reading),
         *notice_signals(mail, reading, automated),
     ]
+    found += history_signals(mail, found)
     return sorted(found, key=lambda signal: -signal.weight)
 
 

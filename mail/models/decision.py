@@ -49,6 +49,12 @@ class Decision(TenantModel):
         indexes = [
             models.Index(fields=["firm", "message", "created_at"], name="decision_of_message"),
             models.Index(fields=["firm", "id"], name="decision_newest"),
+            # What a person said is looked up for every message, and there is little of it.
+            models.Index(
+                fields=["firm", "account", "id"],
+                name="decision_of_person",
+                condition=models.Q(source=DecisionSource.PERSON),
+            ),
         ]
 
     def __str__(self) -> str:

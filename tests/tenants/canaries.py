@@ -16,7 +16,7 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from jobs.models import ConcurrencyLock, JobMinute, JobQueue, Schedule
+from jobs.models import ConcurrencyLock, FanIn, JobMinute, JobQueue, Schedule
 from mail.models import (
     AgentProfile,
     AgentRun,
@@ -113,6 +113,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         JobQueue: [dead, {"live_key": f"{slug} second"}],
         ConcurrencyLock: [{"expires_at": now + timedelta(hours=1)}],
         JobMinute: [{"completed": completed}],
+        FanIn: [{"rest": []}],
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         Reminder: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
         AgentSchedule: [{"cron": "0 3 * * *", "time_zone": "UTC"}],

@@ -34,6 +34,7 @@ from mail.models import (
 from mail.rules.automated import automated_signal
 from mail.services.deciding.mail_context import mail_context
 from mail.services.deciding.relabel import relabel_thread
+from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked, settings_for
 from mail.services.drafting.requests import enqueue_cleanup, enqueue_draft
 from mail.services.mailboxes.accounts import own_addresses
@@ -131,7 +132,8 @@ def open_case(
         return Skipped("The thread has no message from anybody else")
     if Decision.objects.filter(message=target, job_id=job_id).exists():
         return Skipped("This job has classified the thread already")
-    context = mail_context(target, messages, own_addresses(account))
+    history = sender_histories(account, [target]).get(target.pk)
+    context = mail_context(target, messages, own_addresses(account), history)
     rules = matching_rules(account, target)
     blocked = is_blocked(target.sender_address, contacts_for(account))
     return Case(thread, messages, target, context, rules, blocked)

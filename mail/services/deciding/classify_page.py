@@ -40,6 +40,7 @@ from mail.services.deciding.classify import (
 from mail.services.deciding.mail_context import mail_context
 from mail.services.deciding.relabel import label_name
 from mail.services.deciding.requests import enqueue_classify
+from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import to_be_labelled
@@ -98,8 +99,8 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
     asked = Message.objects.filter(account=account, pk__in=message_ids)
     threads = list(MailThread.objects.filter(pk__in=asked.values("thread_id")))
     outlines: dict[UUID, list[Message]] = defaultdict(list)
-    rows = Message.objects.filter(thread__in=threads)
-    for message in rows.order_by("-internal_date", "-gmail_message_id").only(*OUTLINE):
+    outlined = Message.objects.filter(thread__in=threads)
+    for message in outlined.order_by("-internal_date", "-gmail_message_id").only(*OUTLINE):
         outlines[message.thread_id].append(message)
     busy = _busy_threads(account, outlines)
     docket = Docket()
@@ -115,10 +116,12 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
             fresh[target.pk] = (thread, messages)
     owners, rules = own_addresses(account), enabled_rules(account)
     contacts = contacts_for(account)
-    targets = Message.objects.filter(pk__in=fresh).defer("html").prefetch_related("attachments")
+    rows = Message.objects.filter(pk__in=fresh).defer("html").prefetch_related("attachments")
+    targets = list(rows)
+    histories = sender_histories(account, targets)
     for target in targets:
         thread, messages = fresh[target.pk]
-        context = mail_context(target, messages, owners)
+        context = mail_context(target, messages, owners, histories.get(target.pk))
         held = matching_rules(account, target, among=rules)
         blocked = is_blocked(target.sender_address, contacts)
         docket.cases.append(Case(thread, messages, target, context, held, blocked))

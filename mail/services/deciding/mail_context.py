@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mail.llm.base import MailContext
+from mail.llm.base import MailContext, SenderHistory
 from mail.models import Message
 from mail.text.parsed import Address, AttachmentMeta, Headers
 
 
 def mail_context(
-    message: Message, thread: Sequence[Message], own_addresses: frozenset[str]
+    message: Message,
+    thread: Sequence[Message],
+    own_addresses: frozenset[str],
+    history: SenderHistory | None = None,
 ) -> MailContext:
     """Return the facts about `message` in its thread, newest message first.
 
@@ -29,6 +32,7 @@ def mail_context(
         calendar_method=message.calendar_method,
         thread_messages=len(thread),
         user_wrote_last=thread[0].outgoing,
+        history=history or SenderHistory(),
     )
 
 
