@@ -1,0 +1,211 @@
+"""Workers that are killed while they deliver reminders, and while they read documents."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.engine.clock import database_now
+from jobs.models import Delivery
+from jobs.queue import enqueue
+from jobs.states import Channel, DeliveryStatus, Status
+from mail.gmail.connect import local_gmail
+from mail.models import Document, Reminder, ReminderStatus
+from mail.services.mailboxes.accounts import open_account
+from mail.services.reminders.due import enqueue_due_reminders
+from mail.services.reminders.reminders import create_reminder
+from tenants.models import Firm, Role
+from tenants.scope import firm_scope
+from tests.factories.tenants import new_member
+from tests.mail.document_kit import WORD, docx, docx_with, pdf, with_attachments
+from tests.mail.mail_kit import Mailbox, jobs, only, stored, without_drafts
+from tests.support.post_office import AFTER, BEFORE, PostOffice
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.processes,
+    pytest.mark.timeout(400),
+]
+
+# Also the threads of a worker: so many mails are on their way when it is killed.
+EACH = 3
+DELIVERY = "reminder_delivery"
+READER = b"mail.documents.child"
+# A machine that does something else beside is slow.
+WAIT_SECONDS = 120
+# Long enough to be met while it is read.
+LONG_PDF = pdf(f"BT /F1 12 Tf ({WORD}) Tj ".encode() + b"(a) Tj " * 100_000 + b"ET")
+EMPTY_PARAGRAPHS = 5 * 2**20
+
+Start = Callable[..., WorkerProcess]
+
+
+@pytest.fixture
+def start(fleet: Fleet, tmp_path: Path) -> Start:
+    """Return what starts a worker with everything that the service has."""
+
+    def run(**environment: str) -> WorkerProcess:
+        return fleet.start(
+            *("--no-scheduler", "--concurrency", str(EACH)),
+            lease_seconds=SHORT_LEASE_SECONDS,
+            DJANGO_SETTINGS_MODULE="tests.support.mail_settings",
+            VAR_DIR=str(tmp_path),
+            **environment,
+        )
+
+    return run
+
+
+@pytest.fixture
+def post(tmp_path: Path) -> PostOffice:
+    return PostOffice(tmp_path / "post").open()
+
+
+def make_due(firm: Firm, person: object, titles: list[str]) -> None:
+    """Have these reminders fall due a minute ago, and enqueue them."""
+    for title in titles:
+        create_reminder(
+            firm.pk,
+            person.pk,
+            title=title,
+            due_at=database_now() + timedelta(days=1),  # type: ignore[attr-defined]  # a user
+        )
+    now = database_now()
+    with firm_scope(firm):
+        Reminder.objects.filter(title__in=titles).update(
+            due_at=now - timedelta(minutes=1), planned_at=now - timedelta(hours=1)
+        )
+    assert enqueue_due_reminders(lambda: None) == len(titles)
+
+
+@pytest.mark.req("U-03", "J-13")
+@pytest.mark.parametrize("where", [BEFORE, AFTER])
+def test_a_worker_is_killed_while_it_delivers_reminders(
+    firm: Firm, post: PostOffice, start: Start, where: str
+) -> None:
+    """Each is delivered once; of those whose delivery nobody can tell, the same mail comes again."""
+    person = new_member(firm, Role.VIEWER)
+    first = start()
+    make_due(firm, person, [f"first {number}" for number in range(EACH)])
+    wait_until(lambda: not jobs(DELIVERY), "the first reminders", timeout=WAIT_SECONDS)
+    post.stop(where)
+    make_due(firm, person, [f"second {number}" for number in range(2 * EACH)])
+    wait_until(lambda: len(post.waiting) == EACH, "mails on their way")
+    first.kill()
+    on_their_way = set(post.waiting)
+    post.go_on(where)
+    start()
+    wait_until(lambda: not jobs(DELIVERY), "all reminders", timeout=WAIT_SECONDS)
+
+    subjects: dict[str, set[str]] = {}
+    for message_id, subject in post.taken:
+        subjects.setdefault(subject.removeprefix("[Mailroom] Reminder: "), set()).add(message_id)
+    # However often a reminder was sent, it was as one and the same mail.
+    assert sorted(subjects) == sorted(one.title for one in stored(Reminder))
+    assert {len(ids) for ids in subjects.values()} == {1}
+    times = Counter(message_id for message_id, _ in post.taken)
+    twice = {message_id for message_id, count in times.items() if count > 1}
+    assert twice == (on_their_way if where == AFTER else set())
+    assert max(times.values()) <= 2
+
+    assert {one.status for one in stored(Reminder)} == {ReminderStatus.DELIVERED}
+    deliveries = jobs(DELIVERY, live=False)
+    assert len(deliveries) == 3 * EACH
+    assert {job.status for job in deliveries} == {Status.COMPLETED}
+    assert sorted(job.deaths for job in deliveries) == [0] * 2 * EACH + [1] * EACH
+    kept = Counter(one.status for one in stored(Delivery) if one.channel == Channel.EMAIL)
+    assert kept == {DeliveryStatus.DELIVERED: 3 * EACH, DeliveryStatus.SENDING: EACH}
+
+
+def freeze_reader(worker: WorkerProcess) -> Path:
+    """Stop the process in which the worker has the long document read, once it is there."""
+    reader = wait_until(lambda: _reader_of_long(worker), "a reader", timeout=WAIT_SECONDS)
+    os.kill(int(reader.name), signal.SIGSTOP)
+    return reader
+
+
+def _reader_of_long(worker: WorkerProcess) -> Path | None:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            stat = (process / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
+            is_reader = READER in (process / "cmdline").read_bytes()
+            # Its standard input is the file.
+            is_long = (process / "fd" / "0").stat().st_size == len(LONG_PDF)
+            if int(stat[3]) == worker.session and is_reader and is_long:
+                return process
+    return None
+
+
+def attach(mailbox: Mailbox, *files: tuple[str, bytes]) -> None:
+    """Let a message with these files arrive, and be stored."""
+    without_drafts(mailbox)
+    mailbox.receive(with_attachments(*files))
+    mailbox.store_all()
+
+
+@pytest.mark.req("U-06", "J-13")
+def test_a_worker_is_killed_while_it_reads_documents(mailbox: Mailbox, start: Start) -> None:
+    others = [(f"short {number}.pdf", pdf()) for number in range(EACH)]
+    attach(mailbox, ("long.pdf", LONG_PDF), *others)
+    first = start()
+    reader = freeze_reader(first)
+    first.kill()
+    wait_until(lambda: not reader.exists(), "the end of its reader")
+    assert only(stored(Document), size=len(LONG_PDF)).status == "scanned"
+    start()
+    wait_until(lambda: not jobs(), "every document", timeout=WAIT_SECONDS)
+
+    documents = stored(Document)
+    assert {(one.status, one.reason) for one in documents} == {("read", "")}
+    assert all(WORD in one.text for one in documents)
+    assert all(one.content is None for one in documents)
+    for step in ("attachment.fetch", "malware_scan", "text_extract"):
+        assert len(jobs(step, live=False)) == len(documents), step
+    assert {job.status for job in jobs(live=False)} == {Status.COMPLETED}
+    assert max(job.deaths for job in jobs("text_extract", live=False)) == 1
+
+
+@pytest.mark.req("U-06", "W-02")
+def test_a_hostile_document_harms_nobody_beside_it(
+    mailbox: Mailbox, other_firm: Firm, start: Start, tmp_path: Path
+) -> None:
+    store = tmp_path / "gmail.sqlite3"
+    neighbour = Mailbox(
+        other_firm, open_account(other_firm, "ben@globex.example"), local_gmail(store)
+    )
+    bomb = docx_with((b"<w:body>", b"<w:body>" + b"<w:p/>" * EMPTY_PARAGRAPHS))
+    attach(mailbox, ("endless.pdf", LONG_PDF), ("bomb.docx", bomb))
+    worker = start(DOCUMENT_SECONDS="15", DOCUMENT_MEMORY_MB="256")
+    # It gets no further, and its time is over after twice that.
+    reader = freeze_reader(worker)
+
+    attach(neighbour, ("prices.docx", docx()))
+    plain = [enqueue("noop", firm=one).job_id for one in (mailbox.firm, other_firm) * EACH]
+    wait_until(
+        lambda: not [job for job in jobs() if job.firm_id == other_firm.pk or job.pk in plain],
+        "the neighbour's document and plain jobs",
+        timeout=WAIT_SECONDS,
+    )
+    assert reader.exists()
+    wait_until(lambda: not jobs(), "the end of the hostile documents", timeout=WAIT_SECONDS)
+
+    ends = {(one.firm_id, one.status, one.reason) for one in stored(Document)}
+    assert ends == {
+        (mailbox.firm.pk, "unreadable", "time"),
+        (mailbox.firm.pk, "unreadable", "memory"),
+        (other_firm.pk, "read", ""),
+    }
+    # In the one worker, which lives, and each at its first attempt.
+    assert worker.alive
+    assert len(worker.events("worker.started")) == 1
+    over = jobs(live=False)
+    assert {(job.status, job.attempts, job.deaths) for job in over} == {(Status.COMPLETED, 1, 0)}
