@@ -72,7 +72,7 @@ class _PersonField(OperationForm):
     personal = forms.BooleanField(
         required=False,
         label="On my behalf",
-        help_text="Its jobs are yours: it waits while you are inactive, and goes with your account. "
+        help_text="Its jobs are yours: it stops when you leave the firm, and goes with your account. "
         "Else it is the firm's.",
     )
 
@@ -164,7 +164,7 @@ class AgentScheduleAdmin(ScopedAdmin):
     ordering = ("name", "pk")
     fields = (
         "name", "account", "profile", "asked", "repeats", "due_at", "queued_at", "behalf", "enabled",
-        "firm", "changed_at", "created_at",
+        "stopped",        "firm", "changed_at", "created_at",
     )  # fmt: skip
     readonly_fields = ("asked", "repeats", "behalf")
     asked = column("Asked", _prompt)

@@ -12,6 +12,7 @@ from jobs.admin.base import LABELS as JOB_LABELS
 from mail.admin.agent_run import RUN_STATUS_LABELS
 from mail.admin.approval import APPROVAL_STATUS_LABELS
 from mail.admin.base import ACTION_STATUS_LABELS
+from mail.admin.document import DOCUMENT_STATUS_LABELS
 from mail.admin.draft import DRAFT_STATUS_LABELS
 from mail.admin.outbound import OUTBOUND_STATUS_LABELS
 from mail.models import DraftStatus, EventType, Message
@@ -27,6 +28,7 @@ _STATUS_LABELS: dict[EntryKind, Mapping[str, str]] = {
     EntryKind.MODEL_CALL: {"answered": "success"},
     EntryKind.AGENT_RUN: RUN_STATUS_LABELS,
     EntryKind.DRAFT: {one: DRAFT_STATUS_LABELS.get(one, "default") for one in DraftStatus},
+    EntryKind.DOCUMENT: DOCUMENT_STATUS_LABELS,
 }
 _EVENT_LABELS: dict[str, str] = {
     EventType.INGESTED: "info",
@@ -49,7 +51,13 @@ _SAID_BY_ROWS = (
     EventType.DRAFT_REWORKED,
 )
 # Kinds whose rows say their status in words.
-_NAMED_BY_ROWS = (EntryKind.ACTION, EntryKind.APPROVAL, EntryKind.OUTBOUND, EntryKind.DRAFT)
+_NAMED_BY_ROWS = (
+    EntryKind.ACTION,
+    EntryKind.APPROVAL,
+    EntryKind.OUTBOUND,
+    EntryKind.DRAFT,
+    EntryKind.DOCUMENT,
+)
 _MODELS: dict[EntryKind, str] = {
     EntryKind.EVENT: "mail_mailevent",
     EntryKind.DECISION: "mail_decision",
@@ -60,6 +68,7 @@ _MODELS: dict[EntryKind, str] = {
     EntryKind.MODEL_CALL: "mail_llmcall",
     EntryKind.AGENT_RUN: "mail_agentrun",
     EntryKind.DRAFT: "mail_draft",
+    EntryKind.DOCUMENT: "mail_document",
 }
 
 

@@ -45,6 +45,7 @@ class AgentScheduleSerializer(TimetableSerializer):
         "On whose behalf it runs; null: the firm's.", source="user.username", default=None
     )
     enabled = serializers.BooleanField()
+    stopped = NullableTextField("Why it was switched off by itself; null where it was not.")
     created_at = TimestampField()
     changed_at = TimestampField()
 
@@ -68,7 +69,7 @@ class CreateAgentScheduleBody(_Settings):
     profile = TextField(max_length=MAX_PROFILE_LENGTH, help_text=_PROFILE)
     prompt = TextField(max_length=MAX_PROMPT_LENGTH, help_text=_PROMPT)
     user = choice(
-        ("me",), "`me`: on the caller's behalf; it waits while they are inactive. Else the firm's."
+        ("me",), "`me`: on the caller's behalf; it stops when they leave the firm. Else the firm's."
     )
 
 

@@ -39,6 +39,7 @@ class Unread(StrEnum):
     CUT = "cut"
     ERASED = "erased"
     IMPORTED = "imported"
+    DISCONNECTED = "disconnected"
 
 
 class Unreadable(Exception):

@@ -17,7 +17,7 @@ from mail.conf import clamd_url, document_limits
 from mail.documents import clamd
 from mail.documents.extract import extract_text
 from mail.documents.kinds import Unread, Unreadable, kind_of
-from mail.errors import RowGone
+from mail.errors import MailboxDisconnected, MailboxInactive, RowGone
 from mail.job_handlers.base import (
     GMAIL_BREAKER,
     GMAIL_RETRY,
@@ -70,16 +70,22 @@ def _find(payload: DocumentPayload, status: DocumentStatus) -> Document | None:
     idempotency_key=lambda p: f"{documents.FETCH_TYPE}:{p.document_id}",
 )
 def fetch(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
-    """Fetch an attachment from Gmail, and have it scanned."""
-    with mailbox(payload) as (_, gmail):
-        document = _find(payload, DocumentStatus.WAITING)
-        if document is None:
-            return _left(payload.document_id)
-        content, refused = b"", None
-        try:
-            content = documents.fetch_content(gmail, document)
-        except Unreadable as error:
-            refused = error.reason
+    """Fetch an attachment from Gmail, and have it scanned; none of a mailbox that is closed."""
+    content, refused = b"", None
+    document: Document | None = None
+    try:
+        with mailbox(payload) as (_, gmail):
+            document = _find(payload, DocumentStatus.WAITING)
+            if document is not None:
+                content = documents.fetch_content(gmail, document)
+    except Unreadable as error:
+        refused = error.reason
+    except Cancel as error:
+        if not isinstance(error.__cause__, MailboxDisconnected | MailboxInactive):
+            raise
+        document, refused = _find(payload, DocumentStatus.WAITING), Unread.DISCONNECTED
+    if document is None:
+        return _left(payload.document_id)
     with ctx.transaction() as tx:
         if refused is not None:
             tx.result = documents.end_document(document, refused, status=DocumentStatus.SKIPPED)

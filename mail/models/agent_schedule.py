@@ -13,6 +13,7 @@ from mail.models.recurring import RecurringRow, one_timetable
 
 MAX_NAME_LENGTH = 100
 MAX_PROMPT_LENGTH = 4000
+MAX_STOPPED_LENGTH = 100
 
 
 class AgentSchedule(RecurringRow):
@@ -31,11 +32,19 @@ class AgentSchedule(RecurringRow):
         on_delete=models.CASCADE,
         db_index=False,
         related_name="+",
-        help_text="On whose behalf it runs; while they are inactive it does not. Empty: the firm.",
+        help_text="On whose behalf it runs; it stops when they leave. Empty: the firm.",
     )
     name = models.CharField(max_length=MAX_NAME_LENGTH)
     prompt = models.TextField(help_text="What the agent is asked each time.")
     enabled = models.BooleanField(default=True)
+    stopped = models.CharField(
+        max_length=MAX_STOPPED_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="Why it was switched off by itself; empty where it was not.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 

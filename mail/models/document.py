@@ -54,6 +54,7 @@ REASONS: dict[Unread, str] = {
     Unread.CUT: "Only its beginning was read",
     Unread.ERASED: "It mentions a person who was erased",
     Unread.IMPORTED: "It was imported without its content",
+    Unread.DISCONNECTED: "Its mailbox was disconnected or switched off before",
 }
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from jobs.errors import Cancel
 from mail.errors import AgentUnusable, RowGone
 from mail.models import AgentSchedule, MailAccount
 from mail.services.agents.process import NO_PROFILE, find_profile
 from mail.services.agents.run import run_agent
+from mail.services.agents.schedules import why_stopped
 from tenants.scope import firm_scope
 
 MAX_OUTPUT = 5000
@@ -29,14 +31,19 @@ def invoke_agent(
     """Run the agent, and return the job's result; what it said only of a mailbox that all may read.
 
     Raises:
+        Cancel: the person on whose behalf it runs left.
         AgentUnusable: there is no such profile, it is switched off, or no model is configured.
         RowGone: the timetable was deleted.
         ModelError: the model did not answer.
     """
     begun = time.monotonic()
     with firm_scope(account.firm_id):
-        if not AgentSchedule.objects.filter(pk=schedule_id, account=account).exists():
+        rows = AgentSchedule.objects.select_related("user")
+        schedule = rows.filter(pk=schedule_id, account=account).first()
+        if schedule is None:
             raise RowGone(f"agent schedule {schedule_id} is gone")
+        if reason := why_stopped(schedule):
+            raise Cancel(reason)
         profile = find_profile(agent_name)
     if profile is None:
         raise AgentUnusable(NO_PROFILE.format(agent_name))

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from jobs.engine.clock import database_now
 from jobs.queue import EnqueueSpec
 from mail.errors import AgentScheduleInvalid, RowGone
 from mail.models import AgentProfile, AgentSchedule, Connection, MailAccount
@@ -19,9 +20,11 @@ from mail.services.dates import enqueue_due_rows
 from mail.services.rules.scopes import fault
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.models import Membership
-from tenants.scope import firm_scope
+from tenants.scope import all_firms, firm_scope
 
 INVOCATION_TYPE = "agent_invocation"
+LEFT_FIRM = "Its person is no member of the firm any more"
+PERSON_INACTIVE = "Its person is inactive"
 DEFAULTS: dict[str, Any] = {**timetables.DEFAULTS, "enabled": True}
 SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
 
@@ -58,6 +61,10 @@ def change_agent_schedule(
         before = {name: getattr(locked, name) for name in SETTINGS}
         shown = _settings(locked)
         changed = {name for name, value in settings.items() if value != before[name]}
+        if "enabled" in changed and settings["enabled"]:
+            locked.stopped = why_stopped(locked)
+            if locked.stopped:
+                raise AgentScheduleInvalid([fault("enabled", locked.stopped)])
         plans = not changed.isdisjoint(timetables.DATES)
         _set(locked, timetables.merged(before, settings, plans=plans), plans=plans)
         locked.changed_at = timezone.now()
@@ -83,17 +90,51 @@ def delete_agent_schedule(
 def enqueue_due_agents(checkpoint: Callable[[], None]) -> int:
     """Enqueue what is due of every firm; return how many jobs that made.
 
-    Inactive mailboxes, profiles and people are left out until they are active again.
+    Inactive mailboxes and profiles are left out until they are active again. What is due for a
+    person who is inactive, or no member of the firm any more, is switched off and says why.
     """
+    _stop_deserted()
     return enqueue_due_rows(_due, _specs, checkpoint=checkpoint)
 
 
+def why_stopped(schedule: AgentSchedule) -> str:
+    """Return why nobody is there any more on whose behalf it runs; empty: they are, or it is the firm's."""
+    if schedule.user is None:
+        return ""
+    if not Membership.objects.filter(firm_id=schedule.firm_id, user=schedule.user).exists():
+        return LEFT_FIRM
+    return "" if schedule.user.is_active else PERSON_INACTIVE
+
+
+def _stop_deserted() -> None:
+    """Switch off what is due on behalf of people who left."""
+    with all_firms("agents' schedules of people who left"):
+        due = AgentSchedule.objects.filter(
+            ~_has_person(), due_at__lte=database_now(), enabled=True, firm__active=True
+        )
+        found = list(due.order_by("pk").values_list("firm_id", "pk"))
+    for firm_id, pk in found:
+        with firm_scope(firm_id):
+            rows = AgentSchedule.objects.select_for_update(of=("self",)).select_related("user")
+            locked = rows.filter(pk=pk, enabled=True).first()
+            reason = "" if locked is None else why_stopped(locked)
+            if locked is None or not reason:
+                continue
+            locked.enabled, locked.stopped, locked.changed_at = False, reason, timezone.now()
+            locked.save(update_fields=["enabled", "stopped", "changed_at"])
+            _audit("agent_schedule.stop", locked, SERVICE, reason, after=_settings(locked))
+
+
+def _has_person() -> Q:
+    member = Membership.objects.filter(user_id=OuterRef("user_id"), firm_id=OuterRef("firm_id"))
+    return Q(user=None) | (Q(user__is_active=True) & Q(Exists(member)))
+
+
 def _due(now: datetime) -> QuerySet[AgentSchedule]:
-    active = Q(user=None) | Q(user__is_active=True)
     mailbox = Q(account__active=True, account__connection=Connection.CONNECTED)
     owner = Q(account__owner=None) | Q(account__owner__is_active=True)
     found: QuerySet[AgentSchedule] = AgentSchedule.objects.filter(
-        active & mailbox & owner, due_at__lte=now, enabled=True, profile__enabled=True
+        _has_person() & mailbox & owner, due_at__lte=now, enabled=True, profile__enabled=True
     )
     return found.select_related("profile", "user")
 

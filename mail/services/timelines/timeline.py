@@ -23,6 +23,7 @@ from mail.models import (
     AgentRun,
     Approval,
     Decision,
+    Document,
     Draft,
     LLMCall,
     MailEvent,
@@ -54,6 +55,7 @@ class EntryKind(StrEnum):
     MODEL_CALL = "model_call"
     AGENT_RUN = "agent_run"
     DRAFT = "draft"
+    DOCUMENT = "document"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,8 +244,24 @@ def _drafts(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
         )
 
 
+def _documents(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
+    documents = Document.objects.filter(message=message).select_related("attachment")
+    for document in _newest(documents.defer("content", "text")):
+        yield TimelineEntry(
+            kind=EntryKind.DOCUMENT,
+            row=document,
+            at=document.created_at,
+            title="Attachment to be read",
+            status=document.status,
+            detail=document.get_reason_display(),
+            content=document.attachment.filename if is_readable else "",
+            job_id=document.job_id,
+        )
+
+
 _SOURCES: tuple[Source, ...] = (
     _events, _decisions, _actions, _approvals, _outbound, _model_calls, _agent_runs, _drafts,
+    _documents,
 )  # fmt: skip
 
 

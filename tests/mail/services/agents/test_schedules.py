@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,14 +13,17 @@ from jobs.testing import frozen_time
 from mail.errors import AgentScheduleInvalid
 from mail.models import AgentProfile, AgentRun, AgentSchedule, MailAccount, RunStatus
 from mail.services.agents.schedules import (
+    LEFT_FIRM,
+    PERSON_INACTIVE,
     change_agent_schedule,
     create_agent_schedule,
     delete_agent_schedule,
     enqueue_due_agents,
 )
-from tenants.models import Firm, Role
+from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import new_member
+from tests.jobs.admin.pages import audit_entries
 from tests.mail.agent_kit import make_profile
 from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import Mailbox, jobs, only, stored
@@ -38,11 +42,12 @@ def planned(box: Mailbox, due_at: datetime, **settings: Any) -> AgentSchedule:
         "name": "Morning",
         "prompt": "What waits for me?",
         "account_id": box.account.pk,
-        "profile_id": make_profile(box).pk,
         "due_at": due_at,
         "interval_seconds": 3600,
         **settings,
     }
+    if "profile_id" not in given:
+        given["profile_id"] = make_profile(box).pk
     return create_agent_schedule(box.firm.pk, **given)
 
 
@@ -96,12 +101,11 @@ def test_what_the_agent_says_of_a_private_mailbox_is_in_no_result(
 
 
 @pytest.mark.req("S-02")
-def test_inactive_firms_mailboxes_profiles_and_people_are_left_out(mailbox: Mailbox) -> None:
+def test_inactive_firms_mailboxes_and_profiles_are_left_out(mailbox: Mailbox) -> None:
     due_at = soon()
     person = new_member(mailbox.firm, Role.VIEWER)
     planned(mailbox, due_at, user_id=person.pk)
     switches = [
-        (type(person).objects.filter(pk=person.pk), "is_active"),
         (Firm.objects.filter(pk=mailbox.firm.pk), "active"),
         (MailAccount.objects.unscoped("test"), "active"),
         (AgentProfile.objects.unscoped("test"), "enabled"),
@@ -115,6 +119,69 @@ def test_inactive_firms_mailboxes_profiles_and_people_are_left_out(mailbox: Mail
             with firm_scope(mailbox.firm):
                 rows.update(**{switch: True})
         assert enqueue_due() == 1
+
+
+def leaves_the_firm(person: Any) -> None:
+    Membership.objects.unscoped("test").filter(user=person).delete()
+
+
+def is_deactivated(person: Any) -> None:
+    type(person).objects.filter(pk=person.pk).update(is_active=False)
+
+
+def joins(firm: Firm, person: Any) -> None:
+    type(person).objects.filter(pk=person.pk).update(is_active=True)
+    with firm_scope(firm):
+        Membership.objects.get_or_create(firm=firm, user=person, defaults={"role": Role.VIEWER})
+
+
+@pytest.mark.req("S-02")
+@pytest.mark.parametrize(
+    ("leave", "reason"), [(leaves_the_firm, LEFT_FIRM), (is_deactivated, PERSON_INACTIVE)]
+)
+def test_it_stops_with_the_reason_when_its_person_left(
+    mailbox: Mailbox, leave: Callable[[Any], None], reason: str
+) -> None:
+    due_at = soon()
+    person = new_member(mailbox.firm, Role.VIEWER)
+    schedule = planned(mailbox, due_at, user_id=person.pk)
+    others = planned(mailbox, due_at, name="The firm's", profile_id=schedule.profile_id)
+    with firm_scope(mailbox.firm):
+        leave(person)
+    with frozen_time(due_at):
+        assert enqueue_due() == 1
+    stopped = only(stored(AgentSchedule), pk=schedule.pk)
+    assert (stopped.enabled, stopped.stopped) == (False, reason)
+    assert only(stored(AgentSchedule), pk=others.pk).enabled is True
+    (entry,) = [one for one in audit_entries(schedule.pk) if one.act == "agent_schedule.stop"]
+    assert entry.reason == reason
+    with pytest.raises(AgentScheduleInvalid) as refused:
+        change_agent_schedule(schedule, enabled=True)
+    assert refused.value.errors[0]["field"] == "enabled"
+
+    joins(mailbox.firm, person)
+    again = change_agent_schedule(schedule, enabled=True)
+    assert (again.enabled, again.stopped) == (True, "")
+    with frozen_time(due_at + timedelta(hours=1)):
+        assert enqueue_due() == 2
+
+
+@pytest.mark.parametrize("leave", [leaves_the_firm, is_deactivated])
+def test_what_waits_when_its_person_leaves_is_canceled(
+    mailbox: Mailbox, leave: Callable[[Any], None]
+) -> None:
+    due_at = soon()
+    person = new_member(mailbox.firm, Role.VIEWER)
+    planned(mailbox, due_at, user_id=person.pk)
+    with frozen_time(due_at):
+        enqueue_due()
+        with firm_scope(mailbox.firm):
+            leave(person)
+        testing.drain()
+    job = only(jobs("agent_invocation", live=False))
+    assert job.status == "canceled"
+    assert job.last_error in (LEFT_FIRM, PERSON_INACTIVE)
+    assert stored(AgentRun) == []
 
 
 def test_a_deleted_timetable_runs_no_more(mailbox: Mailbox) -> None:

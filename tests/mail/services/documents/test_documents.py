@@ -13,7 +13,7 @@ from pytest_django import Settings
 from jobs.errors import LeaseLost
 from jobs.queue import enqueue
 from jobs.testing import assert_idempotent, run_job
-from mail.models import Document, Message, RequestKind
+from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
 from mail.services.documents.search import find_messages
 from mail.services.exports.requests import request_data
@@ -109,6 +109,37 @@ def test_a_message_that_is_gone_is_said_to_be(mailbox: Mailbox) -> None:
     mailbox.gmail._execute(mailbox.gmail._resources.messages.delete(userId="me", id=gmail_id))
     drain()
     assert only(stored(Document)).reason == "gone"
+
+
+@pytest.mark.parametrize(
+    "closed", [{"active": False}, {"connection": Connection.DISCONNECTED}], ids=str
+)
+def test_what_waits_when_its_mailbox_is_closed_ends_with_the_reason(
+    mailbox: Mailbox, closed: dict[str, Any]
+) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.filter(pk=mailbox.account.pk).update(**closed)
+    drain()
+    (document,) = stored(Document)
+    assert (document.status, document.reason) == ("skipped", "disconnected")
+    assert document.ended_at is not None
+    assert only(jobs("attachment.fetch", live=False)).status == "completed"
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(active=True, connection=Connection.CONNECTED)
+        mailbox.receive(with_attachments(("b.pdf", pdf()), text="Another one"))
+    mailbox.store_all()
+    drain()
+    assert only(stored(Document), reason="").status == "read"
+
+
+def test_what_was_deleted_with_its_mailbox_is_canceled(mailbox: Mailbox) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(active=False)
+        Document.objects.all().delete()
+    drain()
+    assert only(jobs("attachment.fetch", live=False)).status == "canceled"
 
 
 def test_malware_is_found_and_not_read(mailbox: Mailbox, settings: Settings) -> None:

@@ -10,13 +10,14 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.models import JobQueue
 from jobs.testing import drain
-from mail.models import LLMCall, Message
+from mail.models import LLMCall, MailEvent, Message
 from mail.services.actions.actions import request_action
 from mail.services.actions.undo import request_undo
 from mail.services.queueing import request_sync
-from mail.services.timelines.timeline import TimelineEntry, timeline_of
+from mail.services.timelines.timeline import EntryKind, TimelineEntry, timeline_of
 from tenants.scope import firm_scope
-from tests.mail.mail_kit import Mailbox, jobs, letter
+from tests.mail.document_kit import pdf, with_attachments
+from tests.mail.mail_kit import Mailbox, jobs, letter, without_drafts
 from tests.mail.send_kit import answer, at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-21")]
@@ -130,6 +131,28 @@ def test_a_job_that_left_nothing_but_itself_is_told(
     ]
     assert (classify.status, classify.kind) == ("dlq", "job")
     assert "the classifier is gone" in classify.detail
+
+
+@pytest.mark.req("U-06")
+def test_documents_are_told_with_their_jobs_also_where_no_event_leads_to_them(
+    mailbox: Mailbox,
+) -> None:
+    without_drafts(mailbox)
+    mailbox.receive(with_attachments(("prices.pdf", pdf()), ("broken.docx", b"PK")))
+    (message,) = mailbox.store_all()
+    drain()
+    with firm_scope(mailbox.firm):
+        MailEvent.objects.all().delete()
+    entries = story(mailbox, message)
+    documents = [one for one in entries if one.kind == EntryKind.DOCUMENT]
+    assert {(one.content, one.status, one.detail) for one in documents} == {
+        ("prices.pdf", "read", ""),
+        ("broken.docx", "unreadable", "It is damaged"),
+    }
+    steps = {one.title for one in entries if one.kind == EntryKind.JOB}
+    assert {"attachment.fetch", "malware_scan", "text_extract"} <= steps
+    hidden = story(mailbox, message, is_readable=False)
+    assert {one.content for one in hidden if one.kind == EntryKind.DOCUMENT} == {""}
 
 
 def test_model_calls_are_told(mailbox: Mailbox, arrived: Message) -> None:
