@@ -9,13 +9,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
-from jobs.models import JobQueue
-from jobs.models.ids import id_at
 from jobs.queries.durations import in_words
-from jobs.queries.filters import CLOCK_MARGIN
-from jobs.queries.lists import job_rows
 from mail.models import (
     Action,
     ActionLink,
@@ -33,13 +29,10 @@ from mail.models import (
     Relation,
 )
 from mail.services.actions.undo import why_not_undoable_with
+from mail.services.timelines.message_jobs import jobs_of
 
-# Of each kind the newest are shown; of the firm's jobs since the message came, so many are searched.
+# Of each kind the newest are shown.
 MOST_OF_A_KIND = 200
-JOBS_SEARCHED = 20_000
-MOST_ANCESTORS = 20
-# Where a job of the message names it in its payload.
-_NAMES = ("message_id", "gmail_message_id", "action_id", "original_action_id", "outbound_id")
 _LABELS = ("labels_added", "labels_removed")
 
 
@@ -267,16 +260,13 @@ _SOURCES: tuple[Source, ...] = (
 
 def _jobs(message: Message, entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
     """Yield the jobs that the other entries name, those they come from, and those about the message."""
-    jobs = {job.pk: job for job in _jobs_about(message, entries)}
-    wanted = {entry.job_id for entry in entries if entry.job_id is not None}
-    for _ in range(MOST_ANCESTORS):
-        wanted |= {job.parent_id for job in jobs.values() if job.parent_id is not None}
-        missing = wanted - jobs.keys()
-        found = list(job_rows().filter(firm_id=message.firm_id, pk__in=missing))
-        if not found:
-            break
-        jobs |= {job.pk: job for job in found}
-    for job in jobs.values():
+    jobs = jobs_of(
+        message,
+        named={entry.job_id for entry in entries if entry.job_id is not None},
+        row_ids={entry.row.pk for entry in entries},
+        correlation_ids={entry.correlation_id for entry in entries if entry.correlation_id},
+    )
+    for job in jobs:
         ran = ""
         if job.started_at and job.completed_at and job.started_at <= job.completed_at:
             ran = f" after {in_words((job.completed_at - job.started_at).total_seconds())}"
@@ -290,27 +280,3 @@ def _jobs(message: Message, entries: Iterable[TimelineEntry]) -> Iterator[Timeli
             correlation_id=job.correlation_id,
             job_id=job.pk,
         )
-
-
-def _jobs_about(message: Message, entries: Iterable[TimelineEntry]) -> Iterable[JobQueue]:
-    """Return the jobs of the events' correlation ids that name the message in their payloads.
-
-    No index holds the correlation id: the first jobs of the firm since the message came are read.
-    """
-    correlation_ids = {entry.correlation_id for entry in entries if entry.correlation_id}
-    if not correlation_ids:
-        return ()
-    since = job_rows().filter(
-        firm_id=message.firm_id, pk__gte=id_at(message.created_at - CLOCK_MARGIN)
-    )
-    last = since.order_by("pk").values_list("pk", flat=True)[JOBS_SEARCHED : JOBS_SEARCHED + 1]
-    end = next(iter(last), None)
-    if end is not None:
-        since = since.filter(pk__lt=end)
-    ids = {str(message.pk), message.gmail_message_id}
-    ids |= {str(entry.row.pk) for entry in entries}
-    names_it = Q()
-    for name in _NAMES:
-        names_it |= Q(**{f"payload__{name}__in": sorted(ids)})
-    related = since.filter(names_it, correlation_id__in=correlation_ids)
-    return list(related.order_by("pk")[:MOST_OF_A_KIND])
