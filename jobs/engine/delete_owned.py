@@ -26,6 +26,7 @@ _IN_FLIGHT = ", ".join(f"'{status.value}'" for status in sorted(IN_FLIGHT))
 _HISTORY = (
     ("jobs_attempt", "job_id"),
     ("jobs_jobstep", "job_id"),
+    ("jobs_attemptlog", "job_id"),
     ("jobs_deadletterqueue", "original_job_id"),
 )
 

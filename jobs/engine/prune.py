@@ -134,7 +134,7 @@ def _delete(firm_id: int, job_ids: list[UUID]) -> int:
         params,
     )
     ids = [dialect.read_uuid(row[0]) for row in gone]
-    for table in ("jobs_attempt", "jobs_jobstep"):
+    for table in ("jobs_attempt", "jobs_jobstep", "jobs_attemptlog"):
         rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(job_id,) for job_id in ids])
         run(
             f"DELETE FROM {table} WHERE firm_id = %s AND job_id IN (SELECT r.id FROM {rows})",

@@ -9,9 +9,12 @@ from datetime import UTC
 from random import Random
 from typing import Any
 
+from django.db import DatabaseError
+
 from interfaces.correlation import reset_correlation_id, set_correlation_id
 from jobs import registry
 from jobs.conf import unknown_type_grace_seconds
+from jobs.engine.attempt_log import save_log
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import reset_current_job, set_current_job
 from jobs.engine.history import UNKNOWN_TYPE_REASON, unknown_type_releases
@@ -71,12 +74,17 @@ def execute(
     ctx = context(claim, signals)
     if not (is_traced() or has_hooks()):
         # Of nearly all: what nobody watches must not pay for it.
-        return _execute(claim, rng, ctx, run_async)
-    with attempt_span(claim) as span, around_attempt(claim) as attempt:
-        outcome = _execute(claim, rng, ctx, run_async, attempt)
-        attempt.ended(outcome)
-        span.ended(outcome)
-        return outcome
+        outcome = _execute(claim, rng, ctx, run_async)
+    else:
+        with attempt_span(claim) as span, around_attempt(claim) as attempt:
+            outcome = _execute(claim, rng, ctx, run_async, attempt)
+            attempt.ended(outcome)
+            span.ended(outcome)
+    if ctx.has_log:
+        # It is in the log already: what the database refuses must not change the outcome.
+        with suppress(DatabaseError):
+            save_log(claim, ctx.log_lines)
+    return outcome
 
 
 def _execute(

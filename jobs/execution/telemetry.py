@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from interfaces.log_lines import Line, write_line
+from jobs.engine.claim import Claim
 
 _log = logging.getLogger("jobs")
 # The logger of failed attempts, whose lines have message and traceback.
 FAILURES = "jobs.attempts"
 _failures = logging.getLogger(FAILURES)
+# The logger of what handlers note.
+_notes = logging.getLogger("jobs.handlers")
 
 
 class AttemptKind(NamedTuple):
@@ -72,6 +75,19 @@ def log_many(event: str, attempts: FinishedAttempts) -> None:
     """Write many lines as one record: a record for each would cost more than running its job."""
     if attempts:
         _log.info(Lines(event, attempts))
+
+
+def log_note(claim: Claim, text: str) -> None:
+    """Write what a handler notes about its attempt."""
+    fields = {
+        "job_type": claim.job_type,
+        "tenant_id": claim.firm_id,
+        "attempt": claim.attempts,
+        "job_id": str(claim.job_id),
+        "correlation_id": claim.correlation_id,
+        "text": text,
+    }
+    write_line(_notes, logging.INFO, "job.log", fields)
 
 
 def log_failure(fields: Mapping[str, Any], *, final: bool) -> None:

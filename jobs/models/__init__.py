@@ -5,6 +5,7 @@ from jobs.models.dead_letter import DeadLetterQueue
 from jobs.models.fan_in import FanIn, FanInMember
 from jobs.models.history import (
     Attempt,
+    AttemptLog,
     IdempotencyKey,
     JobHour,
     JobMinute,
@@ -22,6 +23,7 @@ from jobs.models.worker import Worker
 
 __all__ = [
     "Attempt",
+    "AttemptLog",
     "BulkMember",
     "BulkRun",
     "CircuitBreaker",

@@ -42,6 +42,23 @@ class Attempt(QueueModel):
         return f"attempt {self.number}: {self.end}"
 
 
+class AttemptLog(QueueModel):
+    """What the handler noted with `ctx.log` in one attempt."""
+
+    job = models.ForeignKey(
+        JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="logs"
+    )
+    series = models.SmallIntegerField()
+    number = models.SmallIntegerField(help_text="Of the attempt, from 1, within its series.")
+    lines = StoredJSONField(help_text="Pairs of time and text, redacted, in order.")
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"log of attempt {self.number}"
+
+
 class JobStep(QueueModel):
     """A finished step of a job; on retry its result is returned instead of running it again."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, OuterRef, Q, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce
 
-from jobs.models import Attempt, DeadLetterQueue, FanIn, FanInMember, JobQueue, JobStep
+from jobs.models import Attempt, AttemptLog, DeadLetterQueue, FanIn, FanInMember, JobQueue, JobStep
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.lists import job_rows
@@ -20,6 +21,7 @@ from jobs.states import Status
 ATTEMPTS_SHOWN = 200
 CHILDREN_SHOWN = 100
 THEN_SHOWN = 20
+LOGS_SHOWN = 10
 TREE_READ = 20_000
 TREE_SHOWN = 100
 MOST_ANCESTORS = 20
@@ -43,12 +45,23 @@ class Then:
 
 
 @dataclass(frozen=True)
+class LogLine:
+    """What a handler noted with `ctx.log`, and in which attempt."""
+
+    series: int
+    number: int
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True)
 class JobDetails:
-    """A job, its attempts and steps, its children, what comes then, and why it is not running."""
+    """A job, its attempts, steps and log, its children, what comes then, and why it is not running."""
 
     job: JobQueue
     attempts: Sequence[Attempt]
     steps: Sequence[JobStep]
+    log: Sequence[LogLine]
     children: Sequence[JobQueue]
     then: Sequence[Then]
     dead_letter: DeadLetterQueue | None
@@ -65,11 +78,22 @@ def details_of(job: JobQueue) -> JobDetails:
         job=job,
         attempts=attempts,
         steps=list(JobStep.objects.filter(**mine)),
+        log=_log(job),
         children=_children_of(job, attempts),
         then=_then(job),
         dead_letter=dead_letters.order_by("-job_series").first(),
         reasons=why_waiting(job),
     )
+
+
+def _log(job: JobQueue) -> list[LogLine]:
+    """Return what handlers noted in the latest attempts."""
+    logs = AttemptLog.objects.filter(firm_id=job.firm_id, job_id=job.job_id).order_by("-id")
+    return [
+        LogLine(log.series, log.number, datetime.fromisoformat(at), text)
+        for log in reversed(logs[:LOGS_SHOWN])
+        for at, text in log.lines
+    ]
 
 
 def _then(job: JobQueue) -> list[Then]:

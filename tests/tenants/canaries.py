@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import timedelta
 from html import escape
@@ -16,7 +17,7 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from jobs.models import ConcurrencyLock, FanIn, JobMinute, JobQueue, Schedule
+from jobs.models import AttemptLog, ConcurrencyLock, FanIn, JobMinute, JobQueue, Schedule
 from mail.models import (
     AgentProfile,
     AgentRun,
@@ -113,7 +114,8 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         JobQueue: [dead, {"live_key": f"{slug} second"}],
         ConcurrencyLock: [{"expires_at": now + timedelta(hours=1)}],
         JobMinute: [{"completed": completed}],
-        FanIn: [{"rest": []}],
+        FanIn: [{"rest": [_link(slug)]}],
+        AttemptLog: [{"lines": [[now.isoformat(), f"{slug} noted"]]}],
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         Reminder: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
         AgentSchedule: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
@@ -164,6 +166,28 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
                 "labels": [f"{slug} label"],
             }
         ],
+    }
+
+
+def _link(slug: str) -> Columns:
+    """Return a later job of a chain, as a fan-in keeps it."""
+    return {
+        "user_id": None,
+        "category": "sync",
+        "job_type": f"{slug} next",
+        "payload_version": "1.0",
+        "payload": json.dumps({"text": f"{slug} payload"}),
+        "correlation_id": f"{slug} next",
+        "priority": 2,
+        "max_attempts": 3,
+        "delay": 0.0,
+        "lock_key": None,
+        "lock_limit": 1,
+        "limit_key": None,
+        "limit_units": 1,
+        "idempotency_key": None,
+        "once_only": False,
+        "unique_for": None,
     }
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 from threading import Event
@@ -20,10 +20,12 @@ from jobs.engine.current_job import Signals, in_event_loop
 from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
 from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec
+from jobs.engine.redaction import redact
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
 from jobs.execution.context.fan_out import Then, fan_out
 from jobs.execution.context.transaction import JobTransaction, completing
+from jobs.execution.telemetry import log_note
 from tenants.models import Firm
 
 P = ParamSpec("P")
@@ -32,6 +34,8 @@ T = TypeVar("T")
 Encoded = UUID | Decimal | date | time | timedelta
 
 MAX_NOTE_LENGTH = 200
+MAX_LOG_LINES = 100
+MAX_LOG_LENGTH = 500
 MAX_STEP_NAME_LENGTH = 200
 
 
@@ -108,6 +112,28 @@ class JobCalls:
         self._checkpoint("aheartbeat")
         if not still_held(self._claim):
             raise self._lost()
+
+    def log(self, message: str) -> None:
+        """Note something about this attempt: in the log at once, and on the job's page when it ends.
+
+        Of an attempt the first MAX_LOG_LINES are kept, of each MAX_LOG_LENGTH characters, redacted
+        as errors are. Those of an attempt whose process died are in the log alone. Everybody who
+        may see the job reads them: name ids, not contents. No checkpoint; for `async def` too.
+        """
+        text = redact(message, MAX_LOG_LENGTH)
+        log_note(self._claim, text)
+        if len(self.log_lines) < MAX_LOG_LINES:
+            self.log_lines.append((datetime.now(UTC).isoformat(), text))
+
+    @cached_property
+    def log_lines(self) -> list[tuple[str, str]]:
+        """The lines to be stored when the attempt ends: time and text."""
+        return []
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there are any."""
+        return "log_lines" in vars(self)
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Show how far the job got: `fraction` from 0 to 1, `note` at most 200 characters.

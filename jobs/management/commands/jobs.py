@@ -107,6 +107,12 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.stdout.write("")
         steps = [(step.name, since_in_words(step.finished_at, now)) for step in details.steps]
         command.table("Steps", ["Name", "Finished"], steps)
+    if details.log:
+        command.stdout.write("")
+        lines = [
+            (since_in_words(one.at, now), one.number, printable(one.text)) for one in details.log
+        ]
+        command.table("Log", [Column("When", no_wrap=True), "Attempt", "Text"], lines)
     if details.children:
         command.stdout.write("")
         children = [job_cells(child, now) for child in details.children]

@@ -75,6 +75,15 @@ class WaitReasonSerializer(serializers.Serializer[Any]):
     until = TimestampField("When it ends, where that is known.")
 
 
+class LogLineSerializer(serializers.Serializer[Any]):
+    """What the job's handler noted."""
+
+    series = serializers.IntegerField(help_text="Grows with every manual retry or reprocess.")
+    number = serializers.IntegerField(help_text="Of the attempt, from 1, within its series.")
+    at = TimestampField()
+    text = serializers.CharField(help_text="Redacted.")
+
+
 class ThenSerializer(serializers.Serializer[Any]):
     """Jobs that are enqueued later, one after the other."""
 
@@ -96,6 +105,7 @@ class JobDetailSerializer(JobRowSerializer):
     result = RedactedField(REDACTED, source="job.result")
     attempts_log = AttemptSerializer(many=True, source="attempts")
     steps = StepSerializer(many=True)
+    log = LogLineSerializer(many=True, help_text="Notes of the latest attempts.")
     children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
     then = ThenSerializer(many=True, help_text="Jobs that wait for this one or its children.")
     dead_letter_id = serializers.UUIDField(allow_null=True, source="dead_letter.pk")
