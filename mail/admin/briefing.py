@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from jobs.admin.base import exact
+from jobs.admin.base import age
 from mail.admin.base import CATEGORY_LABELS, subject_line
 from mail.models import CATEGORY_CHOICES, Approval, Draft, MailAccount, MailThread, Rule
 from mail.services.mailboxes.briefing import Part, briefing_of
@@ -71,7 +71,7 @@ def _draft(draft: Draft) -> Line:
 def _approval(approval: Approval) -> Line:
     about = approval.message.subject if approval.message is not None else ""
     text = f"{approval.subject}: {subject_line(about)}" if about else approval.subject
-    until = f"ends {exact(approval.expires_at)}"
+    until = f"ends {approval.expires_at:%Y-%m-%d %H:%M} UTC"
     return _line("approval", approval.pk, text, label=until, tone="warning", at=approval.created_at)
 
 
@@ -83,7 +83,7 @@ def _rule(rule: Rule) -> Line:
 
 def _line(model: str, pk: Any, text: str, *, label: str, tone: str, at: Any) -> Line:
     href = reverse(f"admin:mail_{model}_change", args=[pk])
-    return {"href": href, "text": text, "label": label, "tone": tone, "at": exact(at)}
+    return {"href": href, "text": text, "label": label, "tone": tone, "at": age(at)}
 
 
 def _threads(**filters: str) -> str:

@@ -96,11 +96,14 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
     list_filter = (DraftStatusFilter, DraftSourceFilter, FirmFilter, CreatedFilter)
     ordering = ("-id",)
     fields = (
-        "line", "status", "edited", "origin", "by_whom", "everybody", "body", "asked", "on", "style",
+        "line", "status", "changed", "origin", "by_whom", "everybody", "body", "asked", "on", "style",
         "language", "rework_count", "related", "account", "gmail_draft_id", "job", "created_at",
         "written_at", "ended_at",
     )  # fmt: skip
-    readonly_fields = ("line", "by_whom", "everybody", "body", "asked", "on", "job")
+    readonly_fields = ("line", "changed", "by_whom", "everybody", "body", "asked", "on", "job")
+    changed = column(
+        "Edited in Gmail", lambda draft: "By the person" if draft.edited else "Not yet"
+    )
     made = age_column("Made", "created_at")
     job = column("Job", lambda draft: job_link(draft.job_id))
 

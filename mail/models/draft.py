@@ -146,4 +146,4 @@ class Draft(TenantModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_origin_display()}, {self.get_status_display().lower()}"
+        return f"Draft ({self.get_status_display()})"

@@ -126,7 +126,7 @@ class NotificationPreference(DatedRow):
         ]
 
     def __str__(self) -> str:
-        return f"of {self.user}"
+        return f"Notifications of {self.user}"
 
     @property
     def timetable(self) -> Timetable | None:

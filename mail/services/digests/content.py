@@ -98,7 +98,8 @@ def _draft(draft: Draft, zone: ZoneInfo) -> tuple[str, str]:
 
 
 def _rule(rule: Rule, _: ZoneInfo) -> tuple[str, str]:
-    return rule.name, f"for {rule.corrections} of your corrections"
+    count = rule.corrections
+    return rule.name, f"for {count} correction{'' if count == 1 else 's'} of yours"
 
 
 def _counts(briefing: Briefing, today: dict[str, int]) -> Iterator[str]:

@@ -49,7 +49,7 @@ class Briefing:
     for_you: Part
     """Threads that want something of the person, the oldest first."""
     for_others: Part
-    """Threads in which somebody else is to answer, the oldest first."""
+    """Threads in which somebody else is to answer, the oldest first, without `follow_ups`."""
     follow_ups: Part
     """Threads in which nobody answered what the owner asked: they were reminded of them."""
     drafts: Part
@@ -60,6 +60,7 @@ class Briefing:
 def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
     """Read the briefing of a mailbox, whose mail it quotes. Must run in the firm's scope."""
     oldest = _open_threads(account, days).order_by("last_message_at", "pk")
+    unanswered = threads_to_follow_up(account)
     drafts = Draft.objects.filter(account=account, status=DraftStatus.READY)
     asked = Approval.objects.filter(account=account, status=ApprovalStatus.PENDING)
     return Briefing(
@@ -67,8 +68,10 @@ def briefing_of(account: MailAccount, *, days: int = DAYS) -> Briefing:
         days=days,
         categories=open_by_category(account, days),
         for_you=_part(oldest.filter(classification__in=WANTED).exclude(status__in=_OVER)),
-        for_others=_part(oldest.filter(classification=Category.WAITING)),
-        follow_ups=_part(threads_to_follow_up(account)),
+        for_others=_part(
+            oldest.filter(classification=Category.WAITING).exclude(pk__in=unanswered.values("pk"))
+        ),
+        follow_ups=_part(unanswered),
         drafts=_part(drafts.select_related("thread").order_by("pk")),
         approvals=_part(asked.select_related("action", "outbound", "message").order_by("pk")),
         proposed_rules=_part(Rule.objects.filter(account=account, corrections__gt=0)),

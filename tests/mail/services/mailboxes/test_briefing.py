@@ -144,7 +144,12 @@ def test_the_page_shows_each_part_and_leads_on(mailbox: Mailbox) -> None:
     page = client.get(f"/admin/mail/mailaccount/{mailbox.account.pk}/briefing/")
     text = page.content.decode()
     assert page.status_code == 200
-    for heading in ("Waits for you (2)", "Drafts in Gmail (2)", "Nothing waits for a yes."):
+    for heading in (
+        "<h2>Briefing</h2>",
+        "Waits for you (2)",
+        "Drafts in Gmail (2)",
+        "Nothing waits for a yes.",
+    ):
         assert heading in text
     assert "<b>Bold</b>" not in text
     for model in ("mailthread", "draft"):

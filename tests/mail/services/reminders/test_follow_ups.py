@@ -106,8 +106,12 @@ def test_what_nobody_answered_is_told_once(
     assert reminder.status == ReminderStatus.DELIVERED
     assert find() == {"made": 0, "withdrawn": 0}
     with firm_scope(mailbox.firm):
-        shown = briefing_of(mailbox.account).follow_ups
+        MailThread.objects.update(classification="waiting")
+        briefing = briefing_of(mailbox.account)
+    shown = briefing.follow_ups
     assert (shown.count, [one.pk for one in shown.first]) == (1, [message.thread_id])
+    # It is named once.
+    assert briefing.for_others.count == 0
 
 
 @pytest.mark.parametrize(
