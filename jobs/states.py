@@ -107,6 +107,13 @@ class Measure(StrEnum):
     RUN = "run"
 
 
+class Listing(StrEnum):
+    """The admin's lists whose filters can be saved."""
+
+    JOBS = "jobs"
+    DEAD_LETTERS = "dead_letters"
+
+
 class BreakerState(StrEnum):
     """Which jobs of a type a firm may run: all, none, or one probe."""
 

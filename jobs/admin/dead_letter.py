@@ -39,13 +39,14 @@ from jobs.admin.filters import (
 from jobs.admin.operations import QueueOperation
 from jobs.admin.payload_field import JobChangesForm
 from jobs.admin.rehearsal import REHEARSE, rehearsal_context
+from jobs.admin.saved_views import SavedViewsAdmin
 from jobs.admin.triage import triage_board
 from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Resolution
+from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Listing, Resolution
 from tenants.admin.filters import FirmFilter
 from tenants.users import sign_in_field
 
@@ -161,9 +162,10 @@ def _traceback(row: DeadLetterQueue) -> str:
 
 
 @admin.register(DeadLetterQueue)
-class DeadLetterAdmin(BulkOperationsAdmin):
+class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     """Jobs that ended dead: open ones and resolved ones."""
 
+    listing = Listing.DEAD_LETTERS
     operations = (REHEARSE, REPROCESS, ESCALATE, DISCARD)
     bulk_actions = (
         BulkAction(

@@ -40,6 +40,7 @@ from jobs.admin.job_edit import EDIT
 from jobs.admin.job_search import JobSearchAdmin
 from jobs.admin.new_job import NewJobAdmin
 from jobs.admin.operations import QueueOperation
+from jobs.admin.saved_views import SavedViewsAdmin
 from jobs.admin.timeline import headline, timeline
 from jobs.engine.clock import database_now
 from jobs.models import JobQueue
@@ -47,8 +48,8 @@ from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import correlation_tree, details_of
-from jobs.queries.lists import LARGE_COLUMNS
-from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Priority, Status
+from jobs.queries.lists import FIRM, LARGE_COLUMNS
+from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Listing, Priority, Status
 from tenants.admin.filters import FirmFilter
 
 
@@ -116,9 +117,10 @@ def _waited(job: JobQueue) -> str:
 
 
 @admin.register(JobQueue)
-class JobAdmin(NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin):
+class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin):
     """All jobs, newest first."""
 
+    listing = Listing.JOBS
     operations = (EDIT, RETRY, CANCEL)
     bulk_actions = (
         BulkAction(
@@ -176,7 +178,8 @@ class JobAdmin(NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin):
         " status: error: key: correlation: user: reason: created:>2026-01-31 payload.FIELD:"
     )
     ordering = ("-job_id",)
-    list_select_related = ("firm",)
+    # Not the firm: see `job_rows`.
+    list_select_related = ()
     job = column("Job", lambda job: [job.job_type, job.category], header=True)
     number = column("Id", lambda job: copyable(job.job_id))
     state = column("Status", lambda job: job.status, label=LABELS)
@@ -191,7 +194,7 @@ class JobAdmin(NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin):
         rows: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
-            return rows.defer(*LARGE_COLUMNS)
+            return rows.prefetch_related(FIRM).defer(*LARGE_COLUMNS)
         return rows.select_related("firm", "user")
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:

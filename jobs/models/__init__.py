@@ -17,6 +17,7 @@ from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucke
 from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoint
 from jobs.models.requests import IdempotentRequest
 from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
+from jobs.models.saved_view import SavedView
 from jobs.models.schedule import Schedule
 from jobs.models.schedule_run import ScheduleRun
 from jobs.models.worker import Worker
@@ -46,6 +47,7 @@ __all__ = [
     "Pause",
     "RateBucket",
     "RateLimit",
+    "SavedView",
     "Schedule",
     "ScheduleRun",
     "Worker",

@@ -30,6 +30,8 @@ from jobs.states import IN_FLIGHT
 
 T = TypeVar("T", bound=Model)
 
+# Fetched apart: where PostgreSQL takes few rows for granted it would compare each with every firm.
+FIRM = "firm"
 # Rows that a page of a search reads.
 MOST_READ = 20_000
 # A job's large columns, which no list shows.
@@ -87,15 +89,15 @@ def last_read(window: QuerySet[T]) -> UUID | None:
 
 def job_rows() -> QuerySet[JobQueue]:
     """Return the jobs in scope with what a list shows, without their large columns."""
-    rows: QuerySet[JobQueue] = JobQueue.objects.select_related("firm")
+    rows: QuerySet[JobQueue] = JobQueue.objects.prefetch_related(FIRM)
     return rows.defer(*LARGE_COLUMNS)
 
 
 def dead_letters() -> QuerySet[DeadLetterQueue]:
     """Return the dead letters in scope with what their serializer shows."""
     rows: QuerySet[DeadLetterQueue] = DeadLetterQueue.objects.select_related(
-        "firm", "original_job", "reviewed_by", "assigned_to"
-    )
+        "original_job", "reviewed_by", "assigned_to"
+    ).prefetch_related(FIRM)
     return rows.defer(*LARGE_COLUMNS_OF_JOB)
 
 
