@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, OuterRef, Q, Subquery, UUIDField, Value
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from jobs.models import Attempt, AttemptLog, DeadLetterQueue, FanIn, FanInMember, JobQueue, JobStep
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN
-from jobs.queries.lists import job_rows
+from jobs.queries.lists import FIRM, LARGE_COLUMNS
 from jobs.queries.why_waiting import WaitReason, why_waiting
 from jobs.states import Status
 
@@ -22,10 +22,9 @@ ATTEMPTS_SHOWN = 200
 CHILDREN_SHOWN = 100
 THEN_SHOWN = 20
 LOGS_SHOWN = 10
-TREE_READ = 20_000
+TREE_READ = 4_000
 TREE_SHOWN = 100
 MOST_ANCESTORS = 20
-LAST_ID = Value(UUID(int=(1 << 128) - 1), output_field=UUIDField())
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,12 @@ class JobDetails:
     then: Sequence[Then]
     dead_letter: DeadLetterQueue | None
     reasons: Sequence[WaitReason]
+
+
+def _rows() -> QuerySet[JobQueue]:
+    """Return the jobs in scope as a list shows them; few, so that the firm may come along."""
+    rows: QuerySet[JobQueue] = JobQueue.objects.select_related(FIRM)
+    return rows.defer(*LARGE_COLUMNS)
 
 
 def details_of(job: JobQueue) -> JobDetails:
@@ -132,7 +137,7 @@ def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
     """
     if job.status == Status.PENDING and not attempts:
         return []
-    children = job_rows().filter(firm_id=job.firm_id, parent_id=job.job_id, job_id__gt=job.job_id)
+    children = _rows().filter(firm_id=job.firm_id, parent_id=job.job_id, job_id__gt=job.job_id)
     if job.completed_at is not None:
         children = children.filter(job_id__lt=id_at(job.completed_at + CLOCK_MARGIN))
     return list(children.order_by("job_id")[:CHILDREN_SHOWN])
@@ -154,10 +159,11 @@ def correlation_tree(details: JobDetails) -> list[TreeJob]:
     """
     job = details.job
     family = {one.pk: one for one in (*_ancestors_of(job), *details.children, job)}
-    since = job_rows().filter(firm_id=job.firm_id, job_id__gte=min(family)).order_by("job_id")
-    end = Subquery(since.values("job_id")[TREE_READ : TREE_READ + 1])
-    related = since.filter(job_id__lt=Coalesce(end, LAST_ID), correlation_id=job.correlation_id)
-    for one in related[:TREE_SHOWN]:
+    since = _rows().filter(firm_id=job.firm_id, job_id__gte=min(family)).order_by("job_id")
+    # By itself: as a subquery it would be no bound that an index knows under row level security.
+    ends = list(since.values_list("job_id", flat=True)[TREE_READ : TREE_READ + 1])
+    read = since.filter(job_id__lt=ends[0]) if ends else since
+    for one in read.filter(correlation_id=job.correlation_id)[:TREE_SHOWN]:
         family.setdefault(one.pk, one)
     children: dict[UUID | None, list[JobQueue]] = defaultdict(list)
     for one in sorted(family.values(), key=lambda one: one.pk):
@@ -175,7 +181,7 @@ def _ancestors_of(job: JobQueue) -> Iterator[JobQueue]:
     for _ in range(MOST_ANCESTORS):
         if job.parent_id is None:
             return
-        parent = job_rows().filter(firm_id=job.firm_id, job_id=job.parent_id).first()
+        parent = _rows().filter(firm_id=job.firm_id, job_id=job.parent_id).first()
         if parent is None:
             return
         yield parent

@@ -6,6 +6,7 @@ jobs are never counted: their numbers come from the counters that settling keeps
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, Sum
 
+from jobs.engine import dialects
 from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,
@@ -187,14 +189,14 @@ def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
     for key, jobs in _open_dead_letters(by):
         of(key).statuses[Status.DLQ] = jobs
     for row in _settled(by, now - timedelta(minutes=WINDOW_MINUTES)):
-        settled = of(row[by])
-        settled.statuses[Status.COMPLETED] += row["all_completed"]
+        settled, sums = of(row[by]), Counter[str](row)
+        settled.statuses[Status.COMPLETED] += sums["all_completed"]
         settled.statuses[Status.FAILED] += (
-            row["all_failed"] + row["all_discarded"] - row["all_failed_restarted"]
+            sums["all_failed"] + sums["all_discarded"] - sums["all_failed_restarted"]
         )
-        settled.statuses[Status.CANCELED] += row["all_canceled"] - row["all_canceled_restarted"]
-        settled.window_completed += row["window_completed"]
-        settled.window_failed += row["window_failed"] + row["window_dlq"]
+        settled.statuses[Status.CANCELED] += sums["all_canceled"] - sums["all_canceled_restarted"]
+        settled.window_completed += sums["window_completed"]
+        settled.window_failed += sums["window_failed"] + sums["window_dlq"]
     for counted in counts.values():
         # What was counted before a restart may be pruned already, or be outside the window.
         known = counted.statuses.items()
@@ -222,11 +224,16 @@ def schedules_late(now: datetime) -> int:
 
 
 def _live(limits: LimitsInForce, columns: list[str]) -> Iterator[LiveGroup]:
-    """Yield the groups of live jobs by these columns; each job is either ready or waiting."""
+    """Yield the groups of live jobs by these columns; each job is either ready or waiting.
+
+    PostgreSQL reads both in the order of the table, through two indexes at once.
+    """
     due = Q(status=Status.PENDING, scheduled_at__lte=limits.now)
     keyed = ExpressionWrapper(WAITS_FOR_LOCK, output_field=BooleanField())
-    for flag in ("ready", "waiting"):
-        rows = JobQueue.objects.filter(**{flag: True}).annotate(waits_for_lock=keyed)
+    ready, waiting = Q(ready=True), Q(waiting=True)
+    at_once = dialects.current().combines_indexes
+    for live in (ready | waiting,) if at_once else (ready, waiting):
+        rows = JobQueue.objects.filter(live).annotate(waits_for_lock=keyed)
         for *facts, status, jobs, due_jobs, due_since in (
             rows.values_list(*columns, "status")
             .annotate(
@@ -251,15 +258,16 @@ def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:
 
 
 def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
-    """Sum the counters: of firms those of the window, of categories all, and the window's apart."""
+    """Sum the counters: of firms those of the window, of categories all, and the window's apart.
+
+    All are summed by the hour: of a week there may be millions of minutes.
+    """
     in_window = Q(minute__gte=window_start)
-    sums: dict[str, Sum] = {
-        f"all_{name}": Sum(name) for name in ("completed", "failed", "canceled", *OPERATED)
-    } | {
-        f"window_{name}": Sum(name, filter=in_window, default=0)
-        for name in ("completed", "failed", "dlq")
-    }
-    return sum_counters(by, sums, in_window if by == "firm_id" else Q())
+    every = {f"all_{name}": Sum(name) for name in ("completed", "failed", "canceled", *OPERATED)}
+    window = {f"window_{name}": Sum(name) for name in ("completed", "failed", "dlq")}
+    if by == "firm_id":
+        return sum_counters(by, every | window, in_window)
+    return [*sum_counters(by, every, Q(), JobHour), *sum_counters(by, window, in_window)]
 
 
 def sum_counters(

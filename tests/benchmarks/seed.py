@@ -8,7 +8,7 @@ from random import Random
 from django.db import connection
 from uuid_utils.compat import uuid7
 
-from jobs.models import Attempt, DeadLetterQueue, JobMinute, JobQueue
+from jobs.models import Attempt, DeadLetterQueue, JobHour, JobMinute, JobQueue
 from jobs.states import AttemptEnd, Category, DeadReason, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -35,6 +35,7 @@ def seed(*, finished: int, waiting: int, dead: int, minutes: int = 120) -> list[
         DeadLetterQueue.objects.bulk_create([_dead_letter(rng, job) for job in buried], CHUNK)
         Attempt.objects.bulk_create([_attempt(rng, job) for job in buried], CHUNK)
         JobMinute.objects.bulk_create(_minutes(firms, now, minutes), CHUNK)
+        JobHour.objects.bulk_create(_hours(firms, now), CHUNK)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return firms
@@ -103,4 +104,20 @@ def _minutes(firms: list[Firm], now: datetime, count: int) -> list[JobMinute]:
         for firm in firms
         for category in Category
         for minute in range(count)
+    ]
+
+
+def _hours(firms: list[Firm], now: datetime) -> list[JobHour]:
+    start = now.replace(minute=0, second=0, microsecond=0)
+    return [
+        JobHour(
+            firm_id=firm.pk,
+            category=category.value,
+            minute=start - timedelta(hours=hour),
+            completed=180,
+            failed=30,
+        )
+        for firm in firms
+        for category in Category
+        for hour in range(24)
     ]

@@ -17,7 +17,7 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from jobs.models import AttemptLog, ConcurrencyLock, FanIn, JobMinute, JobQueue, Schedule
+from jobs.models import AttemptLog, ConcurrencyLock, FanIn, JobHour, JobMinute, JobQueue, Schedule
 from mail.models import (
     AgentProfile,
     AgentRun,
@@ -116,6 +116,7 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         JobMinute: [{"completed": completed}],
         FanIn: [{"rest": [_link(slug)]}],
         AttemptLog: [{"lines": [[now.isoformat(), f"{slug} noted"]]}],
+        JobHour: [{"completed": completed}],
         Schedule: [{"cron": "0 3 * * *", "interval_seconds": None, "time_zone": "UTC"}],
         Reminder: [{"cron": "0 3 * * *", "time_zone": "UTC"}],
         AgentSchedule: [{"cron": "0 3 * * *", "time_zone": "UTC"}],

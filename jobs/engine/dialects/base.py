@@ -73,6 +73,8 @@ class Dialect(ABC):
     for_no_key_update: str
     # The end of a SELECT that locks its rows and skips those that others have locked.
     skip_locked: str
+    # Whether rows that meet one of two conditions are grouped through an index for each.
+    combines_indexes: bool
     # Casts a text expression to the type of a JSON column.
     json_cast: str
     # Keeps the planner from merging a CTE into the query around it.

@@ -74,6 +74,7 @@ class PostgresDialect(Dialect):
     for_update = "FOR UPDATE"
     for_no_key_update = "FOR NO KEY UPDATE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
+    combines_indexes = True
     json_cast = "::jsonb"
     materialized = "MATERIALIZED"
     subquery_fence = "OFFSET 0"

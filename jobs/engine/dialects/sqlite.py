@@ -41,6 +41,7 @@ class SqliteDialect(Dialect):
     for_update = ""
     for_no_key_update = ""
     skip_locked = ""
+    combines_indexes = False
     json_cast = ""
     has_pipelines = False
     materialized = ""

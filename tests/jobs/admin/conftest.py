@@ -17,6 +17,7 @@ from jobs.models import (
     ConcurrencyLock,
     DeadLetterQueue,
     Delivery,
+    JobHour,
     JobMinute,
     JobQueue,
     JobStep,
@@ -97,12 +98,11 @@ def _fill(firm: Firm, username: str) -> FirmRows:
     with all_firms("test"):
         record_death(dead, f"secret of {firm.slug}", "Traceback: the whole story")
         JobStep.objects.create(firm=firm, job=dead, name="fetch", result={"pages": 3})
-        JobMinute.objects.create(
-            firm=firm,
-            category="maintenance",
-            minute=now.replace(second=0, microsecond=0),
-            completed=7,
-        )
+        counted = {"firm": firm, "category": "maintenance", "completed": 7}
+        minute = now.replace(second=0, microsecond=0)
+        JobMinute.objects.create(**counted, minute=minute)
+        # Before the time that charts show.
+        JobHour.objects.create(**counted, minute=minute.replace(minute=0) - timedelta(days=30))
         RateBucket.objects.create(
             firm=firm, job_type="noop", tokens=2.5, granted=0, refilled_at=now
         )

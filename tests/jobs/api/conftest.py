@@ -20,6 +20,7 @@ from jobs.models import (
     ConcurrencyLock,
     DeadLetterQueue,
     Delivery,
+    JobHour,
     JobMinute,
     JobQueue,
     JobStep,
@@ -183,12 +184,10 @@ def fill(firm: Firm) -> FirmRows:
     with all_firms("test"):
         record_death(dead, canary, f"Traceback: {canary}")
         JobStep.objects.create(firm=firm, job=dead, name=canary, result={"text": canary})
-        JobMinute.objects.create(
-            firm=firm,
-            category="maintenance",
-            minute=now.replace(second=0, microsecond=0),
-            completed=firm.pk * 1000 + 7,
-        )
+        counted = {"firm": firm, "category": "maintenance", "completed": firm.pk * 1000 + 7}
+        minute = now.replace(second=0, microsecond=0)
+        JobMinute.objects.create(**counted, minute=minute)
+        JobHour.objects.create(**counted, minute=minute.replace(minute=0))
         return FirmRows(
             firm=firm,
             canary=canary,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs.models import Attempt, JobMinute, JobQueue, JobStep, Pause, Worker
+from jobs.models import Attempt, JobHour, JobMinute, JobQueue, JobStep, Pause, Worker
 from jobs.states import Category, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
@@ -248,15 +248,16 @@ def test_stats_have_the_documented_shape_and_count(
     with all_firms("test"):
         DeadLetterQueueFactory(original_job=dead)
         for minutes, completed in ((5, 90), (600, 1000)):
-            JobMinute.objects.create(
-                firm=firm,
-                category="maintenance",
-                minute=now - timedelta(minutes=minutes),
-                completed=completed,
-                failed=4,
-                dlq=6,
-                canceled=1,
-            )
+            for model in (JobMinute, JobHour):
+                model.objects.create(
+                    firm=firm,
+                    category="maintenance",
+                    minute=now - timedelta(minutes=minutes),
+                    completed=completed,
+                    failed=4,
+                    dlq=6,
+                    canceled=1,
+                )
     stats = run("jobs", "stats", "--firm", "acme", "--json").json
     assert stats.keys() == {
         "generated_at", "window_minutes", "totals", "held_back", "categories", "workers",
