@@ -15,6 +15,7 @@ from unfold.decorators import display
 from interfaces.admin.base import column
 from interfaces.admin.operations import Operation
 from jobs.admin.base import age_column, exact, link
+from mail.admin.account_attachments import ATTACHMENTS, attachments_text
 from mail.admin.account_operations import CONNECT, RECONNECT, ROW_OPERATIONS, MailboxOperation
 from mail.admin.account_syncs import SYNC_OPERATIONS
 from mail.admin.base import CONNECTION_LABELS, SYNC_STATUS_LABELS, MailAdmin
@@ -84,7 +85,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     """Mail accounts: connected or not, what Mailroom may do in them, and their sync."""
 
     list_operations = (CONNECT,)
-    operations = (*SYNC_OPERATIONS, *ROW_OPERATIONS)
+    operations = (*SYNC_OPERATIONS, *ROW_OPERATIONS, ATTACHMENTS)
     list_display = ("address", "link", "may_do", "state", "owner", "firm", "synced", "active")
     list_select_related = ("firm", "owner")
     list_filter = (ConnectionFilter, ModeFilter, ActiveFilter, SyncStatusFilter, FirmFilter)
@@ -102,6 +103,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "permission",
         "may_do",
         "follow_ups",
+        "attachments",
         "active_since",
         "other_addresses",
         "active",
@@ -121,6 +123,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
         "permission",
         "may_do",
         "follow_ups",
+        "attachments",
         "other_addresses",
         "notifications",
     )
@@ -129,6 +132,7 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
     may_read = column("Readers", _readers)
     permission = column("Granted", _permission)
     follow_ups = column("Follow-up reminders", _follow_ups)
+    attachments = column("Attachments", attachments_text)
     notifications = column("Notifications", _notifications)
     other_addresses = column("Aliases", lambda account: ", ".join(account.aliases) or "-")
 

@@ -20,6 +20,7 @@ from mail.api.base import MailView
 from mail.api.briefing import BriefingQuery, BriefingSerializer
 from mail.api.serializers import (
     AccountSerializer,
+    AttachmentsBody,
     DisconnectBody,
     FollowUpsBody,
     RequestedSyncSerializer,
@@ -27,6 +28,7 @@ from mail.api.serializers import (
     SyncBody,
 )
 from mail.models import MailAccount
+from mail.services.documents.switch import set_reading
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.briefing import briefing_of
 from mail.services.mailboxes.connect_account import disconnect_account
@@ -174,6 +176,18 @@ class Accounts(MailView):
     def follow_ups(self, _: Request, **__: UUID) -> Response:
         """Set them."""
         return self._as_owner(set_follow_ups, FollowUpsBody)
+
+    @operation(
+        "Read a mailbox's attachments, or not",
+        "Of new mail; with the setting READ_ATTACHMENTS off, none is read all the same. What was "
+        "read stays. For its owner, or the role admin.",
+        body=AttachmentsBody,
+        answers={HTTPStatus.OK: _ACCOUNT},
+        example=example("None", read=False, reason="They are confidential"),
+    )
+    def attachments(self, _: Request, **__: UUID) -> Response:
+        """Switch it."""
+        return self._as_owner(set_reading, AttachmentsBody)
 
     @operation(
         "Disconnect a mailbox",

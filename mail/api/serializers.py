@@ -43,6 +43,9 @@ class AccountSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="After so many days without an answer the owner is reminded; null: never.",
     )
+    read_attachments = serializers.BooleanField(
+        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all."
+    )
     watch_expires_at = TimestampField("When Gmail stops sending notifications.")
     watch_error = NullableTextField("Why its watch was not renewed; null once it is.")
     held_until = TimestampField("Gmail asked for fewer requests: no job calls it before.")
@@ -75,6 +78,12 @@ class SwitchBody(StrictSerializer):
     """Why a mailbox is switched."""
 
     reason = _ReasonField()
+
+
+class AttachmentsBody(SwitchBody):
+    """Whether attachments are read."""
+
+    read = FlagField(help_text="False: those of new mail are not, nor those that wait.")
 
 
 class FollowUpsBody(SwitchBody):

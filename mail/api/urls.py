@@ -32,6 +32,7 @@ urlpatterns = [
     path("accounts/<uuid:pk>/suggest-only/", Accounts.as_view({"post": "suggest_only"})),
     path("accounts/<uuid:pk>/pause/", Accounts.as_view({"post": "pause"})),
     path("accounts/<uuid:pk>/resume/", Accounts.as_view({"post": "resume"})),
+    path("accounts/<uuid:pk>/attachments/", Accounts.as_view({"post": "attachments"})),
     path("accounts/<uuid:pk>/follow-ups/", Accounts.as_view({"post": "follow_ups"})),
     path("accounts/<uuid:pk>/disconnect/", Accounts.as_view({"post": "disconnect"})),
     path("accounts/<uuid:pk>/break-glass/", Accounts.as_view({"post": "break_glass"})),

@@ -15,6 +15,9 @@ class Kind(StrEnum):
     DOCX = "docx"
     XLSX = "xlsx"
     PPTX = "pptx"
+    ODT = "odt"
+    ODS = "ods"
+    ODP = "odp"
     HTML = "html"
     TEXT = "text"
 
@@ -51,11 +54,15 @@ class Unreadable(Exception):
 
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_OPEN: Final = "application/vnd.oasis.opendocument"
 _BY_TYPE: Final = {
     "application/pdf": Kind.PDF,
     f"{_OFFICE}.wordprocessingml.document": Kind.DOCX,
     f"{_OFFICE}.spreadsheetml.sheet": Kind.XLSX,
     f"{_OFFICE}.presentationml.presentation": Kind.PPTX,
+    f"{_OPEN}.text": Kind.ODT,
+    f"{_OPEN}.spreadsheet": Kind.ODS,
+    f"{_OPEN}.presentation": Kind.ODP,
     "text/html": Kind.HTML,
     "text/plain": Kind.TEXT,
     "text/csv": Kind.TEXT,
@@ -66,6 +73,9 @@ _BY_ENDING: Final = {
     "docx": Kind.DOCX,
     "xlsx": Kind.XLSX,
     "pptx": Kind.PPTX,
+    "odt": Kind.ODT,
+    "ods": Kind.ODS,
+    "odp": Kind.ODP,
     "html": Kind.HTML,
     "htm": Kind.HTML,
     "txt": Kind.TEXT,
@@ -82,6 +92,11 @@ _MAIN_PART: Final = {
     "ppt/presentation.xml": Kind.PPTX,
 }
 _MACROS: Final = "vbaProject.bin"
+# What an OpenDocument file keeps its macros in, and says where it is encrypted.
+_OPEN_MACROS: Final = ("Basic/", "Scripts/")
+_OPEN_ENCRYPTED: Final = b"encryption-data"
+_MANIFEST: Final = "META-INF/manifest.xml"
+_MOST_READ: Final = 2**20
 _HEAD: Final = 1024
 
 
@@ -123,12 +138,33 @@ def _archive_type(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
+            if "mimetype" in names:
+                return _open_document_type(archive, names)
     except (zipfile.BadZipFile, ValueError, OSError) as error:
         raise Unreadable(Unread.DAMAGED) from error
     found = [kind for name, kind in _MAIN_PART.items() if name in names]
     if any(name.endswith(_MACROS) for name in names):
         raise Unreadable(Unread.MACROS)
     return found[0] if len(found) == 1 else "zip"
+
+
+def _open_document_type(archive: zipfile.ZipFile, names: list[str]) -> str:
+    """Return which kind of OpenDocument the archive says it is."""
+    declared = _beginning(archive, "mimetype").decode("ascii", "replace").strip()
+    kind = _BY_TYPE.get(declared) if declared.startswith(_OPEN) else None
+    if kind is None:
+        return "zip"
+    encrypted = _MANIFEST in names and _OPEN_ENCRYPTED in _beginning(archive, _MANIFEST)
+    if encrypted or "encrypted-package" in names:
+        raise Unreadable(Unread.ENCRYPTED)
+    if any(name.startswith(_OPEN_MACROS) for name in names):
+        raise Unreadable(Unread.MACROS)
+    return kind if "content.xml" in names else "zip"
+
+
+def _beginning(archive: zipfile.ZipFile, name: str) -> bytes:
+    with archive.open(name) as entry:
+        return entry.read(_MOST_READ)
 
 
 def check_type(kind: Kind, found: str) -> None:

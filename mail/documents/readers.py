@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Final
+from xml.etree import ElementTree
 
 from mail.documents.kinds import Kind, Unread, Unreadable
 from mail.text.charsets import decode_bytes, html_charset
@@ -15,6 +16,10 @@ MAX_PAGES: Final = 500
 MAX_UNPACKED: Final = 200 * 2**20
 MAX_ENTRIES: Final = 10_000
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_TEXT: Final = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_PARAGRAPHS: Final = (f"{_TEXT}p", f"{_TEXT}h")
+_GAPS: Final = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
+_DELETED: Final = f"{_TEXT}tracked-changes"
 _DRAWING: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
 Reader = Callable[[bytes], Iterator[str]]
@@ -85,6 +90,43 @@ def _pptx(data: bytes) -> Iterator[str]:
             yield frame.text if frame is not None else ""
 
 
+def _odt(data: bytes) -> Iterator[str]:
+    yield from _open_document(data, "content.xml")
+    # Headers and footers.
+    yield from _open_document(data, "styles.xml")
+
+
+def _content(data: bytes) -> Iterator[str]:
+    yield from _open_document(data, "content.xml")
+
+
+def _open_document(data: bytes, part: str) -> Iterator[str]:
+    """Read the paragraphs of one part, without what was deleted under tracked changes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if part not in archive.namelist():
+            return
+        with archive.open(part) as stream:
+            is_deleted = False
+            # No entity leads outside, and this process has limits.
+            for event, element in ElementTree.iterparse(stream, ("start", "end")):  # noqa: S314
+                if element.tag == _DELETED:
+                    is_deleted = event == "start"
+                elif event == "end" and element.tag in _PARAGRAPHS:
+                    if not is_deleted:
+                        yield _said(element)
+                    # What stands in a frame of another paragraph is not said twice.
+                    tail = element.tail
+                    element.clear()
+                    element.tail = tail
+
+
+def _said(element: ElementTree.Element) -> str:
+    pieces = [element.text or ""]
+    for child in element:
+        pieces += [" " if child.tag in _GAPS else _said(child), child.tail or ""]
+    return "".join(pieces)
+
+
 def _html(data: bytes) -> Iterator[str]:
     yield html_to_text(decode_bytes(data, html_charset(data))).shown
 
@@ -98,7 +140,10 @@ READERS: dict[Kind, Reader] = {
     Kind.DOCX: _docx,
     Kind.XLSX: _xlsx,
     Kind.PPTX: _pptx,
+    Kind.ODT: _odt,
+    Kind.ODS: _content,
+    Kind.ODP: _content,
     Kind.HTML: _html,
     Kind.TEXT: _text,
 }
-ARCHIVES: Final = (Kind.DOCX, Kind.XLSX, Kind.PPTX)
+ARCHIVES: Final = (Kind.DOCX, Kind.XLSX, Kind.PPTX, Kind.ODT, Kind.ODS, Kind.ODP)

@@ -74,10 +74,10 @@ def fetch(payload: DocumentPayload, ctx: JobContext) -> dict[str, Any] | None:
     content, refused = b"", None
     document: Document | None = None
     try:
-        with mailbox(payload) as (_, gmail):
+        with mailbox(payload) as (account, gmail):
             document = _find(payload, DocumentStatus.WAITING)
             if document is not None:
-                content = documents.fetch_content(gmail, document)
+                content = documents.fetch_content(account, gmail, document)
     except Unreadable as error:
         refused = error.reason
     except Cancel as error:

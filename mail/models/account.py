@@ -134,6 +134,11 @@ class MailAccount(TenantModel):
         help_text="After so many days without an answer the owner is reminded of what they asked; "
         "empty: never.",
     )
+    read_attachments = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Attachments of its new mail are read, unless READ_ATTACHMENTS is off for all.",
+    )
     watch_expires_at = models.DateTimeField(
         null=True, blank=True, help_text="When Gmail stops sending notifications."
     )

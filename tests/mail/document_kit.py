@@ -95,6 +95,27 @@ def pptx() -> bytes:
     return file.getvalue()
 
 
+def open_document(kind: str = "text", body: str = "", **more: bytes) -> bytes:
+    """Return an OpenDocument file; `body` is XML of its own prefix `text`, `more` are parts by name."""
+    said = (
+        body
+        or f"<text:p>A<text:tab/>{WORD}<text:span> and <text:p>more</text:p></text:span></text:p>"
+    )
+    content = (
+        '<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
+        ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0">'
+        f"<office:body>{said}</office:body></office:document-content>"
+    )
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        declared = f"application/vnd.oasis.opendocument.{kind}"
+        archive.writestr("mimetype", declared, zipfile.ZIP_STORED)
+        archive.writestr("content.xml", content)
+        for name, data in more.items():
+            archive.writestr(name.replace("__", "/"), data)
+    return out.getvalue()
+
+
 def docx_with(*changes: tuple[bytes, bytes], **more: bytes) -> bytes:
     """Return a document of Word with changes of its main part, old and new, and with further parts by name."""
     out = io.BytesIO()

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.states import Priority
-from mail.conf import attachment_max_bytes, reads_attachments
+from mail.conf import attachment_max_bytes
 from mail.documents.extract import Extraction
 from mail.documents.kinds import Unread, Unreadable, kind_of
 from mail.errors import RowGone
@@ -32,6 +32,7 @@ from mail.models import (
     ScanResult,
 )
 from mail.services.documents.index import index_some
+from mail.services.documents.switch import reads_attachments_of
 from mail.services.exports.suppression import Suppression
 from mail.text.parts import leaves
 from tenants.scope import firm_scope
@@ -41,7 +42,7 @@ FETCH_TYPE, SCAN_TYPE, EXTRACT_TYPE = "attachment.fetch", "malware_scan", "text_
 
 def request_documents(account: MailAccount, messages: Sequence[Message]) -> None:
     """Have the attachments of new messages read that can be. Must run in the firm's scope."""
-    if not messages or not reads_attachments():
+    if not messages or not reads_attachments_of(account):
         return
     ids = [message.pk for message in messages]
     attachments = Attachment.objects.filter(message_id__in=ids).order_by("pk")
@@ -87,13 +88,13 @@ def document_in(firm_id: int, document_id: UUID, status: DocumentStatus) -> Docu
     return document if document.status == status else None
 
 
-def fetch_content(gmail: GmailClient, document: Document) -> bytes:
+def fetch_content(account: MailAccount, gmail: GmailClient, document: Document) -> bytes:
     """Return the attachment's bytes; Gmail's id of it is read anew, it does not last.
 
     Raises:
         Unreadable: it is gone, larger than allowed, or nothing is fetched any more.
     """
-    if not reads_attachments():
+    if not reads_attachments_of(account):
         raise Unreadable(Unread.SWITCHED_OFF)
     most, gmail_id = attachment_max_bytes(), document.message.gmail_message_id
     try:

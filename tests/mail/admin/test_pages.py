@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django import Settings
 
 from mail.llm.base import Category
 from mail.llm.offline import OfflineClassifier
@@ -18,6 +19,8 @@ from mail.services.actions.perform import perform_action
 from mail.services.deciding.classify import classify_thread
 from tenants.models import Firm, Role
 from tests.factories.tenants import UserFactory
+from tests.jobs.admin.conftest import browser_of
+from tests.jobs.admin.pages import operation_url, submit
 from tests.mail.mail_kit import Mailbox, letter, stored
 
 pytestmark = pytest.mark.django_db
@@ -168,3 +171,18 @@ def test_decisions_are_filtered_by_category(mailbox: Mailbox) -> None:
         address = reverse("admin:mail_decision_changelist") + f"?category={category.value}"
         shown = str(decision.pk) in client.get(address).content.decode()
         assert shown is (category == decision.category)
+
+
+@pytest.mark.req("U-06", "O-03")
+def test_attachments_of_a_mailbox_are_switched(mailbox: Mailbox, settings: Settings) -> None:
+    admin = browser_of(mailbox.firm, Role.ADMIN)
+    page = operation_url(mailbox.account, "change")
+    assert submit(admin, mailbox.account, "attachments", read="").status_code == 302
+    assert mailbox.reload().read_attachments is False
+    assert "Not read" in admin.get(page).content.decode()
+    assert submit(admin, mailbox.account, "attachments", read="on").status_code == 302
+    assert mailbox.reload().read_attachments is True
+    settings.READ_ATTACHMENTS = False
+    assert "Not read: READ_ATTACHMENTS is off for all" in admin.get(page).content.decode()
+    operator = browser_of(mailbox.firm, Role.OPERATOR)
+    assert operator.get(operation_url(mailbox.account, "attachments")).status_code == 403

@@ -155,3 +155,18 @@ def test_another_firm_finds_nothing(mailbox: Mailbox, other_firm: Firm) -> None:
     assert api.get().json()["results"] == []
     assert api.get(f"{mailbox.account.pk}/").status_code == 404
     assert api.post(mailbox.account, "sync").status_code == 404
+
+
+@pytest.mark.req("U-06")
+def test_attachments_are_switched_by_the_owner_or_an_admin(mailbox: Mailbox) -> None:
+    admin, other = Api(mailbox.firm, Role.ADMIN), Api(mailbox.firm, Role.OPERATOR)
+    assert admin.get(f"{mailbox.account.pk}/").json()["read_attachments"] is True
+    assert other.post(mailbox.account, "attachments", read=False).status_code == 403
+    shown = admin.post(mailbox.account, "attachments", read=False, reason="confidential").json()
+    assert shown["read_attachments"] is False
+    assert mailbox.reload().read_attachments is False
+    for bad in ({}, {"read": "no"}, {"read": None}, {"read": True, "write": True}):
+        assert admin.post(mailbox.account, "attachments", **bad).status_code == 400, bad
+    assert [(one.act, one.reason) for one in audit_entries(mailbox.account.pk)] == [
+        ("mailbox.read_attachments", "confidential")
+    ]

@@ -19,6 +19,7 @@ from tests.mail.document_kit import (
     docx,
     docx_with,
     encrypted_pdf,
+    open_document,
     pdf,
     pptx,
     xlsx,
@@ -34,6 +35,9 @@ READABLE: dict[str, tuple[Kind, Callable[[], bytes]]] = {
     "docx": (Kind.DOCX, docx),
     "xlsx": (Kind.XLSX, xlsx),
     "pptx": (Kind.PPTX, pptx),
+    "odt": (Kind.ODT, open_document),
+    "ods": (Kind.ODS, lambda: open_document("spreadsheet")),
+    "odp": (Kind.ODP, lambda: open_document("presentation")),
     "html": (Kind.HTML, f"<html><script>x</script><p>{WORD}".encode),
     "html named text": (Kind.TEXT, f"<!DOCTYPE html><b>{WORD}".encode),
     "utf-16": (Kind.TEXT, lambda: WORD.encode("utf-16")),
@@ -52,6 +56,35 @@ HOSTILE: dict[str, tuple[Kind, Callable[[], bytes], Unread]] = {
     ),
     "encrypted pdf": (Kind.PDF, lambda: encrypted_pdf("secret"), Unread.ENCRYPTED),
     "macros": (Kind.DOCX, lambda: docx_with(vbaProject=b"Sub Auto"), Unread.MACROS),
+    "odt named ods": (Kind.ODS, open_document, Unread.WRONG_TYPE),
+    "zip with a type of its own": (Kind.ODT, lambda: open_document("chart"), Unread.WRONG_TYPE),
+    "encrypted odt": (
+        Kind.ODT,
+        lambda: open_document(**{"META-INF__manifest.xml": b"<manifest:encryption-data/>"}),
+        Unread.ENCRYPTED,
+    ),
+    "odt encrypted as a whole": (
+        Kind.ODT,
+        lambda: open_document(**{"encrypted-package": b"?"}),
+        Unread.ENCRYPTED,
+    ),
+    "macros of an odt": (
+        Kind.ODT,
+        lambda: open_document(**{"Basic__Standard__Module1.xml": b"Sub Auto"}),
+        Unread.MACROS,
+    ),
+    "entities of an odt": (
+        Kind.ODT,
+        lambda: open_document(body="<text:p>&canary;</text:p>"),
+        Unread.DAMAGED,
+    ),
+    "deep odt": (
+        Kind.ODT,
+        lambda: open_document(
+            body="<text:p>" + "<text:span>" * 5_000 + "</text:span>" * 5_000 + "</text:p>"
+        ),
+        Unread.DAMAGED,
+    ),
     "truncated pdf": (Kind.PDF, lambda: pdf()[:150], Unread.DAMAGED),
     "truncated docx": (Kind.DOCX, lambda: docx()[:2000], Unread.DAMAGED),
     "pages in a circle": (Kind.PDF, cyclic_pdf, Unread.DAMAGED),
@@ -59,6 +92,16 @@ HOSTILE: dict[str, tuple[Kind, Callable[[], bytes], Unread]] = {
         Kind.DOCX,
         lambda: docx_with((b"<w:body>", b"<w:body>" + bytes(MAX_UNPACKED))),
         Unread.UNPACKS_TOO_LARGE,
+    ),
+    "zip bomb in an odt": (
+        Kind.ODT,
+        lambda: open_document(**{"Pictures__1.png": bytes(MAX_UNPACKED)}),
+        Unread.UNPACKS_TOO_LARGE,
+    ),
+    "bomb of elements in an odt": (
+        Kind.ODT,
+        lambda: open_document(body=f"<text:p>{'<text:s/>' * (EMPTY_PARAGRAPHS // 2)}</text:p>"),
+        Unread.MEMORY,
     ),
     "bomb in a pdf": (
         Kind.PDF,
@@ -86,6 +129,23 @@ def test_a_hostile_file_ends_with_a_name(name: str) -> None:
     kind, make, reason = HOSTILE[name]
     extraction = extract_text(make(), kind, LIMITS)
     assert (extraction.reason, extraction.text) == (reason.value, "")
+
+
+def test_an_open_document_is_read_whole_and_without_what_was_deleted() -> None:
+    deleted = "<text:tracked-changes><text:p>secret</text:p></text:tracked-changes>"
+    body = f"{deleted}<text:h>Title</text:h><text:p>a<text:s/>b<text:tab/>c<text:p>d</text:p>e</text:p>"
+    footer = (
+        '<x xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><text:p>Foot</text:p></x>'
+    )
+    data = open_document(body=body, **{"styles.xml": footer.encode()})
+    assert extract_text(data, Kind.ODT, LIMITS).text.split() == [
+        "Title",
+        "d",
+        "a",
+        "b",
+        "ce",
+        "Foot",
+    ]
 
 
 def test_of_too_many_pages_the_first_are_read() -> None:
@@ -175,6 +235,9 @@ NAMES = {
     ("Report.PDF", "application/octet-stream"): Kind.PDF,
     ("report", "application/pdf"): Kind.PDF,
     ("prices.xlsx", ""): Kind.XLSX,
+    ("Letter.ODT", "application/octet-stream"): Kind.ODT,
+    ("plan", "application/vnd.oasis.opendocument.spreadsheet"): Kind.ODS,
+    ("talk.odp", ""): Kind.ODP,
     ("setup.exe", "application/octet-stream"): None,
     ("photo.jpg", "image/jpeg"): None,
     ("macros.docm", "application/octet-stream"): None,

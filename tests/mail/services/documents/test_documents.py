@@ -16,11 +16,22 @@ from jobs.testing import assert_idempotent, run_job
 from mail.models import Connection, Document, MailAccount, Message, RequestKind
 from mail.services.documents import documents
 from mail.services.documents.search import find_messages
+from mail.services.documents.switch import set_reading
 from mail.services.exports.requests import request_data
+from mail.services.mailboxes.accounts import open_account
 from tenants.audit import SERVICE
 from tenants.models import Firm
 from tenants.scope import firm_scope
-from tests.mail.document_kit import WORD, clamd, docx, eicar, encrypted_pdf, pdf, with_attachments
+from tests.mail.document_kit import (
+    WORD,
+    clamd,
+    docx,
+    eicar,
+    encrypted_pdf,
+    open_document,
+    pdf,
+    with_attachments,
+)
 from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
@@ -101,6 +112,28 @@ def test_switched_off_nothing_is_fetched(mailbox: Mailbox, settings: Settings) -
     mailbox.receive(with_attachments(("b.pdf", pdf()), text="Another one"))
     mailbox.store_all()
     assert len(stored(Document)) == 1
+
+
+def test_a_mailbox_has_a_switch_of_its_own(mailbox: Mailbox, other_firm: Firm) -> None:
+    receive(mailbox, ("a.pdf", pdf()))
+    set_reading(mailbox.account, read=False, reason="confidential")
+    with patch.object(type(mailbox.gmail), "get_attachment", side_effect=AssertionError):
+        drain()
+    assert only(stored(Document)).reason == "switched_off"
+    mailbox.receive(with_attachments(("b.pdf", pdf()), text="Another one"))
+    mailbox.store_all()
+    assert len(stored(Document)) == 1
+
+    other = Mailbox(other_firm, open_account(other_firm, "ben@globex.example"), mailbox.simulator)
+    other.receive(with_attachments(("c.pdf", pdf())))
+    other.store_all()
+    drain()
+    assert only(stored(Document), firm_id=other_firm.pk).status == "read"
+    set_reading(mailbox.account, read=True)
+    mailbox.receive(with_attachments(("d.odt", open_document()), text="A third"))
+    mailbox.store_all()
+    drain()
+    assert only(stored(Document), detected_type="odt").status == "read"
 
 
 def test_a_message_that_is_gone_is_said_to_be(mailbox: Mailbox) -> None:

@@ -1,0 +1,47 @@
+"""Whether a mailbox's attachments are read, in the admin."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpRequest
+
+from interfaces.admin.operations import OptionalReasonForm
+from mail.admin.account_operations import MailboxOperation
+from mail.conf import reads_attachments
+from mail.models import MailAccount
+from mail.services.documents.switch import set_reading
+from tenants.models import Role
+
+
+class AttachmentsForm(OptionalReasonForm):
+    """Whether they are read."""
+
+    read = forms.BooleanField(required=False, label="Read attachments of new mail")
+    field_order = ["read", "reason"]
+
+    def prepare(self, request: HttpRequest, row: MailAccount) -> None:
+        """Start from the switch as it is."""
+        super().prepare(request, row)
+        self.initial["read"] = row.read_attachments
+
+
+def attachments_text(account: MailAccount) -> str:
+    """Return whether attachments are read, and whose switch is against it."""
+    if not reads_attachments():
+        return "Not read: READ_ATTACHMENTS is off for all"
+    return "Read" if account.read_attachments else "Not read"
+
+
+ATTACHMENTS = MailboxOperation(
+    name="attachments",
+    label="Attachments",
+    icon="attach_file",
+    role=Role.VIEWER,
+    for_owner=True,
+    stand_in=Role.ADMIN,
+    form=AttachmentsForm,
+    effect="Search finds what attachments that are read say. What was read before stays.",
+    seen=lambda account: str(account.read_attachments),
+    perform=set_reading,
+    report=lambda account: f"{account.address}: attachments: {attachments_text(account).lower()}.",
+)
