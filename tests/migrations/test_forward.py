@@ -40,6 +40,7 @@ from tenants.scope import all_firms
 from tests.queue_kit import rows, table_rows
 from tests.support.databases import default_database, empty_database
 from tests.support.paths import ROOT
+from tests.support.schema import described
 
 pytestmark = pytest.mark.req("J-01", "J-08", "J-14", "J-16")
 
@@ -112,8 +113,14 @@ def invoice_types(job_types: dict[str, Any]) -> None:
 
 
 @pytest.fixture
+def new_schema(transactional_db: None) -> set[tuple[Any, ...]]:
+    """Return what a database that was made at once says of itself."""
+    return described()
+
+
+@pytest.fixture
 def old_database(
-    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path: Path
+    new_schema: set[tuple[Any, ...]], django_db_blocker: DjangoDbBlocker, tmp_path: Path
 ) -> Iterator[None]:
     """Make a database of version 0.1.0 the default one."""
     dump = ROOT / "tests" / "data" / f"release_0_1_{connection.vendor}.sql.xz"
@@ -149,6 +156,7 @@ def stored_jobs() -> list[dict[str, Any]]:
 
 
 def test_an_old_database_keeps_its_jobs_and_runs(
+    new_schema: set[tuple[Any, ...]],
     old_database: None,
     invoice_types: None,
     settled_database: None,
@@ -157,6 +165,7 @@ def test_an_old_database_keeps_its_jobs_and_runs(
     before = stored_jobs()
     assert len(before) == len(BEFORE)
     call_command("migrate", verbosity=0)
+    assert sorted(map(str, described() ^ new_schema)) == []
     after = stored_jobs()
     assert [{name: new[name] for name in old} for old, new in zip(before, after, strict=True)] == (
         before
