@@ -26,6 +26,7 @@ from jobs.models import (
     RateBucket,
     RateLimit,
     Schedule,
+    ScheduleRun,
     Worker,
 )
 from tenants.api import keys
@@ -57,6 +58,7 @@ class FirmRows:
     pause: Pause
     rate_limit: RateLimit
     schedule: Schedule
+    schedule_run: ScheduleRun
     bulk_run: BulkRun
     endpoint: NotificationEndpoint
     delivery: Delivery
@@ -67,7 +69,7 @@ class FirmRows:
     def rows(self) -> list[Any]:
         """Return a row of each kind that has a page."""
         rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.breaker, self.firm]
-        rows += [self.pause, self.rate_limit, self.schedule, self.bulk_run]
+        rows += [self.pause, self.rate_limit, self.schedule, self.schedule_run, self.bulk_run]
         rows += [self.endpoint, self.delivery]
         return [*rows, self.membership, self.api_key, self.audit_entry]
 
@@ -140,13 +142,18 @@ def _fill(firm: Firm, username: str) -> FirmRows:
                 reason=f"secret of {firm.slug}",
                 paused_by=username,
             ),
-            schedule=Schedule.objects.create(
-                firm=firm,
-                name=f"nightly of {firm.slug}",
-                job_type="noop",
-                cron="30 2 * * *",
-                time_zone="Europe/Vienna",
-                payload={"text": f"secret of {firm.slug}"},
+            schedule=(
+                nightly := Schedule.objects.create(
+                    firm=firm,
+                    name=f"nightly of {firm.slug}",
+                    job_type="noop",
+                    cron="30 2 * * *",
+                    time_zone="Europe/Vienna",
+                    payload={"text": f"secret of {firm.slug}"},
+                )
+            ),
+            schedule_run=ScheduleRun.objects.create(
+                firm=firm, schedule=nightly, job_type="noop", error=f"secret of {firm.slug}"
             ),
             bulk_run=BulkRun.objects.create(
                 firm=firm,
