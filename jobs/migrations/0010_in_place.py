@@ -17,7 +17,7 @@ from django.db import migrations
 import jobs.models.ids
 
 
-def _set_fillfactor(percent: int) -> Any:
+def set_fillfactor(percent: int) -> Any:
     def alter(state: Any, schema_editor: Any) -> None:
         if schema_editor.connection.vendor == "postgresql":
             schema_editor.execute(f"ALTER TABLE jobs_jobqueue SET (fillfactor = {percent})")
@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
     dependencies = [("jobs", "0009_breaker")]
 
     operations = [
-        migrations.RunPython(_set_fillfactor(45), _set_fillfactor(50)),
+        migrations.RunPython(set_fillfactor(45), set_fillfactor(50)),
         migrations.RemoveField(model_name="worker", name="running"),
         migrations.AddField(
             model_name="worker",

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import migrations
 
 
-def _keep_in_row(state: Any, schema_editor: Any) -> None:
+def keep_in_row(state: Any, schema_editor: Any) -> None:
     if schema_editor.connection.vendor == "postgresql":
         # Fail rather than let heartbeats wait behind a wait for the table.
         schema_editor.execute("SET LOCAL lock_timeout = '5s'")
@@ -20,7 +20,7 @@ def _keep_in_row(state: Any, schema_editor: Any) -> None:
         schema_editor.execute("ALTER TABLE jobs_worker ALTER running SET STORAGE EXTERNAL")
 
 
-def _as_by_default(state: Any, schema_editor: Any) -> None:
+def as_by_default(state: Any, schema_editor: Any) -> None:
     if schema_editor.connection.vendor == "postgresql":
         # Fail rather than let heartbeats wait behind a wait for the table.
         schema_editor.execute("SET LOCAL lock_timeout = '5s'")
@@ -31,4 +31,4 @@ def _as_by_default(state: Any, schema_editor: Any) -> None:
 class Migration(migrations.Migration):
     dependencies = [("jobs", "0023_discord")]
 
-    operations = [migrations.RunPython(_keep_in_row, _as_by_default)]
+    operations = [migrations.RunPython(keep_in_row, as_by_default)]

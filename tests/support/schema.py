@@ -21,9 +21,15 @@ POSTGRESQL = {
         FROM pg_constraint WHERE connamespace = 'public'::regnamespace
     """,
     "policy": "SELECT tablename, policyname, cmd, qual, with_check FROM pg_policies",
-    "row security": """
-        SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+    "table": """
+        SELECT relname, relkind, relrowsecurity, relforcerowsecurity, reloptions::text FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S')
+    """,
+    "storage": """
+        SELECT attrelid::regclass::text, attname, attstorage FROM pg_attribute
+        JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0
+          AND NOT attisdropped
     """,
     "trigger": "SELECT tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
 }
