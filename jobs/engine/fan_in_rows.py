@@ -53,8 +53,7 @@ def store_fan_in(
     values = ", ".join(f"%s{casts.get(column, '')}" for column in JOB_COLUMNS)
     run(
         f"""
-        INSERT INTO jobs_fanin
-            (id, name, created_at, only_completed, rest, {", ".join(JOB_COLUMNS)})
+        INSERT INTO jobs_fanin (id, name, created_at, only_completed, rest, {", ".join(JOB_COLUMNS)})
         VALUES (%s, %s, {dialect.now_sql()}, %s, %s{dialect.json_cast}, {values})
         """,
         [dialect.value(Column.UUID, fan_in_id), name, only_completed, chain, *kept.values()],

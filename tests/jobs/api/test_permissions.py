@@ -135,6 +135,7 @@ OPERATIONS = [
     Operation("audit/", Role.ADMIN),
     Operation("schedules/", Role.VIEWER),
     Operation("schedules/<uuid:pk>/", Role.VIEWER, row="schedule"),
+    Operation("schedules/<uuid:pk>/runs/", Role.VIEWER, row="schedule"),
     Operation("schedules/<uuid:pk>/run/", Role.OPERATOR, REASON, row="schedule"),
     Operation("schedules/<uuid:pk>/pause/", Role.OPERATOR, REASON, row="schedule"),
     Operation("schedules/<uuid:pk>/resume/", Role.OPERATOR, REASON, row="paused_schedule"),
