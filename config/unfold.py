@@ -17,7 +17,7 @@ _SECTIONS = {
         ("Bulk runs", "playlist_play", "jobs.BulkRun"),
         ("Locks", "lock", "jobs.ConcurrencyLock"),
         ("Schedules", "event_repeat", "jobs.Schedule"),
-        ("Runs of schedules", "event_available", "jobs.ScheduleRun"),
+        ("Schedule runs", "event_available", "jobs.ScheduleRun"),
         ("Pauses", "pause_circle", "jobs.Pause"),
         ("Rate limits", "speed", "jobs.RateLimit"),
         ("Circuit breakers", "electric_bolt", "jobs.CircuitBreaker"),

@@ -80,7 +80,7 @@ def execute(
             outcome = _execute(claim, rng, ctx, run_async, attempt)
             attempt.ended(outcome)
             span.ended(outcome)
-    if ctx.has_log:
+    if ctx.log_lines:
         # It is in the log already: what the database refuses must not change the outcome.
         with suppress(DatabaseError):
             save_log(claim, ctx.log_lines)

@@ -48,6 +48,8 @@ class JobCalls:
 
     # How often this attempt has fanned out, by the type of `then`; made when first needed.
     _fan_outs: Counter[str] | None = None
+    # Time and text of what is stored when the attempt ends; made when first needed.
+    log_lines: list[tuple[str, str]] | None = None
 
     def __init__(self, claim: Claim, signals: Signals) -> None:
         self._claim = claim
@@ -122,18 +124,10 @@ class JobCalls:
         """
         text = redact(message, MAX_LOG_LENGTH)
         log_note(self._claim, text)
+        if self.log_lines is None:
+            self.log_lines = []
         if len(self.log_lines) < MAX_LOG_LINES:
             self.log_lines.append((datetime.now(UTC).isoformat(), text))
-
-    @cached_property
-    def log_lines(self) -> list[tuple[str, str]]:
-        """The lines to be stored when the attempt ends: time and text."""
-        return []
-
-    @property
-    def has_log(self) -> bool:
-        """Whether there are any."""
-        return "log_lines" in vars(self)
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Show how far the job got: `fraction` from 0 to 1, `note` at most 200 characters.

@@ -106,6 +106,20 @@ def test_it_comes_once_a_day_and_says_what_waits(
     assert (again.created, again.job_id) == (False, job.pk)
 
 
+def test_the_day_is_that_of_the_persons_clock(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
+) -> None:
+    """Half past midnight in Vienna is the day before by UTC."""
+    make_threads(mailbox, 1, Category.ACTION_REQUIRED)
+    want(mailbox, owner, time(0, 30))
+    with frozen_time(datetime(2099, 1, 14, 23, 30, tzinfo=UTC)):
+        assert enqueue_due() == 1
+        testing.drain()
+    assert only(jobs("digest_delivery", live=False)).payload["day"] == str(DAY)
+    (letter,) = mailoutbox
+    assert "Thursday, 15 January 2099" in letter.body
+
+
 def test_nothing_is_sent_when_nothing_waits(
     mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
 ) -> None:
