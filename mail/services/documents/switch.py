@@ -5,7 +5,8 @@ from __future__ import annotations
 from mail.conf import reads_attachments
 from mail.models import MailAccount
 from mail.services.mailboxes.accounts import in_firm_scope
-from tenants.audit import SERVICE, Actor, record_operation
+from mail.services.mailboxes.change import change_mailbox
+from tenants.audit import SERVICE, Actor
 
 
 def reads_attachments_of(account: MailAccount) -> bool:
@@ -19,14 +20,4 @@ def set_reading(account: MailAccount, *, read: bool, reason: str = "", by: Actor
 
     With READ_ATTACHMENTS off none is read all the same.
     """
-    before, account.read_attachments = account.read_attachments, read
-    MailAccount.objects.filter(pk=account.pk).update(read_attachments=read)
-    record_operation(
-        by,
-        "mailbox.read_attachments",
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
-        before={"read_attachments": before},
-        after={"read_attachments": read},
-    )
+    change_mailbox(account, "mailbox.read_attachments", by=by, reason=reason, read_attachments=read)

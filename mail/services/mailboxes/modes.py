@@ -30,6 +30,7 @@ from mail.models import (
     PausedBy,
 )
 from mail.services.mailboxes.accounts import in_firm_scope
+from mail.services.mailboxes.change import change_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.queueing import request_activation, request_label_sync, request_sync
 from mail.services.syncing.labels import known_label_id
@@ -223,18 +224,6 @@ def _refuse(obstacle: bool, why: str) -> None:
 
 
 def _change(account: MailAccount, operation: str, by: Actor, reason: str, **values: object) -> None:
-    before = {name: getattr(account, name) for name in values}
-    MailAccount.objects.filter(pk=account.pk).update(**values)
-    for name, value in values.items():
-        setattr(account, name, value)
+    change_mailbox(account, operation, by=by, reason=reason, **values)
     after = {name: str(value or "") for name, value in values.items()}
     record_event(EventType.MODE_CHANGED, account, detail={"operation": operation, **after})
-    record_operation(
-        by,
-        operation,
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
-        before={name: str(value or "") for name, value in before.items()},
-        after=after,
-    )

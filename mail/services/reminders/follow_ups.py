@@ -20,8 +20,9 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.services.mailboxes.accounts import in_firm_scope
+from mail.services.mailboxes.change import change_mailbox
 from mail.services.timelines.events import record_events
-from tenants.audit import SERVICE, Actor, record_operation
+from tenants.audit import SERVICE, Actor
 
 MAX_DAYS = 60
 NO_OWNER = "The mailbox is nobody's own: there is nobody to remind."
@@ -39,17 +40,7 @@ def set_follow_ups(
     """
     if days is not None and account.owner_id is None:
         raise WrongState(NO_OWNER)
-    before, account.follow_up_days = account.follow_up_days, days
-    MailAccount.objects.filter(pk=account.pk).update(follow_up_days=days)
-    record_operation(
-        by,
-        "mailbox.follow_ups",
-        firm_id=account.firm_id,
-        target=("mailbox", account.pk),
-        reason=reason,
-        before={"follow_up_days": before},
-        after={"follow_up_days": days},
-    )
+    change_mailbox(account, "mailbox.follow_ups", by=by, reason=reason, follow_up_days=days)
 
 
 def threads_to_follow_up(account: MailAccount) -> QuerySet[MailThread]:
