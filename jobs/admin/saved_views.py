@@ -40,7 +40,9 @@ class SavedViewForm(OperationForm):
         max_length=MAX_VIEW_NAME_LENGTH,
         help_text="A view of yours with this name becomes this one.",
     )
-    shared = forms.BooleanField(required=False, label="Shared")
+    shared = forms.BooleanField(
+        required=False, label="Shared", help_text="The firm's other members see it too."
+    )
 
 
 class Button(NamedTuple):
