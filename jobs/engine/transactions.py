@@ -16,7 +16,7 @@ from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.dialects.base import GENERIC_PLANS
 from jobs.engine.dialects.pipeline import pipeline
-from tenants.scope import ENGINE_SETTING, set_local
+from tenants.scope import ENGINE_SETTING, current_scope, set_local
 
 T = TypeVar("T")
 
@@ -105,10 +105,16 @@ def bypasses_rls() -> bool:
 
 def reading(work: Callable[[], T]) -> T:
     """Return what `work` returns, which must only read; on SQLite it takes no write lock."""
-    if connection.vendor == "postgresql":
+    if connection.vendor == "postgresql" and not _sees_every_firm():
         return in_transaction(work)
     with _engine():
         return work()
+
+
+def _sees_every_firm() -> bool:
+    """Say whether row level security hides nothing in the open transaction: no bypass is needed."""
+    scope = current_scope()
+    return connection.in_atomic_block and scope is not None and scope.firm_ids is None
 
 
 def transaction_survives(error: DatabaseError) -> bool:

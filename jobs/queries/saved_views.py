@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from jobs.models import SavedView
 from jobs.states import Listing
-from tenants.models import Firm
+from tenants.models import SYSTEM_SLUG
 from tenants.scope import require_scope
 
 MOST_SHOWN = 60
@@ -20,6 +20,6 @@ def views_of(user: AbstractBaseUser, listing: Listing) -> list[SavedView]:
     """
     shared = Q(shared=True)
     if require_scope("saved views").firm_ids is None:
-        shared &= Q(firm_id=Firm.objects.system().pk)
+        shared &= Q(firm__slug=SYSTEM_SLUG)
     views = SavedView.objects.filter(Q(user_id=user.pk) | shared, listing=listing)
     return list(views.select_related("user", "firm").order_by("name", "pk")[:MOST_SHOWN])

@@ -71,12 +71,19 @@ def why_waiting(job: JobQueue) -> list[WaitReason]:
     now = database_now()
     return [
         *_own_reasons(job, now),
+        # In one transaction: each would need one of its own.
+        *reading(lambda: _limit_reasons(job, now)),
+        *_lock_reasons(job, now),
+        *_worker_reasons(job, now),
+    ]
+
+
+def _limit_reasons(job: JobQueue, now: datetime) -> list[WaitReason]:
+    return [
         *_pause_reasons(job),
         *_cap_reasons(job),
         *_rate_reasons(job, now),
         *_breaker_reasons(job),
-        *_lock_reasons(job, now),
-        *_worker_reasons(job, now),
     ]
 
 
