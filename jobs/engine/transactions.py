@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -15,7 +16,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
 from jobs.engine.dialects.base import GENERIC_PLANS
-from jobs.engine.dialects.pipeline import pipeline
 from tenants.scope import ENGINE_SETTING, current_scope, set_local
 
 T = TypeVar("T")
@@ -73,7 +73,8 @@ def without_waiting(work: Callable[[], T]) -> T:
         with (
             _engine(inside=False),
             transaction.atomic(),
-            pipeline(),
+            connection.wrap_database_errors,
+            connection.connection.pipeline(),
         ):
             set_local(ENGINE_SETTING, "off", **_settings())
             return work()
@@ -236,17 +237,36 @@ def pipelined(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
 
 def _repeated(work: Callable[[], T], *, repeats_lock_timeout: bool = True) -> T:
     dialect = dialects.current()
+    handled = sys.exception()
     for repeat in range(REPEATS):
         try:
             with _engine():
                 return work()
         except DatabaseError as error:
+            if (interrupt := _interrupt_behind(error, handled)) is not None:
+                # Results are still to be read from the connection.
+                connection.close()
+                raise interrupt from None
             if not repeats_lock_timeout and dialect.is_lock_timeout(error):
                 raise LockTimeout from error
             if repeat == REPEATS - 1 or not dialect.is_transient(error):
                 raise
         time.sleep(FIRST_PAUSE_SECONDS * 2**repeat * _rng.uniform(0.5, 1.5))
     raise AssertionError("unreachable: the last repeat returns or raises")
+
+
+def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """Return what `error` hides: the exception of a signal, such as KeyboardInterrupt.
+
+    When one comes while a pipeline or a transaction ends, psycopg or Django raises an error of its own
+    in its place. What was `handled` before is none of it.
+    """
+    cause = error.__context__
+    while cause is not None and cause is not handled:
+        if not isinstance(cause, Exception):
+            return cause
+        cause = cause.__context__
+    return None
 
 
 def _cursor(prepared: bool) -> Any:

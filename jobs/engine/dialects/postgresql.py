@@ -17,7 +17,6 @@ from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import GENERIC_PLANS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
-from jobs.engine.dialects.pipeline import pipeline
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
@@ -198,7 +197,7 @@ class PostgresDialect(Dialect):
         connection.ensure_connection()
         version = connection.connection.info.server_version
         opening = _opening_sql(version, lease_seconds(), lock_timeout_ms)
-        with pipeline():
+        with connection.wrap_database_errors, connection.connection.pipeline():
             self.prepared_cursor().execute(opening, [])
             yield
 

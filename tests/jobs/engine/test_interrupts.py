@@ -1,14 +1,16 @@
-"""A signal's exception amid the engine's pipelines comes out as itself, and harms nothing."""
+"""A signal's exception amid the engine's transactions comes out as itself, and harms nothing."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg
 import pytest
+from django.db import DatabaseError, connection
 
+from jobs.engine.transactions import in_transaction, run
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
@@ -30,14 +32,11 @@ def stored(firm: Firm) -> int:
         return JobQueue.objects.count()
 
 
-def test_an_interrupt_while_a_pipeline_ends_is_not_hidden(
-    firm: Firm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def as_a_pipeline_ends(monkeypatch: pytest.MonkeyPatch) -> Any:
     end: Callable[..., Any] = psycopg.Pipeline._exit_gen
-    interrupts: list[int] = []
 
     def interrupted(*_: Any) -> None:
-        interrupts.append(1)
         raise KeyboardInterrupt
 
     def ending(pipeline: Any) -> Any:
@@ -47,28 +46,48 @@ def test_an_interrupt_while_a_pipeline_ends_is_not_hidden(
 
     with monkeypatch.context() as patched:
         patched.setattr(psycopg.Pipeline, "_exit_gen", ending)
-        with pytest.raises(KeyboardInterrupt):
-            enqueue_many_of(firm)
-    assert interrupts == [1]
-    assert stored(firm) == 0
+        yield
+
+
+@contextmanager
+def as_a_transaction_ends(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Interrupt between a COMMIT and its answer."""
+
+    def interrupted(server: Any) -> None:
+        server.pgconn.send_query(b"COMMIT")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "commit", interrupted)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "left"), [(as_a_pipeline_ends, {0}), (as_a_transaction_ends, {0, MANY})]
+)
+def test_an_interrupt_is_not_hidden_and_the_connection_is_of_use(
+    firm: Firm,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupt: Callable[[pytest.MonkeyPatch], AbstractContextManager[None]],
+    left: set[int],
+) -> None:
+    with interrupt(monkeypatch), pytest.raises(KeyboardInterrupt):
+        enqueue_many_of(firm)
+    before = stored(firm)
+    assert before in left
     enqueue("noop", {}, firm=firm)
-    assert stored(firm) == 1
+    assert stored(firm) == before + 1
 
 
-def test_an_interrupt_at_any_moment_comes_out_as_itself(firm: Firm) -> None:
-    """A real signal, later and later: before, amid and after the statements."""
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    interrupts = 0
+def test_an_error_while_an_interrupt_is_handled_stays_one(firm: Firm) -> None:
+    """A cleanup after Ctrl-C hears of its own faults."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
     try:
-        for attempt in range(60):
-            signal.setitimer(signal.ITIMER_REAL, 0.001 + attempt * 0.002)
-            try:
-                enqueue_many_of(firm)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            except KeyboardInterrupt:
-                interrupts += 1
-            assert stored(firm) % MANY == 0
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert interrupts > 0
+        interrupted()
+    except KeyboardInterrupt:
+        with pytest.raises(DatabaseError):
+            in_transaction(lambda: run("SELECT no_such_function()", []))
+    assert connection.is_usable()
