@@ -67,7 +67,10 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
     before = outbound.status
     if outbound.missing_since is not None:
         outbound.gmail_draft_id, outbound.missing_since = "", None
-        outbound.save(update_fields=["gmail_draft_id", "missing_since"])
+    if not outbound.gmail_draft_id:
+        # It begins anew, and Gmail keeps its history for some days only.
+        outbound.history_id = None
+    outbound.save(update_fields=["gmail_draft_id", "missing_since", "history_id"])
     release_outbound(outbound, at_once=True)
     _audit("outbound.send_again", outbound, by, reason, before)
 

@@ -30,7 +30,7 @@ from mail.services.sending.database_identity import database_identity
 from mail.services.sending.outbound import outgoing_mail
 from mail.services.sending.outgoing_files import fetch_files
 from mail.services.sending.send_outcome import complete_send, end_send
-from mail.services.sending.sent_mail import rfc822_query, search_sent, sent_in_history
+from mail.services.sending.sent_mail import left_drafts, search_sent, sent_in_history
 from tenants.scope import firm_scope
 
 RESTORED = "The database was restored or taken over since: it may have been sent before."
@@ -57,7 +57,7 @@ def send_outbound(
     elif _is_restored(outbound):
         end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
     else:
-        repeated = outbound.started_at is not None
+        repeated = outbound.started_at is not None or release > 1
         if _start(outbound, job_id, release):
             sent = _send_once(account, gmail, outbound, repeated=repeated)
             if sent is None:
@@ -115,28 +115,60 @@ def _send_once(
     except GmailNotFound:
         return search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
     except (GmailBadRequest, GmailForbidden) as error:
-        # The draft is there, so it was not sent.
-        end_send(outbound, OutboundStatus.FAILED, str(error))
-        with suppress(GmailError):
-            gmail.delete_draft(outbound.gmail_draft_id)
-        raise
+        return _refused(gmail, outbound, error, repeated=repeated)
+
+
+def _refused(
+    gmail: GmailClient, outbound: OutboundMessage, error: GmailError, *, repeated: bool
+) -> MessageReference | None:
+    """Fail a message that Gmail will not send, and discard its draft.
+
+    An earlier attempt may have sent it all the same: then the draft is gone.
+
+    Raises:
+        GmailError: the refusal; the message has failed if it surely was not sent.
+    """
+    try:
+        gmail.delete_draft(outbound.gmail_draft_id)
+    except GmailNotFound:
+        return search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
+    except GmailError:
+        if not repeated:
+            end_send(outbound, OutboundStatus.FAILED, str(error))
+        raise error from None
+    with firm_scope(outbound.firm_id):
+        OutboundMessage.objects.filter(pk=outbound.pk).update(gmail_draft_id="")
+    end_send(outbound, OutboundStatus.FAILED, str(error))
+    raise error
 
 
 def _make_draft(
     account: MailAccount, gmail: GmailClient, outbound: OutboundMessage, *, repeated: bool
 ) -> None:
     """Store the message as a draft in Gmail, and its id here: the first that is stored counts."""
-    history_id = int(gmail.profile()["historyId"])
-    left = gmail.find_drafts(rfc822_query(outbound)) if repeated else []
+    _note_history(gmail, outbound)
+    left = left_drafts(gmail, outbound) if repeated else []
     draft = left[0] if left else _create_draft(account, gmail, outbound)
     with firm_scope(account.firm_id):
         OutboundMessage.objects.filter(
             pk=outbound.pk, gmail_draft_id="", status=OutboundStatus.SENDING
-        ).update(gmail_draft_id=draft["id"], history_id=history_id)
+        ).update(gmail_draft_id=draft["id"])
         outbound.refresh_from_db(fields=["gmail_draft_id", "history_id"])
     if outbound.gmail_draft_id != draft["id"]:
         # Another worker, which took this one for dead, was faster.
         gmail.delete_draft(draft["id"])
+
+
+def _note_history(gmail: GmailClient, outbound: OutboundMessage) -> None:
+    """Store from where on the mailbox's history tells of the message: before it is in Gmail."""
+    if outbound.history_id is not None:
+        return
+    history_id = int(gmail.profile()["historyId"])
+    with firm_scope(outbound.firm_id):
+        OutboundMessage.objects.filter(pk=outbound.pk, history_id=None).update(
+            history_id=history_id
+        )
+        outbound.refresh_from_db(fields=["history_id"])
 
 
 def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMessage) -> Draft:
@@ -155,7 +187,7 @@ def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMe
 def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:
     """Delete what a killed worker may have left; it is tidiness, and never worth an attempt."""
     with suppress(GmailError):
-        for draft in gmail.find_drafts(rfc822_query(outbound)):
+        for draft in left_drafts(gmail, outbound):
             gmail.delete_draft(draft["id"])
 
 

@@ -1,15 +1,18 @@
-"""Finds out whether a message went out: by its Message-ID, in Gmail's search and history."""
+"""Finds what there is of a message in Gmail, sent or draft: by its Message-ID, in search and history."""
 
 from __future__ import annotations
 
-from mail.gmail.answers import HistoryPage, Message, MessageReference
+from collections.abc import Iterator
+
+from mail.gmail.answers import Draft, HistoryPage, MessageReference
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailHistoryExpired, GmailNotFound
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import OutboundMessage
+from mail.text.parsed import Headers
 from mail.text.parts import raw_headers
 
-SENT = "SENT"
+SENT, DRAFT = "SENT", "DRAFT"
 
 
 def rfc822_query(outbound: OutboundMessage) -> str:
@@ -25,18 +28,42 @@ def search_sent(gmail: GmailClient, outbound: OutboundMessage) -> MessageReferen
 
 def sent_in_history(gmail: GmailClient, outbound: OutboundMessage) -> MessageReference | None:
     """Return the sent message from what the mailbox notes of itself, which does not lag."""
+    return next(_in_history(gmail, outbound, SENT), None)
+
+
+def left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> list[Draft]:
+    """Return the drafts of the message that are there, also those that no attempt could note."""
+    found = {draft["id"]: draft for draft in gmail.find_drafts(rfc822_query(outbound))}
+    # The search may not know them yet.
+    message_ids = {message["id"] for message in _in_history(gmail, outbound, DRAFT)}
+    page_token: str | None = None
+    while message_ids:
+        page = gmail.list_drafts(page_token)
+        for draft in page.get("drafts", []):
+            if draft["message"]["id"] in message_ids:
+                found[draft["id"]] = draft
+        page_token = page.get("nextPageToken")
+        if not page_token:
+            break
+    return list(found.values())
+
+
+def _in_history(
+    gmail: GmailClient, outbound: OutboundMessage, label: str
+) -> Iterator[MessageReference]:
+    """Yield what arrived under this label since before the message could, and is the message."""
     if outbound.history_id is None:
-        return None
+        return
     for added in _added_since(gmail, str(outbound.history_id)):
-        if SENT not in added.get("labelIds", [SENT]):
+        if label not in added.get("labelIds", [label]):
             continue
         try:
             message = gmail.get_message(added["id"], fmt="metadata")
         except GmailNotFound:
             continue
-        if _is_it(message, outbound):
-            return added
-    return None
+        headers = raw_headers(message.get("payload", {}))
+        if label in message.get("labelIds", []) and _is_it(headers, outbound):
+            yield added
 
 
 def _added_since(gmail: GmailClient, history_id: str) -> list[MessageReference]:
@@ -54,10 +81,7 @@ def _added_since(gmail: GmailClient, history_id: str) -> list[MessageReference]:
             return added
 
 
-def _is_it(message: Message, outbound: OutboundMessage) -> bool:
+def _is_it(headers: Headers, outbound: OutboundMessage) -> bool:
     """Compare our own header, too: Gmail may give a message another Message-ID."""
-    headers = raw_headers(message.get("payload", {}))
-    if SENT not in message.get("labelIds", []):
-        return False
     own = (headers.get("Message-ID") or "").strip() == outbound.rfc822_id
     return own or (headers.get(OUTBOUND_HEADER) or "").strip() == str(outbound.pk)

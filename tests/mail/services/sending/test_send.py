@@ -21,7 +21,7 @@ from mail.models import (
     Mode,
     OutboundMessage,
 )
-from mail.services.sending.outbound_operations import cancel_outbound
+from mail.services.sending.outbound_operations import cancel_outbound, send_again
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
 from tests.mail.send_kit import answer, at_once, attempts, current, drafts, forward, sent
@@ -127,6 +127,26 @@ def test_a_refusal_after_a_lost_answer_leaves_it_to_a_person(box: Mailbox) -> No
     box.simulator.order_fault(Fault(status=403), method="messages.list")
     attempts(outbound)
     assert (current(outbound).status, len(sent(box))) == ("unknown", 1)
+
+
+def test_a_refusal_of_what_a_lost_answer_sent_does_not_call_it_failed(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.delay_search(3600)
+    box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    attempts(outbound, most=1)
+    box.simulator.order_fault(Fault(status=403, reason="domainPolicy"), method="drafts.send")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent_by_label(box))) == ("sent", 1)
+
+
+def test_what_gmail_refused_goes_out_when_a_person_sends_it_again(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    box.simulator.order_fault(Fault(status=403, reason="domainPolicy"), method="drafts.send")
+    attempts(outbound)
+    assert current(outbound).status == "failed"
+    send_again(current(outbound), reason="The policy was changed")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
 
 def test_an_outage_to_the_last_attempt_leaves_it_to_a_person(box: Mailbox) -> None:

@@ -1,0 +1,63 @@
+"""Work that dies, or stands still, between any two of its steps: SQL statements and requests to Gmail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from mail.gmail.simulator.transport import SimulatorHttp
+
+
+class Killed(BaseException):
+    """The worker dies here: nothing that catches errors sees it."""
+
+
+def die() -> None:
+    """Do what kill -9 does."""
+    raise Killed
+
+
+@dataclass
+class Steps:
+    """Counts the steps, and does something once before a given one; the last is followed by none."""
+
+    count: int = 0
+    at: int | None = None
+    act: Callable[[], object] = field(default=die)
+    only_requests: bool = False
+    acting: bool = False
+
+    def __call__(self, *, request: bool = False) -> None:
+        if self.acting or (self.only_requests and not request):
+            return
+        due = self.count == self.at
+        self.count += 1
+        if due:
+            self.acting = True
+            self.act()
+            self.acting = False
+
+
+@contextmanager
+def watched(steps: Steps) -> Iterator[Steps]:
+    """Have what runs inside pass these steps: before each statement, before and after each request."""
+    real = SimulatorHttp.request
+
+    def request(http: SimulatorHttp, *args: Any, **kwargs: Any) -> Any:
+        steps(request=True)
+        answer = real(http, *args, **kwargs)
+        steps(request=True)
+        return answer
+
+    def statement(execute: Callable[..., Any], *args: Any) -> Any:
+        steps()
+        return execute(*args)
+
+    with pytest.MonkeyPatch.context() as patch, connection.execute_wrapper(statement):
+        patch.setattr(SimulatorHttp, "request", request)
+        yield steps

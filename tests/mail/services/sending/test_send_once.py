@@ -1,0 +1,182 @@
+"""Whatever is lost or killed on the way, a message goes out once, or waits for a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jobs.errors import Retryable, Snooze
+from mail.gmail.simulator.faults import LOST_ANSWER
+from mail.job_handlers.outbound import OutboundPayload, send
+from mail.models import OutboundMessage
+from tests.mail.action_kit import received
+from tests.mail.interrupted import Killed, Steps, watched
+from tests.mail.mail_kit import Mailbox, stored
+from tests.mail.send_kit import at_once, current, forward
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
+
+# Messages in `make chaos`; in the suite there is one to each step.
+CHAOS = 2000
+MOST_KILLS = 3
+MOST_ATTEMPTS = 20
+HOUR = 3600
+# Of a thousand messages, so many may wait for a person without need.
+PARKED = 0.001
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What Gmail is like: how long its search lags, and whether it forgets its history at once."""
+
+    lag: int = 0
+    forgets: bool = False
+
+
+PROMPT, LAGGING = Weather(), Weather(lag=HOUR)
+# Then nothing tells a sent message from one that is gone.
+BLIND = Weather(lag=HOUR, forgets=True)
+
+
+@pytest.fixture
+def box(mailbox: Mailbox, settings: Any) -> Mailbox:
+    """Return a mailbox that asks a person at once where nobody can tell."""
+    settings.SEND_CHECK_SECONDS = 0
+    return at_once(mailbox)
+
+
+@dataclass
+class Sending:
+    """One message, and the attempts at it that workers make."""
+
+    box: Mailbox
+    outbound: OutboundMessage
+    weather: Weather
+
+    @classmethod
+    def of(cls, box: Mailbox, arrived: str, weather: Weather) -> Sending:
+        """Ask for a message of which the first answer after it was sent is lost."""
+        box.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+        return cls(box, forward(box, arrived, "bob@partner.example"), weather)
+
+    def attempt(self, steps: Steps) -> bool:
+        """Make one attempt; say whether another is due."""
+        outbound = self.outbound
+        payload = OutboundPayload(
+            tenant_id=outbound.firm_id,
+            account_id=outbound.account_id,
+            outbound_id=outbound.pk,
+            release=outbound.releases,
+        )
+        context: Any = SimpleNamespace(job_id=outbound.job_id, is_last_attempt=False)
+        try:
+            with watched(steps):
+                send(payload, context)
+        except (Killed, Retryable, Snooze):
+            if self.weather.forgets:
+                self.box.simulator.expire_history(self.box.account.address)
+            return True
+        return False
+
+    def finish(self, kills: Sequence[int] = ()) -> int:
+        """Make attempts until it is over, of which the first die before these steps.
+
+        Return how many steps the longest took.
+        """
+        deaths, most = iter(kills), 0
+        for _ in range(MOST_ATTEMPTS):
+            steps = Steps(at=next(deaths, None))
+            again = self.attempt(steps)
+            most = max(most, steps.count)
+            if not again:
+                return most
+        raise AssertionError(f"it goes round and round: {current(self.outbound).status}")
+
+    def finish_overtaken(self, at: int) -> int:
+        """Let another worker finish it while the first stands still before this request.
+
+        Return how many steps there were between requests.
+        """
+        steps = Steps(at=at, act=self.finish, only_requests=True)
+        if self.attempt(steps):
+            self.finish()
+        return steps.count
+
+
+def check(box: Mailbox) -> float:
+    """Check that each is once in the sent mail or waits for a person; return the share that waits."""
+    sent, rows = in_sent(box), stored(OutboundMessage)
+    ends = Counter((row.status, sent[row.rfc822_id]) for row in rows)
+    assert not ends.keys() - {("sent", 1), ("unknown", 1), ("unknown", 0)}, ends
+    assert len({row.gmail_message_id for row in rows if row.status == "sent"}) == ends["sent", 1]
+    return 1 - ends["sent", 1] / len(rows)
+
+
+def in_sent(box: Mailbox) -> Counter[str]:
+    """Count the sent messages of each Message-ID, by the label: a search may lag."""
+    found: Counter[str] = Counter()
+    page_token: str | None = None
+    while True:
+        page = box.gmail.list_messages("", page_token, 500, label_id="SENT")
+        for one in page.get("messages", []):
+            headers = box.gmail.get_message(one["id"], fmt="metadata")["payload"]["headers"]
+            found.update(each["value"] for each in headers if each["name"] == "Message-ID")
+        page_token = page.get("nextPageToken")
+        if not page_token:
+            return found
+
+
+def kills_of(steps: int, chaos: bool) -> Iterator[list[int]]:
+    """Yield before which steps of a message's attempts their workers die."""
+    yield from ([step] for step in range(steps))
+    # Printed with a failure, as every value is: 0 is as good as any.
+    random = Random(0)
+    for _ in range(CHAOS - steps - 1 if chaos else 0):
+        yield [random.randrange(steps) for _ in range(random.randint(0, MOST_KILLS))]
+
+
+@pytest.mark.parametrize("weather", [PROMPT, LAGGING], ids=["prompt", "lagging"])
+def test_a_kill_at_any_step_and_a_lost_answer_send_once(
+    box: Mailbox, weather: Weather, chaos: bool, record_property: Callable[[str, object], None]
+) -> None:
+    arrived = received(box)
+    box.simulator.delay_search(weather.lag)
+    steps = Sending.of(box, arrived, weather).finish()
+    for kills in kills_of(steps, chaos):
+        Sending.of(box, arrived, weather).finish(kills)
+    parked = check(box)
+    record_property("parked", parked)
+    assert parked <= PARKED
+    assert box.gmail.list_drafts().get("drafts", []) == []
+
+
+def test_what_nothing_tells_of_waits_for_a_person(
+    box: Mailbox, chaos: bool, record_property: Callable[[str, object], None]
+) -> None:
+    arrived = received(box)
+    box.simulator.delay_search(BLIND.lag)
+    steps = Sending.of(box, arrived, BLIND).finish()
+    for kills in kills_of(steps, chaos=True) if chaos else [[steps - 1]]:
+        Sending.of(box, arrived, BLIND).finish(kills)
+    record_property("parked", check(box))
+
+
+def test_a_worker_that_stood_still_at_any_request_sends_nothing_more(
+    box: Mailbox, chaos: bool
+) -> None:
+    arrived = received(box)
+    box.simulator.delay_search(LAGGING.lag)
+    at = 0
+    while at <= Sending.of(box, arrived, LAGGING).finish_overtaken(at):
+        at += 1
+    random = Random(0)
+    for _ in range(CHAOS - at if chaos else 0):
+        Sending.of(box, arrived, LAGGING).finish_overtaken(random.randrange(at))
+    assert check(box) <= PARKED
+    assert box.gmail.list_drafts().get("drafts", []) == []
