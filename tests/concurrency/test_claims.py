@@ -21,7 +21,7 @@ def test_four_workers_share_two_thousand_jobs_and_start_each_once(
     workers = fleet.start_many(WORKERS)
 
     jobs = queue.add(JOBS)
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     fleet.stop()
 
     starts = queue.journal.starts()

@@ -71,7 +71,7 @@ def test_no_stretch_of_time_has_more_starts_than_the_burst_and_what_it_adds(
     limited = queue.add(RATED, job_type="process.document")
     queue.add(RATED)
     fleet.start_many(WORKERS)
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     fleet.stop()
 
     starts = sorted(

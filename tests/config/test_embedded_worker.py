@@ -67,8 +67,8 @@ def test_one_worker_beside_two_web_processes_and_another_after_the_death_of_its_
 
     # Its web process dies: the worker ends, and the other web process starts one.
     os.kill(web_pid, signal.SIGKILL)
-    wait_until(lambda: worker not in of_folder(tmp_path), "the worker to end", timeout=60)
-    wait_until(lambda: len(of_folder(tmp_path)) == 1, "another worker", timeout=60)
+    wait_until(lambda: worker not in of_folder(tmp_path), "the worker to end")
+    wait_until(lambda: len(of_folder(tmp_path)) == 1, "another worker")
     works(firm)
 
     # The worker dies: the web process lives, and starts another.
@@ -79,7 +79,7 @@ def test_one_worker_beside_two_web_processes_and_another_after_the_death_of_its_
         found = of_folder(tmp_path)
         return second not in found and list(found.values()) == [second_web]
 
-    wait_until(is_anew, "the worker anew", timeout=60)
+    wait_until(is_anew, "the worker anew")
     works(firm)
     assert web.process.poll() is None
 

@@ -87,7 +87,7 @@ def open_admin(live_server: Any, browser: Browser) -> Iterator[Open]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(45_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto("/admin/")
         page.get_by_label("Username").fill(username)

@@ -75,7 +75,7 @@ def test_killed_workers_leave_nothing_out_and_do_nothing_twice(
     for kill in range(kills):
         worker = fleet.start(lease_seconds=SHORT_LEASE_SECONDS).wait_until_started()
         before = run_now(run).handled
-        wait_until(lambda: run_now(run).handled > before, "a chunk", timeout=60)  # noqa: B023 - waited for at once
+        wait_until(lambda: run_now(run).handled > before, "a chunk")  # noqa: B023 - waited for at once
         time.sleep(0.05 * kill)
         worker.kill()
         # By hand: the letters that arrive meanwhile are no members.

@@ -53,7 +53,7 @@ def test_workers_outlive_cuts_of_single_connections_and_listen_again(
             cut(rng.choice(pids)[0])
         wait_until(lambda: len(queue.journal.starts()) > started, "work")  # noqa: B023 - waited for at once
 
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     wait_until(lambda: len(table_rows(LISTENERS)) == WORKERS, "all workers to listen again")
     assert listener not in {pid for (pid,) in table_rows(LISTENERS)}
     assert all(worker.alive for worker in workers)
@@ -76,7 +76,7 @@ def test_workers_wait_where_all_connections_are_taken(queue: Scenario, fleet: Fl
         assert late.alive
 
     late.wait_until_started()
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     assert [len(one.events("worker.started")) for one in (worker, late)] == [1, 1]
     fleet.stop()

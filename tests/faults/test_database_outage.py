@@ -36,7 +36,7 @@ def wait_for_more_starts(queue: Scenario, count: int) -> None:
 
 def assert_all_done_by(queue: Scenario, workers: list[WorkerProcess]) -> None:
     """Check that the same processes did everything, and took none of them to be dead."""
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     assert all(worker.alive for worker in workers)
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     assert {queue.row(job_id).deaths for job_id in queue.accepted} == {0}
@@ -134,6 +134,6 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(
 
     worker.tell(signal.SIGTERM)
 
-    assert worker.wait_for_exit(2) == 0
+    assert worker.wait_for_exit(20) == 0
     assert len(worker.events("worker.database_away")) == 1, "said once, not at every retry"
     assert settings.SECRET_KEY not in worker.log()

@@ -39,7 +39,7 @@ def refuse_then_recover(queue: Scenario, fleet: Fleet, disk: Disk) -> None:
     gate.open()
     disk.empty()
 
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     queue.add(PORTION)
     queue.wait_until_settled()
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}

@@ -47,8 +47,8 @@ def test_a_transaction_left_open_fails_its_job_and_takes_no_other_with_it(
     leavers = {case: add(queue, *case) for case in cases()}
     # One at a time: whoever comes next gets the same connection.
     fleet.start("--concurrency", "1")
-    queue.wait_until_settled([leaver for leaver, _ in leavers.values()], timeout=60)
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled([leaver for leaver, _ in leavers.values()])
+    queue.wait_until_settled()
     fleet.stop()
 
     written = {UUID(job_id) for (job_id,) in table_rows("SELECT job_id FROM test_effect")}

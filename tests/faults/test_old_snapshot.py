@@ -52,7 +52,7 @@ def rate(queue: Scenario, seconds: float) -> float:
     begun, before = time.monotonic(), completed()
     while time.monotonic() < begun + seconds:
         queue.add(PORTION)
-        wait_until(lambda: len(queue.accepted) - completed() < PORTION, "room", timeout=60)
+        wait_until(lambda: len(queue.accepted) - completed() < PORTION, "room")
     return (completed() - before) / (time.monotonic() - begun)
 
 

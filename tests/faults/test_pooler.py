@@ -45,11 +45,11 @@ def test_a_worker_outlives_pauses_and_crashes_of_the_pooler(
             queue.wait_until_leases_are_over()
             pooler.command("RESUME")
             gate.open()
-            queue.wait_until_settled(timeout=60)
+            queue.wait_until_settled()
             pooler.kill()
             queue.add(JOBS)
             pooler.start()
-            queue.wait_until_settled(timeout=60)
+            queue.wait_until_settled()
 
         assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
         assert worker.alive
@@ -76,7 +76,7 @@ def test_without_the_setting_a_worker_names_it_and_polls(
         # Work comes while others of the same sessions are in use.
         for _ in range(5):
             queue.add(20, seconds=0.01)
-            queue.wait_until_settled(timeout=60)
+            queue.wait_until_settled()
 
         assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
         assert all(worker.alive for worker in workers)

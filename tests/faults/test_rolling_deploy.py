@@ -47,7 +47,7 @@ def test_replacing_old_processes_by_new_ones_uses_no_attempt(
         leaving = workers.pop(0 if number < WORKERS else rng.randrange(WORKERS))
         workers.append(replacement(fleet))
         leaving.tell(signal.SIGTERM)
-        assert leaving.wait_for_exit(20) == 0
+        assert leaving.wait_for_exit(90) == 0
 
     bring_forward()
     known = [job_id for job_id in queue.accepted if job_id != newest]

@@ -108,7 +108,7 @@ class Scenario:
             lambda: len(self.journal.starts(job_id=job_id)) >= starts, f"start {starts} of {job_id}"
         )
 
-    def wait_until_settled(self, job_ids: Collection[UUID] = (), *, timeout: float = 30.0) -> None:
+    def wait_until_settled(self, job_ids: Collection[UUID] = (), *, timeout: float = 90.0) -> None:
         """Wait until all jobs, or these jobs, are in a terminal status."""
         wait_until(
             lambda: not LIVE & self.statuses(job_ids).keys(), "all jobs settled", timeout=timeout

@@ -11,7 +11,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 0.02
 
 
-def wait_until(condition: Callable[[], T], what: str, *, timeout: float = 20.0) -> T:
+def wait_until(condition: Callable[[], T], what: str, *, timeout: float = 90.0) -> T:
     """Return what `condition` returns once that is true.
 
     Raises:

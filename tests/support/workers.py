@@ -79,7 +79,7 @@ class WorkerProcess:
         lines = (json.loads(line) for line in self.log().splitlines() if line.endswith("}"))
         return [line for line in lines if line["event"] == name]
 
-    def wait_for(self, event: str, *, timeout: float = 20.0) -> dict[str, Any]:
+    def wait_for(self, event: str, *, timeout: float = 90.0) -> dict[str, Any]:
         """Wait until it has logged an event; return the first of them."""
         return wait_until(
             lambda: self.events(event),
@@ -89,7 +89,7 @@ class WorkerProcess:
 
     def wait_until_started(self) -> WorkerProcess:
         """Wait until it serves."""
-        self.wait_for("worker.started", timeout=30.0)
+        self.wait_for("worker.started")
         return self
 
     def wait_for_all(self, event: str) -> list[dict[str, Any]]:
@@ -220,7 +220,7 @@ class Fleet:
         for worker in working:
             worker.tell(signal.SIGTERM)
         for worker in working:
-            code = worker.wait_for_exit(20)
+            code = worker.wait_for_exit(90)
             assert code == 0, f"exit code {code}; it has printed:\n{worker.said()}"
 
     def kill(self) -> None:

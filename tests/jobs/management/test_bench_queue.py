@@ -201,7 +201,7 @@ def test_an_interrupt_leaves_nothing_behind(
     number: signal.Signals, scenario: str, jobs: str
 ) -> None:
     with bench_process(scenario, "--jobs", jobs, "--firms", "3") as process:
-        wait_until(lambda: census()["JobQueue"], "the middle of the measurement", timeout=60)
+        wait_until(lambda: census()["JobQueue"], "the middle of the measurement")
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

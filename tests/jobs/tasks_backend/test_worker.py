@@ -17,7 +17,7 @@ def test_a_worker_runs_tasks_of_both_kinds(queue: Scenario, fleet: Fleet) -> Non
     adding = [task.enqueue(n, second=1) for n in range(5) for task in (tasks.add, tasks.add_async)]
     failing = [tasks.fail.enqueue(), tasks.fail_async.enqueue(), tasks.leave.enqueue()]
     worker = fleet.start("--burst")
-    assert worker.wait_for_exit(30) == 0
+    assert worker.wait_for_exit(90) == 0
     for result in (*adding, *failing):
         result.refresh()
     assert all(result.return_value == result.args[0] + 1 for result in adding)
@@ -30,7 +30,7 @@ def test_a_worker_of_a_queue_runs_its_tasks_alone(queue: Scenario, fleet: Fleet)
     theirs = [letter.enqueue(1), note.using(queue_name="evening").enqueue(2)]
     others = [note.enqueue(3), letter.using(queue_name="default").enqueue(4)]
     worker = fleet.start("--burst", "--queue", "evening")
-    assert worker.wait_for_exit(30) == 0
+    assert worker.wait_for_exit(90) == 0
     for result in (*theirs, *others):
         result.refresh()
     assert [result.status for result in theirs] == [TaskResultStatus.SUCCESSFUL] * 2
@@ -39,7 +39,7 @@ def test_a_worker_of_a_queue_runs_its_tasks_alone(queue: Scenario, fleet: Fleet)
 
 def test_a_queue_that_no_type_names_is_a_usage_error(queue: Scenario, fleet: Fleet) -> None:
     worker = fleet.start("--burst", "--queue", "evenin")
-    assert worker.wait_for_exit(30) == 2
+    assert worker.wait_for_exit(90) == 2
     assert "no job type or task is in the queue 'evenin'; known: default, documents, evening" in (
         worker.said()
     )

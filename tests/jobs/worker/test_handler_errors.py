@@ -52,7 +52,7 @@ def test_the_worker_outlives_errors_that_cannot_be_described(queue: Scenario, fl
         for job_type, name in cases
     }
 
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     (afterwards,) = queue.add()
     queue.wait_until_settled([afterwards])
 

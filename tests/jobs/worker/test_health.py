@@ -133,5 +133,5 @@ def test_a_worker_that_is_told_to_stop_lives_on_and_is_not_ready(
     wait_until(lambda: probe("/readyz") == UNREADY, "a worker that takes no work")
     assert probe("/healthz") == (200, "ok\n")
     gate.open()
-    assert worker.wait_for_exit(20) == 0
+    assert worker.wait_for_exit(90) == 0
     assert probe("/healthz") == (0, "")

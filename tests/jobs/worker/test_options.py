@@ -10,7 +10,7 @@ from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.req("W-01")]
 
-EXIT_SECONDS = 30
+EXIT_SECONDS = 90
 
 
 def test_a_burst_ends_well_when_nothing_is_runnable_and_leaves_the_future_alone(

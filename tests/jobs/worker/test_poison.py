@@ -64,13 +64,13 @@ def test_poison_is_dead_after_three_deaths_and_its_neighbours_pay_one_attempt_at
 def test_poison_that_is_reprocessed_starts_alone_again(queue: Scenario, fleet: Fleet) -> None:
     (poison,) = [queue.add_deadly("killed")]
     worker = fleet.start("--concurrency", "3", supervised=True, lease_seconds=LEASE_SECONDS)
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     deaths = len(worker.events("worker.killed"))
     neighbours = queue.add(8, seconds=0.5)
     queue.wait_until_started(neighbours[0])
     with all_firms("deciding about a dead letter"):
         reprocess(DeadLetterQueue.objects.get(original_job_id=poison))
-    queue.wait_until_settled(timeout=60)
+    queue.wait_until_settled()
     fleet.stop()
 
     assert (queue.row(poison).deaths, reason(poison)) == (3, DeadReason.POISON)

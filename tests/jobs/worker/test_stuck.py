@@ -25,7 +25,7 @@ def test_its_process_is_replaced_and_its_neighbour_done_again_with_its_attempt(
     parent = fleet.start("--grace", "1", supervised=True)
     queue.wait_until_started(stubborn)
     (start,) = queue.journal.starts(job_id=stubborn)
-    wait_until(lambda: not psutil.pid_exists(start.pid), "the end of the process", timeout=40)
+    wait_until(lambda: not psutil.pid_exists(start.pid), "the end of the process")
     gate.open()
     queue.wait_until_settled()
 

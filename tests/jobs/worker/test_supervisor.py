@@ -66,6 +66,6 @@ def test_a_burst_of_several_processes_ends_when_all_are_done(queue: Scenario, fl
 
     parent = fleet.start("--processes", "2", "--burst", supervised=True)
 
-    assert parent.wait_for_exit(30) == 0
+    assert parent.wait_for_exit(90) == 0
     assert queue.statuses() == {Status.COMPLETED: 100}
     queue.check()

@@ -34,7 +34,7 @@ def test_two_workers_bring_a_mailbox_to_rest(
     assert [worker.wait_for_exit(120) for worker in workers] == [0, 0]
     # What waits some seconds for an earlier action on its message is nothing that a burst waits for.
     fleet.start("--no-scheduler", **whole_service)
-    wait_until(lambda: not jobs(), "a mailbox at rest", timeout=60)
+    wait_until(lambda: not jobs(), "a mailbox at rest")
 
     assert {job.status for job in jobs(live=False)} == {"completed"}
     messages, decisions = stored(Message), stored(Decision)
