@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -12,16 +13,30 @@ from tenants.models import Firm
 
 # A deletion ends the jobs first: only who deletes by SQL can be this much faster than a handler.
 KNOWN_SECONDS = 1.0
+# How long a claim may wait for its thread after its owner was looked up.
+START_SECONDS = 10.0
 MOST_KNOWN = 10_000
 
 # When the firm or user was seen last, by the monotonic clock.
 _seen: dict[tuple[str, Any], float] = {}
 
 
+def look_up_owners(claims: Iterable[Claim]) -> None:
+    """Look up the firms and users of claims that are about to start, all at once.
+
+    Then `gone_owner` needs no query, so that handlers' threads need no connection for it.
+    """
+    firms = {claim.firm_id for claim in claims}
+    users = {claim.user_id for claim in claims if claim.user_id is not None}
+    _look_up("firm", firms)
+    _look_up("user", users)
+
+
 def gone_owner(claim: Claim) -> str | None:
     """Name the owner of the job that does not exist any more; None when all do.
 
-    A firm or user that existed within the last second counts as existing.
+    A firm or user that existed when the claim was handed to its thread, or within the second before
+    that, counts as existing.
     """
     if not _exists("firm", claim.firm_id):
         return f"firm {claim.firm_id}"
@@ -36,15 +51,28 @@ def forget_owners() -> None:
 
 
 def _exists(kind: str, key: Any) -> bool:
-    now = time.monotonic()
-    seen = _seen.get((kind, key))
-    if seen is not None and now - seen < KNOWN_SECONDS:
+    if _is_known(kind, key, START_SECONDS):
         return True
-    rows = Firm.objects if kind == "firm" else get_user_model()._base_manager
-    if not rows.filter(pk=key).exists():
-        _seen.pop((kind, key), None)
-        return False
+    _look_up(kind, {key})
+    return _is_known(kind, key, START_SECONDS)
+
+
+def _is_known(kind: str, key: Any, seconds: float) -> bool:
+    seen = _seen.get((kind, key))
+    return seen is not None and time.monotonic() - seen < seconds
+
+
+def _look_up(kind: str, keys: set[Any]) -> None:
+    asked = [key for key in keys if not _is_known(kind, key, KNOWN_SECONDS)]
+    if not asked:
+        return
+    now = time.monotonic()
+    model = Firm if kind == "firm" else get_user_model()
+    found = model._base_manager.in_bulk(asked)
     if len(_seen) >= MOST_KNOWN:
         _seen.clear()
-    _seen[kind, key] = now
-    return True
+    for key in asked:
+        if model._meta.pk.to_python(key) in found:
+            _seen[kind, key] = now
+        else:
+            _seen.pop((kind, key), None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 
@@ -18,12 +19,13 @@ from django.db import connection
 
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Released, Settlement
+from jobs.engine.owner import look_up_owners
 from jobs.worker.claim_runner import LEASE_LOST, ClaimRunner, is_urgent
 from jobs.worker.eventloop import EventLoop
 from jobs.worker.prefetch import PrefetchBuffer, PrefetchPolicy
 from jobs.worker.quarantine import Quarantine
 from jobs.worker.running import RunningHandlers, StartNotes
-from jobs.worker.state import SharedState
+from jobs.worker.state import AWAY, SharedState
 from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
 
 YIELD_SECONDS = 0.0005
@@ -90,6 +92,10 @@ class Pool:
         if not claims:
             return
         self._policy.observe_payloads(claims)
+        if claims[0].started:
+            # Where the database fails, the handler's thread asks again.
+            with suppress(*AWAY):
+                look_up_owners(claims)
         with self._lock:
             # Such a claim comes alone.
             at_once = claims[0].started and self._threads.free > 0

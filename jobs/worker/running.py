@@ -9,6 +9,7 @@ from uuid import UUID
 
 from jobs.engine.claim import Claim
 from jobs.engine.lease import note_running
+from jobs.engine.owner import look_up_owners
 from jobs.models.ids import pack_ids
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.state import AWAY, Outage, SharedState
@@ -60,6 +61,7 @@ class StartNotes:
             if not all(lease.covers(claim) for claim in claims):
                 return False
             try:
+                look_up_owners(claims)
                 recorded = self.write(lease.worker_id)
                 outage.over()
             except AWAY as error:

@@ -30,7 +30,8 @@ NAMED = f"{LISTENERS} AND application_name = 'one-of-ours'"
 CUTS_SUITE = 15
 CUTS_CHAOS = 200
 POLL_SECONDS = 0.3
-AT_ONCE_SECONDS = 1.0
+AT_ONCE_SECONDS = 5.0
+THREADS = 30
 
 
 @pytest.mark.req("W-04", "J-14", "W-02")
@@ -79,6 +80,25 @@ def test_workers_wait_where_all_connections_are_taken(queue: Scenario, fleet: Fl
     queue.wait_until_settled()
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     assert [len(one.events("worker.started")) for one in (worker, late)] == [1, 1]
+    fleet.stop()
+    queue.check()
+
+
+@pytest.mark.req("W-02")
+def test_threads_whose_handlers_use_no_database_take_no_connections(
+    queue: Scenario, fleet: Fleet
+) -> None:
+    gate = queue.gate()
+    worker = fleet.start("--concurrency", str(THREADS)).wait_until_started()
+    queue.add(THREADS, gate=gate)
+    wait_until(lambda: len(queue.journal.starts()) == THREADS, "all threads at work")
+
+    ((connections,),) = table_rows(f"SELECT count(*) FROM pg_stat_activity WHERE {OTHERS}")
+
+    assert connections < THREADS / 2
+    gate.open()
+    queue.wait_until_settled()
+    assert worker.alive
     fleet.stop()
     queue.check()
 
