@@ -63,7 +63,7 @@ def test_the_deployment_check_finds_nothing_with_the_documented_variables(tmp_pa
         env={**os.environ, **own, **documented()},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (checked.returncode, checked.stderr) == (0, ""), checked.stderr
     assert "no issues" in checked.stdout

@@ -55,7 +55,7 @@ def of_folder(folder: Path) -> dict[int, int]:
 def works(firm: Firm) -> None:
     """Wait until a job is done."""
     job_id = enqueue("noop", firm=firm).job.pk
-    wait_until(lambda: row(job_id).status == Status.COMPLETED, "the job to be done", timeout=180)
+    wait_until(lambda: row(job_id).status == Status.COMPLETED, "the job to be done", timeout=300)
 
 
 def test_one_worker_beside_two_web_processes_and_another_after_the_death_of_its_own(

@@ -60,7 +60,7 @@ def run(command: str, folder: Path, **environment: str) -> subprocess.CompletedP
         env={**os.environ, "PATH": programs(), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -46,7 +46,7 @@ def test_killing_workers_again_and_again_loses_nothing(
         )
         victim.kill()
         workers.append(fleet.start(*arguments, lease_seconds=SHORT_LEASE_SECONDS))
-    queue.wait_until_settled(timeout=120)
+    queue.wait_until_settled(timeout=300)
     fleet.kill()
 
     jobs = [queue.row(job_id) for job_id in queue.accepted]

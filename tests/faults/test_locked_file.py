@@ -45,7 +45,7 @@ def test_four_workers_and_a_caller_wait_for_who_holds_the_lock(
                     time.sleep(seconds)
                     assert not waiting.done()
                 waiting.result(timeout=20)
-            queue.wait_until_settled(timeout=120)
+            queue.wait_until_settled(timeout=300)
 
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     for worker in workers:

@@ -40,7 +40,7 @@ def test_work_goes_on_beside_an_old_snapshot(queue: Scenario, fleet: Fleet, chao
             assert rate(queue, LAST_SECONDS) >= SHARE * usual
         else:
             queue.add(SUITE_JOBS)
-        queue.wait_until_settled(timeout=120)
+        queue.wait_until_settled(timeout=300)
         assert count() == seen, "the snapshot is what it was"
     assert queue.statuses() == {Status.COMPLETED: len(queue.accepted)}
     fleet.stop()

@@ -51,7 +51,7 @@ def test_replacing_old_processes_by_new_ones_uses_no_attempt(
 
     bring_forward()
     known = [job_id for job_id in queue.accepted if job_id != newest]
-    queue.wait_until_settled(known, timeout=120)
+    queue.wait_until_settled(known, timeout=300)
     wait_until(lambda: len(queue.attempts(newest)) > 1, "handed back by new code too")
     assert queue.row(newest).status == Status.PENDING
     assert queue.journal.starts(job_id=newest) == []

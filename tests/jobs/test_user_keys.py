@@ -34,6 +34,6 @@ def test_a_project_whose_users_have_such_keys_uses_the_queue(
             },
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=300,
         )
     assert program.returncode == 0, program.stderr[-4000:]

@@ -12,7 +12,7 @@ from tests.support.databases import empty_database
 from tests.support.paths import ROOT
 from tests.support.shop import Shop, build_wheel
 
-pytestmark = [pytest.mark.processes, pytest.mark.req("A-01"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.req("A-01")]
 
 HANDLERS = """
 from jobs.registry import JobPayload, job

@@ -73,7 +73,7 @@ def build_wheel(folder: Path) -> Path:
 def pip(*arguments: str) -> None:
     """Run pip, which asks no registry."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    subprocess.run([*command, *arguments], check=True, timeout=100, cwd="/")
+    subprocess.run([*command, *arguments], check=True, timeout=300, cwd="/")
 
 
 class Shop:
@@ -154,7 +154,7 @@ class Shop:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=300,
         )
         self._printed = ran.stdout
         said = ran.stdout + ran.stderr

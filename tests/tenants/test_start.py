@@ -36,7 +36,7 @@ async def load(): importlib.import_module("config.asgi")
 asyncio.run(load())
 """
 # Within these, all of them together have started or refused to.
-START_SECONDS = 100
+START_SECONDS = 300
 DOORS = [
     ["-c", "import config.wsgi"],
     ["-c", LOAD_IN_LOOP],

@@ -100,7 +100,7 @@ def bench_process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 def measured(*arguments: str) -> dict[str, Any]:
     """Run the command as people do, and return its figures."""
     with bench_process(*arguments, "--json") as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
     figures: dict[str, Any] = json.loads(out)
     return figures
@@ -203,7 +203,7 @@ def test_an_interrupt_leaves_nothing_behind(
     with bench_process(scenario, "--jobs", jobs, "--firms", "3") as process:
         wait_until(lambda: census()["JobQueue"], "the middle of the measurement")
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert (out, "interrupted" in err, "Traceback" in err) == ("", True, False)
 

@@ -66,7 +66,7 @@ def kill_amid_short_jobs(queue: Scenario, fleet: Fleet, jobs: int) -> int:
     """Kill a worker process once; return of how many counted jobs nobody can say that they ran."""
     queue.add(jobs, job_type="process.default", seconds=JOB_SECONDS)
     fleet.start("--concurrency", str(CONCURRENCY), supervised=True)
-    wait_until(lambda: count_lines(queue.journal.path) > jobs // 2, "a part of them", timeout=120)
+    wait_until(lambda: count_lines(queue.journal.path) > jobs // 2, "a part of them", timeout=300)
     pid = queue.journal.starts()[-1].pid
 
     _, seconds = kill_child(pid)

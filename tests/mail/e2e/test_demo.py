@@ -20,7 +20,7 @@ from tests.support.databases import sqlite_only
 from tests.support.paths import ROOT
 
 # Nothing configured is SQLite.
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400), sqlite_only]
+pytestmark = [pytest.mark.processes, sqlite_only]
 
 CONFIGURED = ("DATABASE_URL", "GMAIL_BACKEND", "SYNC_FULL_DAYS")
 
@@ -34,7 +34,7 @@ def manage(var_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={**environment, "VAR_DIR": str(var_dir), "DJANGO_SETTINGS_MODULE": "config.settings"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
     )
 
 
@@ -58,7 +58,6 @@ def demo(var_dir: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("E-01", "M-03")
-@pytest.mark.timeout(300)
 def test_the_demo_shows_every_category_and_repeats_nothing(var_dir: Path) -> None:
     first = demo(var_dir)
     assert first["messages"] == first["imported"] >= 55

@@ -17,7 +17,6 @@ from tests.support.workers import Fleet
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.processes,
-    pytest.mark.timeout(180),
 ]
 
 
@@ -31,7 +30,7 @@ def test_two_workers_bring_a_mailbox_to_rest(
         request_sync(mailbox.account)
     whole_service = {"DJANGO_SETTINGS_MODULE": "config.settings", "VAR_DIR": str(tmp_path)}
     workers = [fleet.start("--burst", **whole_service) for _ in range(2)]
-    assert [worker.wait_for_exit(120) for worker in workers] == [0, 0]
+    assert [worker.wait_for_exit(300) for worker in workers] == [0, 0]
     # What waits some seconds for an earlier action on its message is nothing that a burst waits for.
     fleet.start("--no-scheduler", **whole_service)
     wait_until(lambda: not jobs(), "a mailbox at rest")
