@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from math import inf
 
@@ -19,13 +18,12 @@ from django.db import connection
 
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Released, Settlement
-from jobs.engine.owner import look_up_owners
 from jobs.worker.claim_runner import LEASE_LOST, ClaimRunner, is_urgent
 from jobs.worker.eventloop import EventLoop
 from jobs.worker.prefetch import PrefetchBuffer, PrefetchPolicy
 from jobs.worker.quarantine import Quarantine
 from jobs.worker.running import RunningHandlers, StartNotes
-from jobs.worker.state import AWAY, SharedState
+from jobs.worker.state import SharedState
 from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
 
 YIELD_SECONDS = 0.0005
@@ -93,9 +91,7 @@ class Pool:
             return
         self._policy.observe_payloads(claims)
         if claims[0].started:
-            # Where the database fails, the handler's thread asks again.
-            with suppress(*AWAY):
-                look_up_owners(claims)
+            self._notes.look_up_owners(claims)
         with self._lock:
             # Such a claim comes alone.
             at_once = claims[0].started and self._threads.free > 0
@@ -174,12 +170,11 @@ class Pool:
     def rebuffer_stalled(self) -> None:
         """Put what waits in a batch behind an unexpectedly slow job back into the buffer."""
         now = time.monotonic()
-        stalled = []
+        began_before = now - STALLED_SECONDS
         with self._lock:
-            for batch in self._threads.batches:
-                if batch.job_began_at <= now - STALLED_SECONDS:
-                    stalled.append(batch)
-                    self._buffer.put_back(batch.take_rest())
+            stalled = [one for one in self._threads.batches if one.job_began_at <= began_before]
+            for batch in stalled:
+                self._buffer.put_back(batch.take_rest())
             for one in self.running.all() if stalled else ():
                 self._policy.observe_running(one.claim.job_type, one.started_at, now)
             if self._buffer.ordinary:

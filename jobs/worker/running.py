@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from jobs.engine.claim import Claim
@@ -52,6 +53,11 @@ class StartNotes:
     def claims(self) -> list[Claim]:
         """The claims of the batches that have not ended."""
         return [claim for batch in list(self._batches) for claim in batch.claims]
+
+    def look_up_owners(self, claims: Sequence[Claim]) -> None:
+        """Look up the owners of claims that start without a note; where that fails, their threads do."""
+        with suppress(*AWAY):
+            look_up_owners(claims)
 
     def record_before_start(self, claims: Sequence[Claim]) -> bool:
         """Write the note, which includes these claims, waiting out outages; False when the lease is lost."""
