@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from jobs.models import JobQueue
@@ -34,38 +35,42 @@ def sweep_actions() -> dict[str, int]:
     A job that dies with its worker, expires, or is canceled has no chance to tell its action. Such
     an action failed, so that the job, retried by a person, may go on with it.
     """
-    return {"failed": _fail_abandoned(), "woken": _wake_overdue()}
+    return {"failed": _fail_sends() + _fail_actions(), "woken": _wake_overdue()}
 
 
-def _fail_abandoned() -> int:
-    live = JobQueue.objects.unscoped("the sweep of every firm's actions").filter(
-        pk=OuterRef("job_id"), status__in=list(LIVE)
-    )
-    with all_firms("the sweep of every firm's actions"):
-        unfinished = Action.objects.filter(status__in=UNFINISHED, job_id__isnull=False)
-        # Of a message that may have been sent a person says what became of it.
-        decidable = unfinished.exclude(outbound__status=OutboundStatus.UNKNOWN)
-        abandoned = list(
-            decidable.filter(~Exists(live))
-            .order_by("pk")
-            .values_list("firm_id", "pk", "job_id", "outbound__pk")[:MAX_ROWS]
-        )
-        job_ids = [job_id for _, _, job_id, _ in abandoned]
-        ended = JobQueue.objects.filter(pk__in=job_ids).values_list("pk", "status")
-        statuses = dict(ended)
-    for firm_id, action_id, job_id, outbound_id in abandoned:
-        why = WHY.get(statuses.get(job_id), "Its job is gone")
-        if outbound_id is not None:
-            fail_send(firm_id, outbound_id, why, canceled=False)
-        if outbound_id is None or not _is_unknown(firm_id, outbound_id):
-            fail_action(firm_id, action_id, why)
+def _fail_sends() -> int:
+    """End the messages on their way out that no job sends any more, with their actions."""
+    unsent = Q(status__in=[OutboundStatus.QUEUED, OutboundStatus.SENDING])
+    with all_firms("the sweep of every firm's messages on their way out"):
+        abandoned = _abandoned(OutboundMessage.objects.filter(unsent))
+    for firm_id, outbound_id, why in abandoned:
+        fail_send(firm_id, outbound_id, why, canceled=False)
     return len(abandoned)
 
 
-def _is_unknown(firm_id: int, outbound_id: UUID) -> bool:
-    with firm_scope(firm_id):
-        unknown = OutboundMessage.objects.filter(pk=outbound_id, status=OutboundStatus.UNKNOWN)
-        return bool(unknown.exists())
+def _fail_actions() -> int:
+    with all_firms("the sweep of every firm's actions"):
+        unfinished = Action.objects.filter(status__in=UNFINISHED)
+        # Of a message that may have been sent a person says what became of it.
+        abandoned = _abandoned(unfinished.exclude(outbound__status=OutboundStatus.UNKNOWN))
+    for firm_id, action_id, why in abandoned:
+        fail_action(firm_id, action_id, why)
+    return len(abandoned)
+
+
+def _abandoned(rows: QuerySet[Any]) -> list[tuple[int, UUID, str]]:
+    """Return those whose jobs are over: firm, id, and what became of the job."""
+    live = JobQueue.objects.unscoped("the sweep of every firm's actions").filter(
+        pk=OuterRef("job_id"), status__in=list(LIVE)
+    )
+    left = rows.filter(~Exists(live), job_id__isnull=False).order_by("pk")
+    found = list(left.values_list("firm_id", "pk", "job_id")[:MAX_ROWS])
+    job_ids = [job_id for _, _, job_id in found]
+    statuses = dict(JobQueue.objects.filter(pk__in=job_ids).values_list("pk", "status"))
+    return [
+        (firm_id, pk, WHY.get(statuses.get(job_id), "Its job is gone"))
+        for firm_id, pk, job_id in found
+    ]
 
 
 def _wake_overdue() -> int:

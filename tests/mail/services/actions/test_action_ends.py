@@ -1,4 +1,4 @@
-"""How an action ends under each error of Gmail's, in order, together, and when its job dies."""
+"""How actions end: in order, together, and when their job dies."""
 
 from __future__ import annotations
 
@@ -7,64 +7,12 @@ import pytest
 from jobs.engine.clock import database_now
 from jobs.queue import cancel
 from jobs.testing import drain, frozen_time
-from mail.gmail.simulator.faults import LOST_ANSWER, Fault
+from mail.gmail.simulator.faults import Fault
 from mail.services.actions.sweep import sweep_actions
-from tenants.scope import firm_scope
-from tests.mail.action_kit import ARRIVED, ask, ask_undo, current, received, run, store, undone
+from tests.mail.action_kit import ARRIVED, ask, current, received, run, store, undone
 from tests.mail.mail_kit import Mailbox, letter
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-15")]
-
-CALLS = {
-    "archive": "messages.modify",
-    "mark_read": "messages.modify",
-    "apply_label": "messages.modify",
-    "trash": "messages.trash",
-    "delete": "messages.trash",
-    "snooze": "messages.modify",
-}
-PARAMETERS: dict[str, dict[str, object]] = {
-    "apply_label": {"label": "Projects"},
-    "snooze": {"amount": 1, "units": "days"},
-}
-FAULTS = {
-    "404": (Fault(status=404), "completed", "canceled"),
-    "401": (Fault(status=401), "pending", "executing"),
-    "403-rate": (Fault(status=403, reason="userRateLimitExceeded"), "pending", "executing"),
-    "403-permission": (Fault(status=403, reason="insufficientPermissions"), "dlq", "failed"),
-    "429": (Fault(status=429, retry_after=30), "pending", "executing"),
-    "500": (Fault(status=500), "pending", "executing"),
-    "503": (Fault(status=503), "pending", "executing"),
-    "lost": (LOST_ANSWER, "pending", "executing"),
-}
-
-
-@pytest.mark.req("M-16")
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("action_type", CALLS)
-def test_each_action_under_each_error_and_undone(
-    mailbox: Mailbox, action_type: str, fault: str
-) -> None:
-    ordered, job_status, status = FAULTS[fault]
-    arrived = received(mailbox, *ARRIVED)
-    action = ask(mailbox, arrived, action_type, **PARAMETERS.get(action_type, {}))
-    mailbox.simulator.order_fault(ordered, method=CALLS[action_type])
-    with frozen_time(database_now()) as clock:
-        assert run(action).status == job_status
-        assert current(action).status == status
-        if status != "executing":
-            assert mailbox.labels(arrived) == set(ARRIVED)
-            return
-        with firm_scope(mailbox.firm):
-            type(mailbox.account).objects.update(held_until=None)
-        clock.tick(hours=1)
-        drain()
-        assert current(action).status == "completed"
-        assert mailbox.labels(arrived) != set(ARRIVED)
-        undo = ask_undo(mailbox, current(action))
-        drain()
-    assert current(undo).status == "completed"
-    assert mailbox.labels(arrived) == set(ARRIVED)
 
 
 def test_changes_of_one_message_are_made_together_and_undone_apart(mailbox: Mailbox) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs.queue import cancel
 from mail.errors import OutboundInvalid, WrongState
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.job_handlers import classify as classify_handlers
@@ -21,6 +22,7 @@ from mail.models import (
     Mode,
     OutboundMessage,
 )
+from mail.services.actions.sweep import sweep_actions
 from mail.services.sending.outbound_operations import cancel_outbound, send_again
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
@@ -156,6 +158,23 @@ def test_an_outage_to_the_last_attempt_leaves_it_to_a_person(box: Mailbox) -> No
     done = current(outbound)
     assert (done.status, sent(box), drafts(box)) == ("unknown", [], 1)
     assert "could not say" in done.error
+
+
+@pytest.mark.parametrize(("begun", "status"), [(False, "failed"), (True, "unknown")])
+def test_a_message_whose_job_is_canceled_does_not_wait_for_ever(
+    box: Mailbox, begun: bool, status: str
+) -> None:
+    outbound = answer(box, received(box))
+    if begun:
+        box.simulator.order_fault(Fault(status=503), method="drafts.send")
+        attempts(outbound, most=1)
+    assert sweep_actions()["failed"] == 0
+    cancel(outbound.job_id)
+    assert sweep_actions()["failed"] == 1
+    assert (current(outbound).status, sent(box)) == (status, [])
+    send_again(current(outbound), reason="A slip")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
 
 def test_before_there_is_a_draft_nothing_can_have_gone_out(box: Mailbox) -> None:

@@ -1,0 +1,197 @@
+"""Each action and its undo under each error of Gmail's, and killed at each point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jobs.errors import Cancel, Fatal, Retryable, Snooze
+from mail.errors import NotUndoable
+from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
+from mail.job_handlers.action import ActionPayload, UndoPayload, action, undo
+from mail.models import Action, MailAccount
+from tenants.scope import firm_scope
+from tests.mail.action_kit import ARRIVED, ask, ask_undo, current, received
+from tests.mail.interrupted import Killed, Steps, watched
+from tests.mail.mail_kit import Mailbox
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("M-15", "M-16")]
+
+MOST_ATTEMPTS = 6
+
+
+@dataclass(frozen=True)
+class Row:
+    """An action, on which message, and the requests that it and its undo make of Gmail."""
+
+    action_type: str
+    call: str = "messages.modify"
+    back: str = "messages.modify"
+    labels: tuple[str, ...] = ARRIVED
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.action_type + "-for-good" * bool(self.parameters.get("permanently"))
+
+
+ROWS = [
+    Row("archive"),
+    Row("apply_label", parameters={"label": "Projects"}),
+    Row("remove_label", labels=("INBOX", "STARRED"), parameters={"label": "STARRED"}),
+    Row("mark_read"),
+    Row("mark_unread", labels=("INBOX",)),
+    Row("star"),
+    Row("unstar", labels=("INBOX", "STARRED")),
+    Row("trash", "messages.trash", "messages.untrash", labels=("INBOX", "UNREAD", "STARRED")),
+    Row("restore", "messages.untrash", "messages.trash", labels=("TRASH", "UNREAD")),
+    Row("delete", "messages.trash", "messages.untrash"),
+    Row("snooze", parameters={"amount": 2, "units": "hours"}),
+    Row("delete", "messages.delete", parameters={"permanently": True}),
+]
+# What Gmail does, and how the attempt, the action and its undo end.
+FAULTS = {
+    "404": (Fault(status=404), "over", "canceled"),
+    "401": (Fault(status=401), "again", "executing"),
+    "403-rate": (Fault(status=403, reason="userRateLimitExceeded"), "again", "executing"),
+    "403-permission": (Fault(status=403, reason="insufficientPermissions"), "over", "failed"),
+    "429": (Fault(status=429, retry_after=30), "again", "executing"),
+    "500": (Fault(status=500), "again", "executing"),
+    "503": (Fault(status=503), "again", "executing"),
+    "timeout-before": (LOST_REQUEST, "again", "executing"),
+    "timeout-after": (LOST_ANSWER, "again", "executing"),
+}
+
+
+@dataclass
+class Subject:
+    """One message, the action on it, and the attempts that workers make."""
+
+    mailbox: Mailbox
+    row: Row
+    arrived: str
+    action: Action
+    undo: Action | None = None
+
+    @classmethod
+    def of(cls, mailbox: Mailbox, row: Row) -> Subject:
+        """Ask for the row's action on a new message."""
+        arrived = received(mailbox, *row.labels)
+        return cls(mailbox, row, arrived, ask(mailbox, arrived, row.action_type, **row.parameters))
+
+    def attempt(self, steps: Steps | None = None) -> str:
+        """Make an attempt at the undo, if there is one, else at the action; say how it ended."""
+        account = self.mailbox.account
+        envelope: dict[str, Any] = {"tenant_id": account.firm_id, "account_id": account.pk}
+        row = current(self.undo or self.action)
+        context: Any = SimpleNamespace(job_id=row.job_id, is_last_attempt=False)
+        try:
+            with watched(steps or Steps()):
+                if self.undo is None:
+                    action(ActionPayload(**envelope, action_id=row.pk), context)
+                else:
+                    undo(UndoPayload(**envelope, original_action_id=self.action.pk), context)
+        except (Killed, Retryable, Snooze):
+            return "again"
+        except (Fatal, Cancel):
+            pass
+        return "over"
+
+    def finish(self) -> None:
+        """Make attempts until one comes to an end."""
+        for _ in range(MOST_ATTEMPTS):
+            with firm_scope(self.mailbox.firm):
+                # Kept by Python's clock, which is not moved.
+                MailAccount.objects.update(held_until=None)
+            if self.attempt() == "over":
+                return
+        raise AssertionError(f"{self.row} goes round and round")
+
+    def ask_undo(self) -> None:
+        """Ask for the action to be taken back."""
+        self.undo = ask_undo(self.mailbox, current(self.action))
+
+    @property
+    def labels(self) -> set[str]:
+        """The message's, in Gmail."""
+        return self.mailbox.labels(self.arrived)
+
+    @property
+    def status(self) -> str:
+        """That of the undo, if there is one, else of the action."""
+        return current(self.undo or self.action).status
+
+    def check_done(self) -> bool:
+        """Check that the action was done; say whether it can be taken back."""
+        assert self.status == "completed", self.row
+        if not self.row.parameters.get("permanently"):
+            assert self.labels != set(self.row.labels), self.row
+            return True
+        assert self.arrived not in ids(self.mailbox)
+        with pytest.raises(NotUndoable):
+            ask_undo(self.mailbox, current(self.action))
+        return False
+
+    def check_undone(self) -> None:
+        """Check that the message is exactly as it was."""
+        assert self.status == "completed", self.row
+        assert self.labels == set(self.row.labels), self.row
+
+
+def ids(mailbox: Mailbox) -> set[str]:
+    page = mailbox.gmail.list_messages("", max_results=500, everywhere=True)
+    return {one["id"] for one in page.get("messages", [])}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_action_under_the_error_and_undone_under_it(mailbox: Mailbox, fault: str) -> None:
+    ordered, end, status = FAULTS[fault]
+    for row in ROWS:
+        subject = Subject.of(mailbox, row)
+        mailbox.simulator.order_fault(ordered, method=row.call)
+        assert (subject.attempt(), subject.status) == (end, status), row
+        if status == "executing":
+            subject.finish()
+        else:
+            # Nothing was changed; what the person asks for now is another action.
+            assert subject.labels == set(row.labels), row
+            subject.action = ask(mailbox, subject.arrived, row.action_type, **row.parameters)
+            subject.finish()
+        if not subject.check_done():
+            continue
+        subject.ask_undo()
+        mailbox.simulator.order_fault(ordered, method=row.back)
+        assert subject.attempt() == end, row
+        if status == "executing":
+            subject.finish()
+        else:
+            assert subject.status == "failed", row
+            # A failed undo can be asked for again.
+            subject.ask_undo()
+            subject.finish()
+        subject.check_undone()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_killed_at_each_point_it_is_done_once_and_undone_exactly(
+    mailbox: Mailbox, row: Row, chaos: bool
+) -> None:
+    """In the suite at each request to Gmail, in `make chaos` before each statement, too."""
+    at, killed = 0, True
+    while killed:
+        killed = False
+        subject = Subject.of(mailbox, row)
+        for which in ("action", "undo"):
+            if subject.attempt(Steps(at=at, only_requests=not chaos)) == "again":
+                killed = True
+                subject.finish()
+            if which == "undo":
+                subject.check_undone()
+            elif subject.check_done():
+                subject.ask_undo()
+            else:
+                break
+        at += 1
+    assert at > 2
