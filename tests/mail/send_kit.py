@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+from collections import Counter
 from datetime import timedelta
 from email.message import EmailMessage
 from typing import Any
@@ -80,3 +81,26 @@ def attempts(outbound: OutboundMessage, most: int = 10) -> list[str]:
         with frozen_time(max(database_now(), live[0].scheduled_at) + timedelta(seconds=1)):
             statuses.append(run_job(live[0]).status)
     return statuses
+
+
+def check_sent_once(mailbox: Mailbox) -> float:
+    """Check that each is once in the sent mail or waits for a person; return the share that waits."""
+    times, rows = in_sent(mailbox), stored(OutboundMessage)
+    ends = Counter((row.status, times[row.rfc822_id]) for row in rows)
+    assert not ends.keys() - {("sent", 1), ("unknown", 1), ("unknown", 0)}, ends
+    assert len({row.gmail_message_id for row in rows if row.status == "sent"}) == ends["sent", 1]
+    return 1 - ends["sent", 1] / len(rows)
+
+
+def in_sent(mailbox: Mailbox) -> Counter[str]:
+    """Count the sent messages of each Message-ID, by the label: a search may lag."""
+    found: Counter[str] = Counter()
+    page_token: str | None = None
+    while True:
+        page = mailbox.gmail.list_messages("", page_token, 500, label_id="SENT")
+        for one in page.get("messages", []):
+            headers = mailbox.gmail.get_message(one["id"], fmt="metadata")["payload"]["headers"]
+            found.update(each["value"] for each in headers if each["name"] == "Message-ID")
+        page_token = page.get("nextPageToken")
+        if not page_token:
+            return found

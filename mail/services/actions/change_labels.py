@@ -111,12 +111,16 @@ def _together(account: MailAccount, gmail: GmailClient, action: Action) -> list[
 
 
 def _unfinished(action: Action) -> list[Action]:
+    """Return the unfinished actions of the thread, in their order; of too many, those that matter."""
     live = Q(status__in=UNFINISHED, job_id__isnull=False)
+    before = Q(message_id=action.message_id, pk__lt=action.pk) & live
     with firm_scope(action.firm_id):
-        rows = Action.objects.filter(
-            Q(message__thread_id=action.message.thread_id) & live | Q(pk=action.pk)
-        )
-        return list(rows.select_related("message__thread").order_by("pk")[:MAX_TOGETHER])
+        rows = Action.objects.select_related("message__thread").order_by("pk")
+        own = list(rows.filter(before | Q(pk=action.pk)))
+        others = rows.filter(live, message__thread_id=action.message.thread_id)
+        others = others.exclude(pk__in=[row.pk for row in own])
+        found = own + list(others[: max(MAX_TOGETHER - len(own), 0)])
+    return sorted(found, key=lambda row: row.pk)
 
 
 def _may_join(row: Action) -> bool:

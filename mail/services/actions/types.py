@@ -25,7 +25,7 @@ MAX_SUBJECT_LENGTH = 900
 
 
 def _changeable_label(label: str) -> str:
-    label = label.strip()
+    label = _one_line(label.strip())
     if not label:
         raise PydanticCustomError("required", "must be the name or id of a label")
     if label.upper() in UNCHANGEABLE_LABELS:
@@ -50,6 +50,12 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise PydanticCustomError("nul", "holds NUL, which no mail may")
+    return text
+
+
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -57,7 +63,7 @@ def _listed(value: object) -> object:
 Address = Annotated[str, Field(max_length=MAX_ADDRESS_LENGTH), AfterValidator(_one_address)]
 Addresses = Annotated[list[Address], Field(max_length=MAX_RECIPIENTS), BeforeValidator(_listed)]
 Line = Annotated[str, Field(max_length=MAX_SUBJECT_LENGTH), AfterValidator(_one_line)]
-Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
+Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_without_nul)]
 
 
 class Parameters(BaseModel):
@@ -214,7 +220,8 @@ def _moment(parameters: SnoozeParameters, requested_at: datetime) -> tuple[datet
 
 def _parse(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        # Any character may stand between date and time there, NUL as well.
+        moment = datetime.fromisoformat(text if text.isprintable() else "")
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -189,11 +189,19 @@ def may_decide(approval: Approval, by: Actor) -> bool:
 
 
 def _is_as_asked(approval: Approval) -> bool:
+    _lock_asked(approval)
     waits = all(
         one is None or one.status == ActionStatus.APPROVED_PENDING
         for one in (approval.action, approval.outbound)
     )
     return waits and asked_hash(approval.action, approval.outbound) == approval.content_hash
+
+
+def _lock_asked(approval: Approval) -> None:
+    """Read what was asked once more, locked: it may be canceled at the same moment."""
+    for one in (approval.outbound, approval.action):
+        if one is not None:
+            one.refresh_from_db(from_queryset=type(one).objects.select_for_update())
 
 
 _EVENTS = {

@@ -30,26 +30,31 @@ def check_automatic(account: MailAccount, content: Content) -> None:
     if own_recipients(account, content):
         raise AutomaticRefused("It would go to the mailbox's own owner.")
     if content.message is not None:
-        _check_original(account, content.message, is_reply=content.kind == OutboundKind.REPLY)
+        _check_original(account, content.message, content)
     if content.kind == OutboundKind.REPLY:
+        if len(content.to) > 1:
+            raise AutomaticRefused("It would answer several addresses at once.")
         MailAccount.objects.select_for_update().get(pk=account.pk)
         for address in content.to:
             _check_day(account, address)
 
 
-def _check_original(account: MailAccount, message: Message, *, is_reply: bool) -> None:
+def _check_original(account: MailAccount, message: Message, content: Content) -> None:
     headers = stored_headers(message)
     if OUTBOUND_HEADER in headers:
         raise AutomaticRefused("The message was sent by Mailroom.")
-    if not is_reply:
+    if content.kind != OutboundKind.REPLY:
         return
     if message.outgoing or message.sender_address.lower() in own_addresses(account):
         raise AutomaticRefused("The message is the owner's own.")
     sender = Address(message.sender_name, message.sender_address)
-    signal = automated_signal(sender, headers)
-    if signal is not None:
-        kind = signal.kind.value.replace("_", " ")
-        raise AutomaticRefused(f"Nobody reads an answer: {kind}, by the header {signal.header}.")
+    for address in (sender, *content.to):
+        signal = automated_signal(address, headers)
+        if signal is not None:
+            kind = signal.kind.value.replace("_", " ")
+            raise AutomaticRefused(
+                f"Nobody reads an answer: {kind}, by the header {signal.header}."
+            )
 
 
 def _check_day(account: MailAccount, address: Address) -> None:

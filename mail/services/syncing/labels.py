@@ -38,8 +38,8 @@ def known_label_id(account: MailAccount, label: str) -> str | None:
 
     Mailroom's own labels are also found under the names people gave them since.
     """
-    if label in SYSTEM_LABELS:
-        return label
+    if label.upper() in SYSTEM_LABELS:
+        return label.upper()
     name = label.casefold()
     key = _KEYS.get(name)
     with firm_scope(account.firm_id):

@@ -1,4 +1,4 @@
-"""Workers that are killed while they deliver reminders, and while they read documents."""
+"""Workers that are killed while they deliver reminders, send mail, and read documents."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from jobs.models import Delivery
 from jobs.queue import enqueue
 from jobs.states import Channel, DeliveryStatus, Status
 from mail.gmail.connect import local_gmail
-from mail.models import Document, Reminder, ReminderStatus
+from mail.gmail.simulator.faults import LOST_ANSWER
+from mail.models import Document, OutboundMessage, Reminder, ReminderStatus
+from mail.services.actions.sweep import sweep_actions
 from mail.services.mailboxes.accounts import open_account
 from mail.services.reminders.due import enqueue_due_reminders
 from mail.services.reminders.reminders import create_reminder
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import new_member
+from tests.mail.action_kit import received
 from tests.mail.document_kit import WORD, docx, docx_with, pdf, with_attachments
 from tests.mail.mail_kit import Mailbox, jobs, only, stored, without_drafts
+from tests.mail.send_kit import at_once, check_sent_once, forward
 from tests.support.post_office import AFTER, BEFORE, PostOffice
 from tests.support.waiting import wait_until
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
@@ -44,6 +48,9 @@ WAIT_SECONDS = 300
 # Long enough to be met while it is read.
 LONG_PDF = pdf(f"BT /F1 12 Tf ({WORD}) Tj ".encode() + b"(a) Tj " * 100_000 + b"ET")
 EMPTY_PARAGRAPHS = 5 * 2**20
+
+# Messages in `make chaos`, and the workers that are killed amid them.
+MESSAGES, KILLS = 100, 12
 
 Start = Callable[..., WorkerProcess]
 
@@ -123,6 +130,34 @@ def test_a_worker_is_killed_while_it_delivers_reminders(
     assert sorted(job.deaths for job in deliveries) == [0] * 2 * EACH + [1] * EACH
     kept = Counter(one.status for one in stored(Delivery) if one.channel == Channel.EMAIL)
     assert kept == {DeliveryStatus.DELIVERED: 3 * EACH, DeliveryStatus.SENDING: EACH}
+
+
+@pytest.mark.req("M-18", "J-13")
+def test_workers_are_killed_while_they_send(mailbox: Mailbox, start: Start, chaos: bool) -> None:
+    """Each message is in the sent mail once; answers are lost, and the search lags."""
+    if not chaos:
+        pytest.skip("the kills at each step, in one process, are in tests/mail/services/sending")
+    arrived = received(at_once(mailbox))
+    messages = [forward(mailbox, arrived, "bob@partner.example") for _ in range(MESSAGES)]
+    mailbox.simulator.delay_search(3600)
+    for _ in range(KILLS):
+        mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.send", times=2)
+        goal = len(jobs("outbound.send")) - 2 * EACH
+        worker = start()
+        wait_until(
+            lambda goal=goal: len(jobs("outbound.send")) <= goal,  # type: ignore[misc]
+            "some of the messages",
+            timeout=WAIT_SECONDS,
+        )
+        worker.kill()
+    start()
+    wait_until(lambda: not jobs("outbound.send"), "all messages", timeout=2 * WAIT_SECONDS)
+    # Of three workers that died with a message nobody knows whether it was the message.
+    sweep_actions()
+    assert len(stored(OutboundMessage)) == len(messages)
+    assert check_sent_once(mailbox) <= 1 / MESSAGES
+    assert mailbox.gmail.list_drafts().get("drafts", []) == []
+    assert max(job.deaths for job in jobs("outbound.send", live=False)) >= 1
 
 
 def freeze_reader(worker: WorkerProcess) -> Path:

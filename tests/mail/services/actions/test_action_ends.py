@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jobs.engine.clock import database_now
 from jobs.queue import cancel
 from jobs.testing import drain, frozen_time
+from mail.gmail.client import GmailClient
 from mail.gmail.simulator.faults import Fault
+from mail.models import Action
+from mail.services.actions import change_labels
+from mail.services.actions.perform import perform_action
 from mail.services.actions.sweep import sweep_actions
+from tenants.scope import firm_scope
 from tests.mail.action_kit import ARRIVED, ask, current, received, run, store, undone
 from tests.mail.mail_kit import Mailbox, letter
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-15")]
+
+ROOT = "<root@customer.example>"
+
+
+def threaded(mailbox: Mailbox, count: int) -> list[str]:
+    """Let the messages of one thread arrive."""
+    raws = [letter("One", message_id=ROOT)]
+    raws += [letter("Re: One", f"Answer {number}", reply_to_id=ROOT) for number in range(count - 1)]
+    arrived = [mailbox.receive(raw, labels=("INBOX",)) for raw in raws]
+    for one in arrived:
+        store(mailbox, one)
+    return arrived
 
 
 def test_changes_of_one_message_are_made_together_and_undone_apart(mailbox: Mailbox) -> None:
@@ -30,10 +49,13 @@ def test_changes_of_the_same_label_keep_their_order(mailbox: Mailbox) -> None:
     arrived = received(mailbox, "INBOX")
     first = ask(mailbox, arrived, "star")
     second = ask(mailbox, arrived, "unstar")
+    other = ask(mailbox, received(mailbox), "star")
     mailbox.simulator.order_fault(Fault(status=503), method="messages.modify")
     with frozen_time(database_now()) as clock:
         assert run(first).status == "pending"
         assert (run(second).status, current(second).status) == ("pending", "queued")
+        # What waits for its message's turn holds up no other message.
+        assert run(other).status == "completed"
         for _ in range(3):
             clock.tick(minutes=5)
             drain()
@@ -42,19 +64,59 @@ def test_changes_of_the_same_label_keep_their_order(mailbox: Mailbox) -> None:
 
 
 def test_a_whole_thread_is_changed_with_one_request(mailbox: Mailbox) -> None:
-    root = "<root@customer.example>"
-    arrived = [mailbox.receive(letter("One", message_id=root))]
-    arrived += [
-        mailbox.receive(letter("Re: One", f"Answer {number}", reply_to_id=root))
-        for number in range(2)
-    ]
-    for one in arrived:
-        store(mailbox, one)
+    arrived = threaded(mailbox, 3)
     actions = [ask(mailbox, one, "archive") for one in arrived]
     # Were it not for the thread, each message would meet this.
     mailbox.simulator.order_fault(Fault(status=500), method="messages.modify", times=9)
     assert run(actions[0]).result["together"] == 3
-    assert [mailbox.labels(one) for one in arrived] == [{"UNREAD"}] * 3
+    assert [mailbox.labels(one) for one in arrived] == [set()] * 3
+
+
+def test_many_messages_of_a_thread_are_changed_with_one_request(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_labels, "BATCH_PAYS_FROM", 2)
+    *some, other = threaded(mailbox, 3)
+    actions = [ask(mailbox, one, "star") for one in some]
+    for method in ("messages.modify", "threads.modify"):
+        mailbox.simulator.order_fault(Fault(status=500), method=method)
+    assert run(actions[0]).result["together"] == 2
+    assert [mailbox.labels(one) for one in some] == [{"INBOX", "STARRED"}] * 2
+    assert mailbox.labels(other) == {"INBOX"}
+
+
+def test_a_message_that_comes_while_its_thread_is_changed_stays_as_it_is(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actions = [ask(mailbox, one, "archive") for one in threaded(mailbox, 3)]
+    modify, late = GmailClient.modify_thread, []
+
+    def in_between(gmail: GmailClient, *args: Any) -> Any:
+        raw = letter("Re: One", "Wait!", reply_to_id=ROOT)
+        late.append(mailbox.receive(raw, labels=("INBOX", "UNREAD")))
+        return modify(gmail, *args)
+
+    monkeypatch.setattr(GmailClient, "modify_thread", in_between)
+    assert run(actions[0]).result["together"] == 3
+    assert [mailbox.labels(one) for one in late] == [{"INBOX", "UNREAD"}]
+
+
+def test_of_many_actions_in_a_thread_each_is_executed(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_labels, "MAX_TOGETHER", 2)
+    arrived = threaded(mailbox, 4)
+    actions = [ask(mailbox, one, "star") for one in arrived]
+    # An outage has met them all, and the last is tried again first.
+    with firm_scope(mailbox.firm):
+        Action.objects.update(status="executing")
+    last = current(actions[3])
+    assert last.job_id is not None
+    perform_action(mailbox.account, mailbox.gmail, last.pk, job_id=last.job_id)
+    assert current(last).status == "completed"
+    assert "STARRED" in mailbox.labels(arrived[3])
+    drain()
+    assert {current(one).status for one in actions} == {"completed"}
 
 
 @pytest.mark.parametrize("begun", [False, True])

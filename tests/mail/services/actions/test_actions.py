@@ -145,6 +145,13 @@ def test_a_label_is_found_by_id_and_by_name_in_any_case(mailbox: Mailbox) -> Non
 
 
 @pytest.mark.req("M-15")
+def test_a_label_of_gmails_own_is_found_in_any_case(mailbox: Mailbox) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    perform(mailbox, ask(mailbox, arrived, ActionType.APPLY_LABEL, {"label": "Starred"}))
+    assert mailbox.labels(arrived) == {*ARRIVED, "STARRED"}
+
+
+@pytest.mark.req("M-15")
 def test_removing_a_label_nobody_has_changes_nothing(mailbox: Mailbox) -> None:
     arrived = received(mailbox, "INBOX")
     action = ask(mailbox, arrived, ActionType.REMOVE_LABEL, {"label": "Never made"})
@@ -176,6 +183,15 @@ def test_a_label_deleted_in_gmail_is_made_again(mailbox: Mailbox) -> None:
         ("remove_label", {"label": "draft"}),
         ("apply_label", {"label": "A", "color": "red"}),
         ("archive", {"label": "A"}),
+        ("apply_label", {"label": "a\x00b"}),
+        ("apply_label", {"label": "a\nb"}),
+        ("remove_label", {"label": "\x1b[31m"}),
+        ("forward", {"to": ["bob@partner.example"], "note": "a\x00b"}),
+        ("forward", {"to": ["bob@partner.example"], "subject": "a\r\nBcc: eve@else.example"}),
+        ("forward", {"to": ["bob@partner.example\r\nBcc: eve@else.example"]}),
+        ("auto_reply", {"body": "\x00"}),
+        ("auto_reply", {"body_html": "<p>\x00</p>"}),
+        ("snooze", {"until": "2099-01-01\x0000:00:00Z"}),
     ],
 )
 def test_unusable_parameters_are_refused_before_anything_is_stored(

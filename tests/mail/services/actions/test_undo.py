@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from jobs.engine.clock import database_now
 from jobs.queue import enqueue, retry
@@ -187,6 +188,32 @@ def test_one_of_two_undos_wins(mailbox: Mailbox) -> None:
     with pytest.raises(NotUndoable, match="undone already"):
         ask_undo(mailbox, action)
     assert len(jobs("undo.action", live=False)) == 1
+
+
+@pytest.mark.req("M-16")
+@pytest.mark.django_db(transaction=True)
+def test_of_two_undos_at_the_same_moment_one_wins(mailbox: Mailbox) -> None:
+    arrived = received(mailbox)
+    action = done(mailbox, arrived, "archive")
+    start, asked = threading.Barrier(2), []
+
+    def undo() -> None:
+        start.wait()
+        try:
+            asked.append(ask_undo(mailbox, action).status)
+        except NotUndoable:
+            asked.append("refused")
+        connection.close()
+
+    threads = [threading.Thread(target=undo) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(asked) == ["queued", "refused"]
+    drain()
+    assert mailbox.labels(arrived) == set(ARRIVED)
+    assert len(audit_entries(action.pk)) == 1
 
 
 @pytest.mark.req("M-16")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core import mail as django_mail
@@ -20,7 +21,9 @@ from mail.models import (
     MailEvent,
     OutboundMessage,
 )
+from mail.services.approvals import approvals
 from mail.services.approvals.approvals import approve, ask_approval, expire_approvals, reject
+from mail.services.sending.outbound_operations import cancel_outbound
 from tenants.audit import Actor
 from tenants.models import Role
 from tenants.scope import firm_scope
@@ -112,6 +115,10 @@ def test_a_yes_that_comes_too_late_has_no_effect(box: Mailbox) -> None:
     assert approve(approval, by=person(box)).refused == "Nobody approved it in time"
     drain()
     assert (reread(approval).status, sent(box)) == ("expired", [])
+    assert [act for act, _ in audited(approval)] == [
+        "approval.expired",
+        "approval.approve_refused",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,6 +140,10 @@ def test_a_yes_to_what_has_changed_since_has_no_effect(
     drain()
     assert (reread(approval).status, outbound_of(approval).status) == ("canceled", "rejected")
     assert sent(box) == []
+    assert [act for act, _ in audited(approval)] == [
+        "approval.canceled",
+        "approval.approve_refused",
+    ]
 
 
 def test_a_yes_to_other_parameters_has_no_effect(box: Mailbox) -> None:
@@ -175,6 +186,23 @@ def test_of_two_at_the_same_moment_one_has_an_effect(box: Mailbox) -> None:
     assert sorted(bool(one.refused) for one in decided) == [False, True]
     drain()
     assert len(sent(box)) == 1
+
+
+def test_who_cancels_at_the_same_moment_is_heard(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approval, ada = waiting(box), person(box)
+    outbound, locked = outbound_of(approval), approvals._locked
+
+    def canceled_meanwhile(approval_id: UUID) -> Approval | None:
+        found = locked(approval_id)
+        cancel_outbound(outbound, reason="Not this one")
+        return found
+
+    monkeypatch.setattr(approvals, "_locked", canceled_meanwhile)
+    assert approve(approval, by=ada).refused == "What was asked has changed since; ask anew"
+    drain()
+    assert (outbound_of(approval).status, sent(box)) == ("canceled", [])
 
 
 def test_those_who_may_decide_are_asked_once(box: Mailbox) -> None:

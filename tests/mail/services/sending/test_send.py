@@ -7,6 +7,7 @@ import email.policy
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 
 from jobs.queue import cancel
 from mail.errors import OutboundInvalid, WrongState
@@ -23,6 +24,9 @@ from mail.models import (
     OutboundMessage,
 )
 from mail.services.actions.sweep import sweep_actions
+from mail.services.sending import outbound as outbound_services
+from mail.services.sending import send
+from mail.services.sending.database_identity import database_identity
 from mail.services.sending.outbound_operations import cancel_outbound, send_again
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import FixedClassifier, Mailbox, drain, jobs, letter, only, stored
@@ -175,6 +179,44 @@ def test_a_message_whose_job_is_canceled_does_not_wait_for_ever(
     send_again(current(outbound), reason="A slip")
     attempts(outbound)
     assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
+
+
+def test_after_a_restore_what_was_queued_waits_for_a_yes(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbound = answer(box, received(box))
+    for module in (send, outbound_services):
+        monkeypatch.setattr(module, "database_identity", lambda: "another")
+    attempts(outbound)
+    assert (current(outbound).status, sent(box), drafts(box)) == ("unknown", [], 0)
+    assert "restored" in current(outbound).error
+    send_again(current(outbound), reason="It is not in the sent mail")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box))) == ("sent", 1)
+
+
+def test_after_a_restore_what_was_sent_before_is_found(box: Mailbox) -> None:
+    outbound = answer(box, received(box))
+    attempts(outbound)
+    with firm_scope(box.firm):
+        # As the row was before it was sent, and a person has to say yes.
+        OutboundMessage.objects.update(
+            status="unknown", gmail_draft_id="", history_id=None, started_at=None
+        )
+    send_again(current(outbound), reason="It is not in the sent mail")
+    attempts(outbound)
+    assert (current(outbound).status, len(sent(box))) == ("sent", 1)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's file does not tell")
+def test_a_table_that_came_from_a_dump_is_another(box: Mailbox) -> None:
+    before = database_identity()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE mail_outboundmessage RENAME TO dumped")
+        cursor.execute("CREATE TABLE mail_outboundmessage (LIKE dumped)")
+        assert database_identity() != before
+        transaction.set_rollback(True)
+    assert database_identity() == before
 
 
 def test_before_there_is_a_draft_nothing_can_have_gone_out(box: Mailbox) -> None:
