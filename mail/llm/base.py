@@ -103,6 +103,7 @@ class Classification:
     ``confidence`` is between 0 and 1. ``rationale`` is for people and quotes no more of the mail
     than a few matched keywords. ``features`` are stable names of the signals seen, strongest
     first. ``language`` is an ISO 639-1 code or ``und``. ``style`` names the reply's tone.
+    What is not ``labelled`` is too unsure to be shown in Gmail or to lead to anything.
     """
 
     category: Category
@@ -112,6 +113,7 @@ class Classification:
     language: str
     style: str
     automated: bool
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:

@@ -1,26 +1,25 @@
-"""The classifier that needs no model and no network: documented signals, weighed in the open."""
+"""The classifier that needs no model and no network: headers and form, weighed in the open."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
+from mail.llm.features import features
 from mail.llm.reading import Reading, read
-from mail.llm.signals.correspondence import correspondence_signals
+from mail.llm.signals.answers import TRAINED, Prior, chance
 from mail.llm.signals.history import history_signals, settled
-from mail.llm.signals.notices import notice_signals
 from mail.llm.signals.payments import payment_signals
 from mail.llm.signals.signal import Signal
 from mail.llm.signals.tasks import task_signals
 from mail.llm.verdict import Verdict, decide
-from mail.llm.vocabulary.concepts import Concept
-from mail.rules.automated import AutomatedSignal, automated_signal
-
-INSTRUCTION_LIKE_TEXT: Final = "instruction_like_text"
-"""The feature of a mail that gives orders to its classifier; they change nothing."""
+from mail.rules.automated import AutomatedKind, AutomatedSignal, automated_signal
 
 _SHOWN_REASONS: Final = 4
 _OWN_MESSAGE_CONFIDENCE: Final = 0.95
+_AUTOMATED_WEIGHT: Final = 6.0
+_WISHED: Final = (Category.ACTION_REQUIRED, Category.PAYMENT_REQUEST)
 _OPENINGS: Final = {
     Category.NEEDS_RESPONSE: "Seems to expect a reply",
     Category.ACTION_REQUIRED: "Seems to ask for an action",
@@ -28,52 +27,79 @@ _OPENINGS: Final = {
     Category.FYI: "Seems to be for information",
     Category.WAITING: "Waits for the others",
 }
+_AUTOMATED: Final = {
+    AutomatedKind.DELIVERY_REPORT: "it is a delivery report",
+    AutomatedKind.AUTO_SUBMITTED: "its headers say that a program sent it",
+    AutomatedKind.AUTO_RESPONSE: "it is an automatic answer",
+    AutomatedKind.NULL_RETURN_PATH: "its sender takes no answers",
+    AutomatedKind.MAILING_LIST: "it comes from a mailing list",
+    AutomatedKind.BULK: "its headers mark it as bulk mail",
+    AutomatedKind.ROBOT_SENDER: "the sender's address belongs to a program",
+}
 
 
 class OfflineClassifier:
-    """Judges a message by its headers, its wording in five languages, and its sender's earlier mail."""
+    """Judges a message by its headers, its form, few words, and its sender's earlier mail."""
 
     source = "offline"
+
+    def __init__(self, prior: Prior = TRAINED) -> None:
+        self._prior = prior
 
     def classify(self, mail: MailContext) -> Classification:
         """Judge one message."""
         automated = automated_signal(mail.sender, mail.headers)
         reading = read(mail)
-        own = mail.user_wrote_last or mail.sender.key in mail.own_addresses
-        if own:
+        if mail.user_wrote_last or mail.sender.key in mail.own_addresses:
             signals = [Signal("own_last_message", Category.WAITING, 1.0, "you wrote last")]
             verdict = Verdict(Category.WAITING, _OWN_MESSAGE_CONFIDENCE)
         else:
-            signals = _signals(mail, reading, automated)
-            verdict = settled(mail.history) or decide(signals, automated=automated is not None)
-        features = [signal.name for signal in signals]
-        if reading.ordered_about:
-            features.append(INSTRUCTION_LIKE_TEXT)
+            signals, verdict = _judge(mail, reading, automated, self._prior)
         return Classification(
             category=verdict.category,
             confidence=verdict.confidence,
-            rationale=_rationale(verdict.category, signals, ordered_about=reading.ordered_about),
-            features=tuple(features),
+            rationale=_rationale(verdict, signals),
+            features=tuple(signal.name for signal in signals),
             language=reading.language or UNKNOWN_LANGUAGE,
-            style=_style(reading),
+            style=DEFAULT_STYLE,
             automated=automated is not None,
+            labelled=verdict.labelled,
         )
 
 
-def _signals(
-    mail: MailContext, reading: Reading, automated: AutomatedSignal | None
-) -> list[Signal]:
-    found = [
-        *task_signals(mail, reading),
-        *payment_signals(mail, reading),
-        *correspondence_signals(mail, reading),
-        *notice_signals(mail, reading, automated),
-    ]
-    found += history_signals(mail, found)
-    return sorted(found, key=lambda signal: -signal.weight)
+def _judge(
+    mail: MailContext, reading: Reading, automated: AutomatedSignal | None, prior: Prior
+) -> tuple[list[Signal], Verdict]:
+    facts = features(mail, reading)
+    wishes = _wishes(mail, reading, facts)
+    history = list(history_signals(mail, wishes))
+    wishes += [one for one in history if one.category in _WISHED]
+    found = [*wishes, *(one for one in history if one not in wishes), *prior.signals(facts)]
+    if automated is not None:
+        reason = _AUTOMATED[automated.kind]
+        name = f"automated_{automated.kind}"
+        found.append(Signal(name, Category.FYI, _AUTOMATED_WEIGHT, reason))
+    answer = chance(prior.odds(facts) + sum(_pull(one) for one in history))
+    verdict = settled(mail.history) or decide(wishes, answer, automated=automated is not None)
+    return sorted(found, key=lambda signal: -signal.weight), verdict
 
 
-def _rationale(category: Category, signals: list[Signal], *, ordered_about: bool) -> str:
+def _wishes(mail: MailContext, reading: Reading, facts: Mapping[str, float]) -> list[Signal]:
+    """Return the signs of tasks and payments; what goes to a crowd asks nobody for either."""
+    if facts["unsubscribe"] or not facts["addressed"]:
+        return [one for one in task_signals(mail, reading) if one.name.startswith("calendar_")]
+    return [*task_signals(mail, reading), *payment_signals(mail, reading)]
+
+
+def _pull(signal: Signal) -> float:
+    """Return what a sign of the sender's history adds to the log odds of an answer."""
+    if signal.category is Category.NEEDS_RESPONSE:
+        return signal.weight
+    return -signal.weight if signal.category is Category.FYI else 0.0
+
+
+def _rationale(verdict: Verdict, signals: list[Signal]) -> str:
+    category = verdict.category
     reasons = [signal.sentence_part for signal in signals if signal.category is category]
     opening = _OPENINGS[category]
     text = f"{opening}: {'; '.join(reasons[:_SHOWN_REASONS])}." if reasons else f"{opening}."
@@ -82,13 +108,6 @@ def _rationale(category: Category, signals: list[Signal], *, ordered_about: bool
     against = next((signal for signal in signals if signal.category is not category), None)
     if against is not None:
         text += f" Against it: {against.sentence_part}."
-    if ordered_about:
-        text += " It also holds text that tells a classifier what to do; that was ignored."
+    if not verdict.labelled:
+        text += " Not sure enough for a label."
     return f"{text} Judged by fixed rules, without a language model."
-
-
-def _style(reading: Reading) -> str:
-    """Return the tone of the mail, which a reply should match."""
-    if reading.in_body(Concept.FORMAL):
-        return "formal"
-    return "informal" if reading.in_body(Concept.INFORMAL) else DEFAULT_STYLE

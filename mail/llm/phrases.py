@@ -1,13 +1,13 @@
-"""Finds the phrases of a vocabulary in a text in one pass over its words."""
+"""Finds known phrases in a text in one pass over its words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mail.llm.vocabulary.concepts import Concept, Phrases
+from mail.llm.words import Concept
 
 _WORD: Final = re.compile(r"[^\W_]+\*?")
 _MAX_WORD_CHARS: Final = 40
@@ -28,15 +28,14 @@ def words_of(text: str) -> list[str]:
 
 
 class PhraseIndex:
-    """A vocabulary arranged by the first words of its phrases."""
+    """Phrases arranged by their first words."""
 
-    def __init__(self, vocabularies: Iterable[Phrases]) -> None:
+    def __init__(self, phrases_of: Mapping[Concept, tuple[str, ...]]) -> None:
         self._by_word: dict[str, list[tuple[Sequence[str], Concept]]] = {}
         self._by_stem: dict[str, list[tuple[Sequence[str], Concept]]] = {}
-        for vocabulary in vocabularies:
-            for concept, phrases in vocabulary.items():
-                for phrase in phrases:
-                    self._add(_WORD.findall(fold(phrase)), concept)
+        for concept, phrases in phrases_of.items():
+            for phrase in phrases:
+                self._add(_WORD.findall(fold(phrase)), concept)
         self._stem_lengths = sorted({len(stem) for stem in self._by_stem})
 
     def find(self, words: Sequence[str]) -> Hits:

@@ -1,42 +1,36 @@
-"""What the offline classifier takes in of a message before it weighs anything."""
+"""What the offline classifier takes in of a message's text before it weighs anything."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from mail.llm.base import MailContext
 from mail.llm.phrases import Hits, PhraseIndex, words_of
-from mail.llm.vocabulary import VOCABULARIES
-from mail.llm.vocabulary.concepts import Concept
+from mail.llm.words import WORDS, Concept
 from mail.text.language import detect_language
-from mail.text.quotes import newest_text
+from mail.text.quotes import split_reply
 
-_TEXT_CHARS: Final = 100_000
+_TEXT_CHARS: Final = 60_000
 _BODY_CHARS: Final = 20_000
-_HIDDEN_CHARS: Final = 20_000
 _SUBJECT_CHARS: Final = 500
-_ORDERS: Final = PhraseIndex(
-    {Concept.ORDER_TO_CLASSIFIER: phrases[Concept.ORDER_TO_CLASSIFIER]}
-    for phrases in VOCABULARIES.values()
-)
-_PHRASES: Final = {
-    code: PhraseIndex((VOCABULARIES["en"], phrases)) for code, phrases in VOCABULARIES.items()
-}
-"""English is understood in mail of every language, others only in their own: words collide."""
-_ALL_PHRASES: Final = PhraseIndex(VOCABULARIES.values())
+_FOOTER_CHARS: Final = 700
+_QUESTION_CHARS: Final = 7
+_PHRASES: Final = PhraseIndex(WORDS)
 
-_URL: Final = re.compile(r"\b(?:https?://|www\.)[^\s<>]+", re.IGNORECASE)
+_URL: Final = re.compile(r"\b(?:https?://|www\.)[^\s<>]+|\bmailto:[^\s<>]+", re.IGNORECASE)
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n")
-_SENTENCE: Final = re.compile(r"[^.!?]*[.!?]*")
-_REPLY_PREFIX: Final = re.compile(
-    r"\A\s{0,9}(?:(?:re|aw|sv|odp|ref|rv|tr|fwd?|wg|vs|antw)\s?(?:\[\d{1,3}\])?:\s{0,9})+",
-    re.IGNORECASE,
-)
-_CURRENCY: Final = r"(?:€|\$|£|¥|eur|euros?|usd|gbp|czk|kč|kc|chf|pln|zł)"
+_INNER_DOT: Final = re.compile(r"(?<=\w)\.(?=\w)")
+_SENTENCE: Final = re.compile(r"[^.!?。\uff1f\uff01]+[.!?。\uff1f\uff01]*|[.!?。\uff1f\uff01]+")
+_QUESTION: Final = re.compile(r"(?:[?\uff1f؟]|か[。\uff0e]?)[\s)]*\Z")
+_ANSWER: Final = re.compile(r"\s{0,9}\w{1,5}\s?(?:\[\d{1,3}\])?:")
+_RULE: Final = re.compile(r"[-_=*]{8,}\Z|--\Z")
+_SIGNED: Final = re.compile(r"-----BEGIN PGP SIGN(?:ED MESSAGE-----\nHash: \w+|ATURE-----)")
 _AMOUNT: Final = re.compile(
-    rf"(?:\b|(?<=\s)){_CURRENCY}\s?\d|(?<![\w.])\d[\d\s.,\xa0]{{0,15}}(?:,-\s?)?{_CURRENCY}(?!\w)",
+    r"(?:[€$£¥]|\b(?:eur|usd|gbp|czk|chf|pln)\b)\s?\d|\d\s?(?:,-\s?)?(?:€|\$|£|kč|(?:eur|usd|gbp|czk|chf|pln|kc)\b)",
     re.IGNORECASE,
 )
 _CLOCK: Final = re.compile(
@@ -44,76 +38,120 @@ _CLOCK: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
-    """The message as the signal families see it.
+    """The newest text of a message, without what it quotes, its signature and its footer.
 
-    ``subject`` and ``body`` hold the phrases found; sentences that order a classifier about have
-    been left out of everything, and ``ordered_about`` says that there were some. ``questions``
-    counts sentences with a question mark. ``words`` is the length of the newest text.
+    ``links`` are the addresses of the web in it; the sentences are without them.
     """
 
-    subject: Hits
-    body: Hits
-    questions: int
-    words: int
-    has_amount: bool
-    has_clock_time: bool
-    ordered_about: bool
-    language: str | None
+    subject: str
+    text: str
+    sentences: tuple[str, ...]
+    links: int
 
-    def in_subject(self, concept: Concept) -> tuple[str, ...]:
-        """Return the phrases of this meaning in the subject."""
-        return self.subject.get(concept, ())
+    @cached_property
+    def words(self) -> int:
+        """The length of the text in words."""
+        return sum(len(sentence.split()) for sentence in self.sentences)
 
-    def in_body(self, concept: Concept) -> tuple[str, ...]:
-        """Return the phrases of this meaning in the newest text."""
-        return self.body.get(concept, ())
+    @cached_property
+    def questions(self) -> tuple[int, ...]:
+        """Which sentences are questions of the writer; one that a quotation ends is another's."""
+        return tuple(
+            number
+            for number, sentence in enumerate(self.sentences)
+            if _QUESTION.search(sentence) and len(sentence) > _QUESTION_CHARS
+        )
+
+    @property
+    def asks_in_subject(self) -> bool:
+        """Whether the subject asks, and is not that of an earlier mail."""
+        return _QUESTION.search(self.subject) is not None and not _ANSWER.match(self.subject)
+
+    @cached_property
+    def requests(self) -> tuple[int, ...]:
+        """Which sentences ask for something in a word."""
+        return tuple(
+            number
+            for number, sentence in enumerate(self.sentences)
+            if Concept.ASKING in _PHRASES.find(words_of(sentence))
+        )
+
+    @cached_property
+    def in_subject(self) -> Hits:
+        """The known words of the subject."""
+        return _PHRASES.find(words_of(self.subject))
+
+    @cached_property
+    def in_body(self) -> Hits:
+        """The known words of the text."""
+        return _PHRASES.find([word for one in self.sentences for word in words_of(one)])
+
+    @cached_property
+    def in_asking(self) -> Hits:
+        """The known words of the sentences that ask."""
+        asking = sorted({*self.questions, *self.requests})
+        return _PHRASES.find([word for one in asking for word in words_of(self.sentences[one])])
 
     def anywhere(self, concept: Concept) -> tuple[str, ...]:
-        """Return the phrases of this meaning, the subject's first."""
-        return tuple(dict.fromkeys(self.in_subject(concept) + self.in_body(concept)))
+        """Return the words of this meaning, the subject's first."""
+        found = self.in_subject.get(concept, ()) + self.in_body.get(concept, ())
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def has_amount(self) -> bool:
+        """Whether it names a sum of money."""
+        return _AMOUNT.search(f"{self.subject} {self.text}") is not None
+
+    @property
+    def has_clock_time(self) -> bool:
+        """Whether it names an hour."""
+        return _CLOCK.search(f"{self.subject} {self.text}") is not None
+
+    @property
+    def language(self) -> str | None:
+        """The language of subject and text, None where it cannot be told."""
+        return detect_language(" ".join((self.subject, *self.sentences)))
 
 
 def read(mail: MailContext) -> Reading:
-    """Read the subject and the newest text of a message; quoted history does not count.
-
-    Hidden text is searched for orders to the classifier and for nothing else.
-    """
-    subject, orders_in_subject = _obedience_free(
-        _REPLY_PREFIX.sub("", mail.subject[:_SUBJECT_CHARS])
-    )
-    body, orders_in_body = _obedience_free(newest_text(mail.text[:_TEXT_CHARS])[:_BODY_CHARS])
-    _, orders_hidden = _obedience_free(mail.hidden_text[:_HIDDEN_CHARS])
-    words = [word for sentence in body for word in words_of(sentence)]
-    text = " ".join(subject + body)
-    language = detect_language(text)
-    phrases = _PHRASES.get(language or "", _ALL_PHRASES)
+    """Read a message; what its HTML hides from people is not read at all."""
+    text = _without_footer(_SIGNED.split(mail.text[:_TEXT_CHARS]))
+    split = split_reply(text)
+    body = (split.reply or split.quoted or text)[:_BODY_CHARS]
+    plain = _URL.sub(" ", body)
     return Reading(
-        subject=phrases.find([word for sentence in subject for word in words_of(sentence)]),
-        body=phrases.find(words),
-        questions=sum(sentence.rstrip().endswith("?") for sentence in subject + body),
-        words=len(words),
-        has_amount=_AMOUNT.search(text) is not None,
-        has_clock_time=_CLOCK.search(text) is not None,
-        ordered_about=orders_in_subject or orders_in_body or orders_hidden,
-        language=language,
+        subject=mail.subject[:_SUBJECT_CHARS],
+        text=body,
+        sentences=tuple(_sentences(plain)),
+        links=sum(1 for _ in _URL.finditer(body)),
     )
 
 
-def _obedience_free(text: str) -> tuple[list[str], bool]:
-    """Return the sentences of a text without those that give orders to whoever classifies it."""
-    sentences = _sentences(_URL.sub(" ", text))
-    innocent = [sentence for sentence in sentences if not _ORDERS.find(words_of(sentence))]
-    return innocent, len(innocent) < len(sentences)
+def asks(reading: Reading) -> bool:
+    """Say whether it asks for an answer, in so many words."""
+    return bool(reading.questions or reading.requests or reading.asks_in_subject)
 
 
-def _sentences(text: str) -> list[str]:
+def _without_footer(parts: list[str]) -> str:
+    """Return the text before a signature of a program or a rule near its end.
+
+    `parts` are what the marks of a signed message leave: its text is the first that is not empty.
+    """
+    text = next((part for part in parts if part.strip()), "")
+    end = 0
+    for line in text.splitlines(keepends=True):
+        if len(text) - end <= _FOOTER_CHARS and _RULE.match(line.strip()) and text[:end].strip():
+            return text[:end]
+        end += len(line)
+    return text
+
+
+def _sentences(text: str) -> Iterator[str]:
     """Cut a text into sentences; line ends inside a paragraph do not end one."""
-    paragraphs = (" ".join(part.split()) for part in _PARAGRAPH.split(text))
-    return [
-        sentence.strip()
-        for paragraph in paragraphs
-        for sentence in _SENTENCE.findall(paragraph)
-        if sentence.strip()
-    ]
+    for paragraph in _PARAGRAPH.split(text):
+        joined = _INNER_DOT.sub("·", " ".join(paragraph.split()))
+        for sentence in _SENTENCE.findall(joined):
+            if sentence.strip():
+                yield sentence.strip()

@@ -1,4 +1,4 @@
-"""From weighed signals to a category: priorities, the safety net, and how sure it is."""
+"""From weighed signals and the chance of an answer to a category, and how sure it is."""
 
 from __future__ import annotations
 
@@ -9,53 +9,49 @@ from typing import Final
 from mail.llm.base import Category
 from mail.llm.signals.signal import Signal
 
+REPLY_FROM: Final = 0.35
+"""The chance from which a mail needs an answer."""
+FYI_UNTIL: Final = 0.25
+"""The chance up to which it is for information; in between nothing is labelled."""
 _DECISIVE: Final = 3.0
 """A score from which a task or a payment outweighs the questions that come with it."""
-_NOTABLE: Final = 2.0
-"""A score from which a task or a payment counts at all against a reply or FYI."""
-_SAFE_LEAD: Final = 1.0
-"""How far FYI must lead a reply that may be expected."""
+_AUTOMATED: Final = 0.95
 _LEAST: Final = 0.2
-_UNSURE: Final = 0.4
 _MOST: Final = 0.95
-_QUESTION_SHARE: Final = 0.5
-"""Asking politely is how tasks and invoices are worded, so it contradicts them only in part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The category chosen and how sure it is, between 0 and 1."""
+    """The category chosen and how sure it is, between 0 and 1; `labelled`: sure enough to show."""
 
     category: Category
     confidence: float
+    labelled: bool = True
 
 
-def decide(signals: Sequence[Signal], *, automated: bool) -> Verdict:
+def decide(wishes: Sequence[Signal], chance: float, *, automated: bool) -> Verdict:
     """Choose a category.
 
-    Decisive signs of a task or a payment come first, the stronger of the two, a task if equal.
-    Between a reply and FYI the stronger wins, the reply when it is close. Automated mail never
-    needs a reply, whatever it asks.
+    Decisive signs of a task or a payment come first, the stronger of the two, a task if equal; then
+    decisive news. Automated mail never needs a reply. Else the chance of an answer decides, and
+    where that says neither, the likelier category is kept and not labelled.
     """
     scores = dict.fromkeys(Category, 0.0)
-    for signal in signals:
+    for signal in wishes:
         scores[signal.category] += signal.weight
-    if automated:
-        scores[Category.NEEDS_RESPONSE] = 0.0
     wish = _stronger_wish(scores)
-    reply, fyi = scores[Category.NEEDS_RESPONSE], scores[Category.FYI]
-    if scores[wish] >= _DECISIVE and scores[wish] > fyi:
-        rival = max(fyi, scores[_other(wish)], reply * _QUESTION_SHARE)
+    news = scores[Category.FYI]
+    if scores[wish] >= _DECISIVE and scores[wish] > news:
+        rival = max(news, scores[_other(wish)])
         return Verdict(wish, _confidence(scores[wish] - rival))
+    if news >= _DECISIVE:
+        return Verdict(Category.FYI, _confidence(news - scores[wish]))
     if automated:
-        return Verdict(Category.FYI, _confidence(fyi - scores[wish]))
-    if scores[wish] >= _NOTABLE and scores[wish] > max(reply, fyi):
-        return Verdict(wish, min(_UNSURE, _confidence(scores[wish] - max(reply, fyi))))
-    if fyi - reply >= _SAFE_LEAD:
-        return Verdict(Category.FYI, _confidence(fyi - max(reply, scores[wish])))
-    confidence = _confidence(reply - max(fyi, scores[wish]))
-    close = reply - fyi < _SAFE_LEAD
-    return Verdict(Category.NEEDS_RESPONSE, min(_UNSURE, confidence) if close else confidence)
+        return Verdict(Category.FYI, _AUTOMATED)
+    if chance >= REPLY_FROM:
+        return Verdict(Category.NEEDS_RESPONSE, round(min(_MOST, chance), 2))
+    sure = round(min(_MOST, 1 - chance), 2)
+    return Verdict(Category.FYI, sure, labelled=chance <= FYI_UNTIL)
 
 
 def _stronger_wish(scores: dict[Category, float]) -> Category:

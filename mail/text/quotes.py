@@ -29,8 +29,10 @@ _FROM: Final = ("from", "von", "od", "de", "da", "van", "от")
 _SENT: Final = (
     "sent", "date", "gesendet", "datum", "odesláno", "odoslané", "envoyé", "enviado", "fecha", "data",
     "inviato", "verzonden", "wysłano", "to", "an", "komu", "à", "para", "subject", "betreff",
-    "předmět", "predmet", "objet", "asunto", "oggetto",
+    "předmět", "predmet", "objet", "asunto", "oggetto", "отправлено", "дата", "кому", "тема",
 )  # fmt: skip
+_QUOTE_MARK: Final = re.compile(r"(?:[^\W\d_]{1,2})?>")
+"""What starts a quoted line; some programs put the initials of who wrote it before the mark."""
 _RULE: Final = re.compile(r"[_\-=]{10,}\Z")
 _MOBILE: Final = (
     "sent from my ", "sent from mail for ", "sent via ", "get outlook for ", "odesláno z ",
@@ -70,7 +72,7 @@ def split_reply(text: str) -> SplitReply:
     for number, mark in enumerate(marks[:end]):
         if number >= skip_until:
             skip_until = number + _introduction_lines(marks, number, end)
-        if number < skip_until or mark.startswith(">"):
+        if number < skip_until or _QUOTE_MARK.match(mark):
             quoted.append(lines[number])
             continue
         if (mark == "--" and dashes_sign) or _is_mobile_signature(mark):
@@ -124,7 +126,7 @@ def _wrote_in_the_middle(first: str, last: str) -> bool:
 
 def _quote_follows(marks: list[str], number: int) -> bool:
     following = marks[number : number + _LOOK_AHEAD_LINES]
-    return next((mark for mark in following if mark), "").startswith(">")
+    return _QUOTE_MARK.match(next((mark for mark in following if mark), "")) is not None
 
 
 def _is_header_block(marks: list[str], number: int) -> bool:

@@ -130,6 +130,7 @@ class FixedClassifier:
     asked: int = 0
     seen: MailContext | None = None
     source: str = "offline"
+    labelled: bool = True
 
     def classify(self, mail: MailContext) -> Classification:
         """Return the verdict."""
@@ -143,6 +144,7 @@ class FixedClassifier:
             language="en",
             style="business",
             automated=False,
+            labelled=self.labelled,
         )
 
 

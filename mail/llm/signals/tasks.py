@@ -1,4 +1,4 @@
-"""Signs that something must be done: meetings, signatures, approvals, deadlines."""
+"""Signs that something must be done: invitations, and words of signing, approving and meeting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from mail.llm.base import Category, MailContext
 from mail.llm.reading import Reading
 from mail.llm.signals.signal import Signal
-from mail.llm.vocabulary.concepts import Concept
+from mail.llm.words import Concept
 
 _CALENDAR_NEWS: Final = frozenset({"REPLY", "CANCEL", "PUBLISH", "REFRESH", "DECLINECOUNTER"})
 """iTIP methods (RFC 5546) that tell something and ask for nothing."""
@@ -17,20 +17,18 @@ _CALENDAR_NEWS: Final = frozenset({"REPLY", "CANCEL", "PUBLISH", "REFRESH", "DEC
 def task_signals(mail: MailContext, reading: Reading) -> Iterator[Signal]:
     """Yield what speaks for an action."""
     yield from _calendar(mail)
-    yield from _meetings(reading)
     action = Category.ACTION_REQUIRED
-    to_sign = reading.anywhere(Concept.SIGNATURE)
-    if to_sign:
-        yield Signal("signature", action, 4.0, "something is to be signed", to_sign)
-    to_approve = reading.anywhere(Concept.APPROVAL)
-    if to_approve:
-        yield Signal("approval", action, 3.5, "something is to be approved", to_approve)
-    to_confirm = reading.anywhere(Concept.CONFIRMATION)
-    if to_confirm:
-        yield Signal("confirmation", action, 2.5, "something is to be confirmed", to_confirm)
-    deadline = reading.anywhere(Concept.DEADLINE)
-    if deadline:
-        yield Signal("deadline", action, 2.0, "there is a deadline", deadline)
+    titled = reading.in_subject.get(Concept.TASK, ())
+    task = reading.anywhere(Concept.TASK)
+    if task:
+        yield Signal("task", action, 2.0 if titled else 1.5, "something is to be done", task)
+    if not task:
+        return
+    if Concept.TASK in reading.in_asking:
+        yield Signal("task_asked", action, 1.5, "it asks for that")
+    date = reading.anywhere(Concept.DATE)
+    if date or reading.has_clock_time:
+        yield Signal("date", action, 1.0, "it names a day or an hour", date)
 
 
 def _calendar(mail: MailContext) -> Iterator[Signal]:
@@ -42,17 +40,3 @@ def _calendar(mail: MailContext) -> Iterator[Signal]:
         yield Signal(
             "calendar_invitation", Category.ACTION_REQUIRED, 7.0, "it carries a calendar invitation"
         )
-
-
-def _meetings(reading: Reading) -> Iterator[Signal]:
-    action = Category.ACTION_REQUIRED
-    proposal = reading.anywhere(Concept.PROPOSAL)
-    if proposal:
-        yield Signal("meeting_proposal", action, 3.0, "it proposes to meet or talk", proposal)
-    meeting = reading.anywhere(Concept.MEETING)
-    if not meeting:
-        return
-    weight = 1.5 if reading.in_subject(Concept.MEETING) else 0.75
-    yield Signal("meeting", action, weight, "it is about a meeting", meeting)
-    if reading.has_clock_time or reading.anywhere(Concept.DAY):
-        yield Signal("meeting_time", action, 1.0, "it names a day or an hour")

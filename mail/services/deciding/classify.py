@@ -102,6 +102,11 @@ def classify_thread(
     return result_of(decision)
 
 
+def shown_category(verdict: Classification) -> str:
+    """Return the thread's category after the verdict; empty: too unsure for one."""
+    return str(verdict.category) if verdict.labelled else ""
+
+
 def result_of(decision: Decision) -> dict[str, Any]:
     """Return what a job says of the decision it made."""
     return {
@@ -125,7 +130,7 @@ def open_case(
         raise RowGone(f"message {message_id} is gone, or not of thread {thread_id}")
     thread: MailThread = MailThread.objects.get(pk=thread_id)
     messages = list(newest_first(thread).only(*OUTLINE))
-    if not force and thread.classification and thread.classified_upto_id == messages[0].pk:
+    if not force and thread.classified_upto_id == messages[0].pk:
         return Skipped("The thread is classified up to its newest message")
     target = newest_first(thread).filter(outgoing=False).defer("html").first()
     if target is None:
@@ -177,8 +182,8 @@ def decide(
     decision = new_decision(account, case, verdict, source=source, job_id=job_id)
     decision.save()
     MailThread.objects.filter(pk=case.thread.pk).update(
-        classification=verdict.category,
-        status=status_after(verdict.category, case.thread, reopened=case.reopened),
+        classification=shown_category(verdict),
+        status=status_after(shown_category(verdict), case.thread, reopened=case.reopened),
         classified_upto=case.messages[0],
     )
     _note_retriage(account, case)
@@ -217,6 +222,7 @@ def new_decision(
             "language": verdict.language,
             "style": verdict.style,
             "automated": verdict.automated,
+            "labelled": verdict.labelled,
             "rules": [{"id": str(rule.pk), "name": rule.name} for rule in case.rules],
         },
         job_id=job_id,
@@ -249,7 +255,7 @@ def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
     return {"decision_id": str(decision.pk)}
 
 
-def status_after(category: Category, thread: MailThread, *, reopened: bool) -> ThreadStatus:
+def status_after(category: str, thread: MailThread, *, reopened: bool) -> ThreadStatus:
     """Return the state of a thread of this category: only what needs a response waits for a draft.
 
     `thread` is as before the verdict, and `reopened` says whether it has a newer message since.

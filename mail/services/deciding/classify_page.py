@@ -35,10 +35,11 @@ from mail.services.deciding.classify import (
     follow_decision,
     judge,
     new_decision,
+    shown_category,
     status_after,
 )
 from mail.services.deciding.mail_context import mail_context
-from mail.services.deciding.relabel import label_name
+from mail.services.deciding.relabel import is_shown, label_name
 from mail.services.deciding.requests import enqueue_classify
 from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked
@@ -129,7 +130,7 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
 
 
 def _is_judged(thread: MailThread, messages: Sequence[Message]) -> bool:
-    return bool(thread.classification) and thread.classified_upto_id == messages[0].pk
+    return thread.classified_upto_id == messages[0].pk
 
 
 def _busy_threads(account: MailAccount, outlines: dict[UUID, list[Message]]) -> set[UUID]:
@@ -154,13 +155,17 @@ def _decide(
     by_thread = {one[0].thread.pk: one for one in judged}
     locked = MailThread.objects.filter(pk__in=by_thread).select_for_update().order_by("pk")
     # Somebody may have judged one meanwhile.
-    threads = [thread for thread in locked if not thread.classification]
+    threads = [
+        thread
+        for thread in locked
+        if not thread.classification and not _is_judged(thread, by_thread[thread.pk][0].messages)
+    ]
     decisions, events = [], []
     for thread in threads:
         case, verdict, source = by_thread[thread.pk]
         decision = new_decision(account, case, verdict, source=source, job_id=job_id)
-        thread.classification = verdict.category
-        thread.status = status_after(verdict.category, thread, reopened=case.reopened)
+        thread.classification = shown_category(verdict)
+        thread.status = status_after(thread.classification, thread, reopened=case.reopened)
         thread.classified_upto = case.messages[0]
         decisions.append(decision)
         events.append((case.target, event_detail(decision, previous="")))
@@ -186,7 +191,7 @@ def _act(account: MailAccount, decisions: Sequence[Decision], cases: Sequence[Ca
                 parameters={"label": label_name(Category(decision.category))},
             )
             for decision in decisions
-            if decision.message_id in shown
+            if decision.message_id in shown and is_shown(decision)
         ]
     )
     enqueue_label_page(actions)

@@ -12,8 +12,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 
 from jobs.engine.clock import database_now
 from mail.conf import public_url
-from mail.llm.reading import read
-from mail.llm.signals.correspondence import asks
+from mail.llm.reading import asks, read
 from mail.models import (
     Connection,
     EventType,

@@ -6,7 +6,7 @@ from mail.llm.base import MailContext
 from mail.text.parsed import Address, AttachmentMeta, Headers
 
 OWNER = "tereza@bramley.example"
-PERSON = Address("Ann", "ann@x.example")
+PERSON = Address("Ann Reed", "ann@x.example")
 
 
 def attachment(mime_type: str, filename: str = "") -> AttachmentMeta:

@@ -8,6 +8,7 @@ import pytest
 
 from mail.llm.base import Category, Classification, SenderHistory
 from mail.llm.offline import OfflineClassifier
+from mail.llm.signals.answers import Prior
 from mail.llm.signals.history import answer_weight, settled
 from tests.mail.llm.letters import letter
 
@@ -16,12 +17,18 @@ pytestmark = pytest.mark.req("M-12")
 REPLY, ACTION, PAYMENT, FYI, _ = Category
 NEWS = "For your information: we are moving."
 PLAIN = "Here are the photographs."
+UNDECIDED = OfflineClassifier(Prior(-0.85, {}))
 INVOICE = "Please find attached our invoice. Amount due: £1,284.00."
 ROBOT = {"Auto-Submitted": "auto-generated"}
 
 
 def judged(text: str, history: SenderHistory, **more: Any) -> Classification:
     return OfflineClassifier().classify(letter(text, "Subject", history=history, **more))
+
+
+def leaning(history: SenderHistory) -> Classification:
+    """Return what the history alone makes of a mail that may be either."""
+    return UNDECIDED.classify(letter(PLAIN, "Subject", history=history))
 
 
 @pytest.mark.parametrize("said", [REPLY, ACTION, PAYMENT, FYI])
@@ -47,8 +54,10 @@ def test_one_word_or_two_that_differ_settle_nothing(said: tuple[Category, ...]) 
 
 
 def test_one_word_decides_where_the_mail_says_little() -> None:
-    assert judged(PLAIN, SenderHistory()).category is REPLY
-    assert judged(PLAIN, SenderHistory(said=(FYI,))).category is FYI
+    assert leaning(SenderHistory()).labelled is False
+    assert leaning(SenderHistory(said=(REPLY,))).category is REPLY
+    told = leaning(SenderHistory(said=(FYI,)))
+    assert (told.category, told.labelled) == (FYI, True)
 
 
 def test_answers_make_an_answer_likelier_and_none_less_likely() -> None:
@@ -60,9 +69,10 @@ def test_answers_make_an_answer_likelier_and_none_less_likely() -> None:
     assert weights[2] == 0
     assert max(map(abs, weights)) <= 2.5
     assert judged(NEWS, SenderHistory()).category is FYI
-    known = judged(NEWS, SenderHistory(answered=9))
-    assert (known.category, known.features[1]) == (REPLY, "answered_before")
-    assert judged(PLAIN, SenderHistory(unanswered=9)).category is FYI
+    known = leaning(SenderHistory(answered=9))
+    assert (known.category, known.features[0]) == (REPLY, "answered_before")
+    left = leaning(SenderHistory(unanswered=9))
+    assert (left.category, left.labelled) == (FYI, True)
 
 
 def test_what_is_to_be_paid_stays_so_whoever_was_never_answered() -> None:
@@ -73,8 +83,9 @@ def test_what_is_to_be_paid_stays_so_whoever_was_never_answered() -> None:
 def test_a_question_of_somebody_never_answered_is_still_seen_but_not_surely() -> None:
     question = "Could you tell me how long the delivery takes?"
     verdict = judged(question, SenderHistory(unanswered=20))
-    assert verdict.category is REPLY
-    assert verdict.confidence < judged(question, SenderHistory()).confidence
+    assert judged(question, SenderHistory()).category is REPLY
+    assert not (verdict.category is FYI and verdict.confidence > 0.9)
+    assert "left_unanswered" in verdict.features
 
 
 def test_machines_get_no_answer_for_answers_and_no_draft_whatever_was_said() -> None:

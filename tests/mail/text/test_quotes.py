@@ -33,6 +33,8 @@ pytestmark = pytest.mark.req("M-06", "M-09")
         "Von: Anna\nGesendet: Montag\nAn: Bob\nBetreff: x\n\nold",
         "De : Anne\nEnvoyé : lundi\nÀ : Bob\nObjet : x\n\nold",
         "*From:* Ann\n*Sent:* Monday\n*To:* Bob\n\nold",
+        "\n".join(["От: Анна", "Отправлено: понедельник", "Кому: Боб", "Тема: x", "", "old"]),
+        "On Mon, 2 Nov 2026 at 10:00, Ann Brown wrote:\nAB> old\nAB> older",
         "> old",
     ],
 )

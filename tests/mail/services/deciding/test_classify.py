@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mail.errors import RowGone
-from mail.labels import LABEL_NAMES
+from mail.labels import LABEL_NAMES, LabelKey
 from mail.llm.base import Category
 from mail.llm.offline import OfflineClassifier
 from mail.models import (
@@ -119,6 +119,35 @@ def test_a_verdict_is_kept_and_shown(
     assert event.detail["category"] == category
     act(mailbox)
     assert category_labels(mailbox, arrived) == [LABEL_NAMES[category.label]]
+
+
+@pytest.mark.req("M-09", "M-12")
+def test_what_is_too_unsure_is_kept_and_not_shown(mailbox: Mailbox) -> None:
+    arrived = first_letter(mailbox)
+    unsure = FixedClassifier(Category.NEEDS_RESPONSE, labelled=False)
+    judge(mailbox, arrived, classifier=unsure)
+    (decision,) = stored(Decision)
+    assert (decision.category, decision.explanations["labelled"]) == ("needs_response", False)
+    (thread,) = stored(MailThread)
+    assert (thread.classification, thread.status) == ("", ThreadStatus.SKIPPED)
+    assert stored(Action) == []
+    assert jobs("draft") == []
+    assert judge(mailbox, arrived, classifier=unsure)["skipped"] is True
+    assert unsure.asked == 1
+
+
+@pytest.mark.req("M-09", "M-12")
+def test_a_newer_message_that_leaves_doubt_takes_the_label_away(mailbox: Mailbox) -> None:
+    arrived = first_letter(mailbox)
+    judge(mailbox, arrived, Category.FYI)
+    act(mailbox)
+    newer = next_letter(mailbox)
+    judge(mailbox, newer, classifier=FixedClassifier(Category.FYI, labelled=False))
+    act(mailbox)
+    assert category_labels(mailbox, arrived, newer) == []
+    judge(mailbox, newer, Category.NEEDS_RESPONSE, force=True)
+    act(mailbox)
+    assert category_labels(mailbox, arrived, newer) == [LABEL_NAMES[LabelKey.NEEDS_RESPONSE]]
 
 
 @pytest.mark.req("M-09")

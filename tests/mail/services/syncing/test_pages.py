@@ -15,7 +15,15 @@ from mail.gmail.errors import GmailRateLimited, GmailUnavailable
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
 from mail.labels import LABEL_NAMES
 from mail.llm.base import Category, Classification, MailContext
-from mail.models import Action, ActionStatus, Decision, EventType, MailEvent, Message
+from mail.models import (
+    Action,
+    ActionStatus,
+    Decision,
+    EventType,
+    MailEvent,
+    MailThread,
+    Message,
+)
 from mail.services.deciding.classify import classify_thread
 from mail.services.deciding.classify_page import classify_page
 from mail.services.deciding.label_page import label_page
@@ -409,3 +417,15 @@ def check_twice(mailbox: Mailbox, ids: list[str], job: object, **payload: object
         firm=mailbox.firm,
         snapshot=lambda: [mailbox.labels(one) for one in ids],
     )
+
+
+@pytest.mark.req("M-09", "M-12")
+def test_of_a_page_what_is_too_unsure_gets_no_label_and_is_judged_once(mailbox: Mailbox) -> None:
+    ingest_all(mailbox, mailbox.receive_many(3))
+    unsure = FixedClassifier(labelled=False)
+    assert judge_all(mailbox, unsure)["classified"] == 3
+    assert {one.classification for one in stored(MailThread)} == {""}
+    assert stored(Action) == []
+    assert jobs("label.page.gmail") == jobs("draft") == []
+    assert judge_all(mailbox, unsure)["classified"] == 0
+    assert unsure.asked == 3

@@ -1,0 +1,218 @@
+"""How good the offline classifier is on real mail: `python -m tests.benchmarks.offline --data FOLDER`.
+
+FOLDER holds the unpacked mail for development (see docs/adr/011): third parties' mail, which is not
+in the repository. Each folder is judged by a prior that was trained on the others and on our own
+sample mailbox, beside the rule of two lines and the answer that everything is for information.
+`--write` trains the prior on all of it and writes it to mail/llm/prior.py.
+
+How sure the prior is, is set by two numbers that are fitted on the answers for the held-out folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from mail.gmail.simulator.mime import parse
+from mail.gmail.simulator.payload import message_part
+from mail.llm import prior
+from mail.llm.base import Category, MailContext
+from mail.llm.features import features
+from mail.llm.offline import OfflineClassifier
+from mail.llm.reading import read
+from mail.llm.signals.answers import Prior
+from mail.rules.automated import automated_signal
+from mail.text.parse import parse_message
+from tests.benchmarks.offline_mail import Mail, ids, labels, load
+from tests.benchmarks.offline_training import Example, calibrate, fit, scaled
+from tests.mail.sample.samples import OWNER, expected, inbox
+
+PULL = 20.0
+UNREAD_WEIGHT = 0.3
+REPLY, FYI = Category.NEEDS_RESPONSE, Category.FYI
+ASKING = (Category.NEEDS_RESPONSE, Category.ACTION_REQUIRED)
+BINS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A mail to learn from: of which folder, whether it needs an answer, and how much it counts."""
+
+    folder: str
+    example: Example
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A verdict on a labelled mail; None: nothing is labelled."""
+
+    mail: Mail
+    label: Category
+    verdict: Category | None
+    confidence: float = 1.0
+
+
+def lessons(data: Path, read_mails: Sequence[tuple[Mail, Category]]) -> list[Lesson]:
+    """Return what there is to learn from: machines teach nothing, they never need an answer.
+
+    Nobody read the other advertisements and newsletters; that of these folders nothing needs an
+    answer counts for less.
+    """
+    known = {mail.id for mail, _ in read_mails}
+    found = [(mail.folder, mail.context, label is REPLY, 1.0) for mail, label in read_mails]
+    for mail_id in ids(data):
+        if mail_id.startswith(("spam/", "hard-ham/")) and mail_id not in known:
+            unread = load(data, mail_id)
+            found.append((unread.folder, unread.context, False, UNREAD_WEIGHT))
+    for sample in inbox():
+        best = Category(expected()[sample.name].categories[0])
+        if best not in (Category.WAITING, Category.PAYMENT_REQUEST):
+            mail = parse_message({"payload": message_part(parse(sample.raw))})
+            context = MailContext.from_mail(mail, own_addresses=frozenset({OWNER}))
+            found.append(("sample", context, best in ASKING, 1.0))
+    return [
+        Lesson(folder, Example(features(context, read(context)), wanted, weight))
+        for folder, context, wanted, weight in found
+        if automated_signal(context.sender, context.headers) is None
+    ]
+
+
+def held_out(
+    read_mails: Sequence[tuple[Mail, Category]], taught: Sequence[Lesson]
+) -> tuple[dict[str, Prior], tuple[float, float]]:
+    """Return the prior of each folder, trained on the others, and how sure they may be."""
+    folders = sorted({mail.folder for mail, _ in read_mails})
+    priors = {
+        folder: fit([one.example for one in taught if one.folder != folder], PULL)
+        for folder in folders
+    }
+    odds, wanted = [], []
+    for mail, label in read_mails:
+        context = mail.context
+        if automated_signal(context.sender, context.headers) is None:
+            odds.append(priors[mail.folder].odds(features(context, read(context))))
+            wanted.append(label is REPLY)
+    slope, shift = calibrate(odds, wanted)
+    return {name: scaled(one, slope, shift) for name, one in priors.items()}, (slope, shift)
+
+
+def two_lines(mail: MailContext) -> Category:
+    """Judge by the rule of two lines."""
+    if automated_signal(mail.sender, mail.headers) is not None:
+        return FYI
+    return REPLY if {one.key for one in mail.to} & mail.own_addresses else FYI
+
+
+def judge(read_mails: Sequence[tuple[Mail, Category]], priors: dict[str, Prior]) -> list[Answer]:
+    """Judge each mail by the prior of its folder."""
+    found = []
+    for mail, label in read_mails:
+        verdict = OfflineClassifier(priors[mail.folder]).classify(mail.context)
+        shown = verdict.category if verdict.labelled else None
+        found.append(Answer(mail, label, shown, verdict.confidence))
+    return found
+
+
+def table(answers: Sequence[Answer], group: Callable[[Mail], str]) -> list[str]:
+    """Return a line for each group, and for all, of a way to judge."""
+    groups: dict[str, list[Answer]] = defaultdict(list)
+    for one in answers:
+        groups[group(one.mail)].append(one)
+    lines = [_line(name, found) for name, found in sorted(groups.items())]
+    return [*lines, _line("all", answers)] if len(groups) > 1 else lines
+
+
+def _line(name: str, answers: Sequence[Answer]) -> str:
+    wanted = sum(one.label is REPLY for one in answers)
+    claimed = sum(one.verdict is REPLY for one in answers)
+    true = sum(one.label is one.verdict is REPLY for one in answers)
+    right = sum(one.label is one.verdict for one in answers)
+    open_ = sum(one.verdict is None for one in answers)
+    baselines = [
+        sum(two_lines(one.mail.context) is one.label for one in answers) / len(answers),
+        sum(one.label is FYI for one in answers) / len(answers),
+    ]
+    return (
+        f"{name:<22}{len(answers):>6}{wanted:>8}{claimed:>9}{_share(true, claimed):>11}"
+        f"{_share(true, wanted):>8}{open_:>6}{right / len(answers):>10.3f}"
+        f"{baselines[0]:>11.3f}{baselines[1]:>9.3f}"
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.2f}" if whole else "-"
+
+
+def reliability(answers: Sequence[Answer]) -> list[str]:
+    """Return how often the classifier is right where it says how sure it is."""
+    lines = [f"{'says':<14}{'mails':>7}{'mean':>8}{'right':>8}"]
+    for low, high in pairwise(BINS):
+        found = [one for one in answers if low <= one.confidence < high]
+        if found:
+            guesses = [one.verdict or FYI for one in found]
+            right = sum(guess is one.label for guess, one in zip(guesses, found, strict=True))
+            mean = sum(one.confidence for one in found) / len(found)
+            lines.append(
+                f"{low:.2f}-{min(high, 1):.2f}{len(found):>11}{mean:>8.2f}{right / len(found):>8.2f}"
+            )
+    return lines
+
+
+def report(answers: Sequence[Answer]) -> list[str]:
+    """Return the tables."""
+    head = (
+        f"{'held out':<22}{'mails':>6}{'wanted':>8}{'claimed':>9}{'precision':>11}{'recall':>8}"
+        f"{'open':>6}{'accuracy':>10}{'two lines':>11}{'all fyi':>9}"
+    )
+    lying = [one for one in answers if not one.mail.is_copy]
+    copies = [one for one in answers if one.mail.is_copy]
+    return [
+        "mail as it lies in the folders", head, *table(lying, lambda mail: mail.folder), "",
+        "messages of lists as the copies that their addressees got", head,
+        *table(copies, lambda mail: mail.folder), "",
+        "all", head, *table(answers, lambda mail: mail.folder), "",
+        "reliability", *reliability(answers),
+    ]  # fmt: skip
+
+
+def write(prior_: Prior) -> None:
+    """Write the prior where the classifier reads it."""
+    path = Path(str(prior.__file__))
+    head = path.read_text(encoding="utf-8").partition("BIAS: Final")[0]
+    rows = "".join(f'    "{name}": {weight:.3f},\n' for name, weight in prior_.weights.items())
+    text = (
+        f"{head}BIAS: Final = {prior_.bias:.3f}\nWEIGHTS: Final[Mapping[str, float]] = {{\n{rows}}}\n"
+        '"""The weight of each feature, in log odds of an answer."""\n'
+    )
+    path.write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    """Print the tables; return 0, also where there is no mail."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.offline")
+    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--write", action="store_true", help="train on all, and write the prior")
+    options = parser.parse_args(arguments)
+    if not (options.data / "spamassassin").is_dir():
+        sys.stdout.write(f"skipped: {options.data} holds no mail for development\n")
+        return 0
+    read_mails = [(load(options.data, name), label) for name, label in labels().items()]
+    taught = lessons(options.data, read_mails)
+    priors, sureness = held_out(read_mails, taught)
+    counts = Counter(mail.is_copy for mail, _ in read_mails)
+    lines = [f"{counts[False]} mails and {counts[True]} copies; {len(taught)} lessons", ""]
+    lines += report(judge(read_mails, priors))
+    if options.write:
+        write(scaled(fit([one.example for one in taught], PULL), *sureness))
+        lines += ["", f"wrote {Path(str(prior.__file__)).name}"]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
