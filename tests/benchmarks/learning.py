@@ -4,9 +4,9 @@ Made-up people, whose mails are those of the sample: dealt to senders, round aft
 with what the person has done by then, and without. The person corrects half of the wrong verdicts,
 and answers four of five mails that need it. In three worlds: what a mail says is what it wants, each
 sender wanting the same, or anything; and one in which three of ten senders are to the person what
-they are, whatever their mails say. The sample is known to the classifier: without learning it is
-right about all of it, so the first two worlds show the harm, and the last one the gain. It shows
-which way the signals push and how far, and is no measurement of people.
+they are, whatever their mails say. Its prior was trained on the sample too: without learning it is
+right about most of it, so the second world shows the harm, and the others the gain. It shows which
+way the signals push and how far, and is no measurement of people.
 
 Real people, where a FOLDER has mail of mailing lists (raw messages, as of the SpamAssassin corpus):
 the busiest writers are the persons, each message of somebody else that they can see is one that they
