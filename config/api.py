@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.states import BulkState, Category, Status
+from jobs.states import BatchState, BulkState, Category, Status
 from mail.llm.base import Category as MailCategory
 
 REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
@@ -57,6 +57,7 @@ OPENAPI_SETTINGS: dict[str, Any] = {
     ],
     "ENUM_NAME_OVERRIDES": {
         "ActionTypeEnum": "mail.models.action.ActionType",
+        "BatchStateEnum": [word.value for word in BatchState],
         "BulkStateEnum": [word.value for word in BulkState],
         "CategoryEnum": [word.value for word in Category],
         "DocumentStatusEnum": "mail.models.document.DocumentStatus",

@@ -14,6 +14,7 @@ _SECTIONS = {
         ("Jobs", "list_alt", "jobs.JobQueue"),
         ("Triage board", "view_kanban", "triage-board"),
         ("Dead letters", "report", "jobs.DeadLetterQueue"),
+        ("Batches", "stacks", "jobs.Batch"),
         ("Bulk runs", "playlist_play", "jobs.BulkRun"),
         ("Locks", "lock", "jobs.ConcurrencyLock"),
         ("Schedules", "event_repeat", "jobs.Schedule"),

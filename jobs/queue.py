@@ -10,6 +10,7 @@ from jobs.engine.enqueue import (
     enqueue,
     enqueue_many,
 )
+from jobs.engine.enqueue_batch import BatchResult, aenqueue_batch, enqueue_batch
 from jobs.engine.job_call import EnqueueOptions, JobCall
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.user_locks import acquire_lock, release_lock, renew_lock
@@ -18,22 +19,28 @@ from jobs.operations.edit import edit
 from jobs.operations.jobs import cancel, retry
 from jobs.operations.limits import clear_rate_limit, pause, resume, set_rate_limit
 from jobs.operations.locks import force_release
+from jobs.queries.batches import BatchProgress, batch_progress
 from jobs.queries.why_waiting import why_waiting
 
 __all__ = [
+    "BatchProgress",
+    "BatchResult",
     "EnqueueOptions",
     "EnqueueResult",
     "EnqueueSpec",
     "JobCall",
     "acquire_lock",
     "aenqueue",
+    "aenqueue_batch",
     "aenqueue_chain",
     "aenqueue_many",
+    "batch_progress",
     "cancel",
     "clear_rate_limit",
     "discard",
     "edit",
     "enqueue",
+    "enqueue_batch",
     "enqueue_chain",
     "enqueue_many",
     "escalate",

@@ -22,6 +22,9 @@ IN_FLIGHT = frozenset({Status.CLAIMED, Status.PROCESSING})
 TERMINAL = frozenset(Status) - LIVE
 # What an operator may retry. A completed job stays completed.
 RETRYABLE = frozenset({Status.DLQ, Status.FAILED, Status.CANCELED})
+# What the members of a batch may be, and which of it is not completed; an index names these.
+UNCOMPLETED = ("pending", "failed", "canceled")
+BATCH_STATES = ("completed", *UNCOMPLETED)
 
 
 class Category(StrEnum):
@@ -158,6 +161,15 @@ class MissedRuns(StrEnum):
 
     SKIP = "skip"
     RUN_ONCE = "run_once"
+
+
+class BatchState(StrEnum):
+    """What became of a batch; `canceled` is one without failed jobs whose others were not all done."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
 
 
 class RunOutcome(StrEnum):

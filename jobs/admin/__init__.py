@@ -4,6 +4,7 @@ from django.apps import apps
 
 if apps.is_installed("unfold"):
     from jobs.admin import (  # noqa: F401 - each registers its pages
+        batch,
         breaker,
         bulk_run,
         dead_letter,

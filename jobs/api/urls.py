@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from jobs.api.audit import AuditLog
+from jobs.api.batches import Batches
 from jobs.api.bulk import BulkRuns, Groups
 from jobs.api.dead_letters import DeadLetters
 from jobs.api.jobs import Jobs, Queues, Workers
@@ -30,6 +31,8 @@ urlpatterns = [
     path("bulk-runs/", BulkRuns.as_view({"get": "list"})),
     path("bulk-runs/<uuid:pk>/", BulkRuns.as_view({"get": "show"})),
     path("bulk-runs/<uuid:pk>/stop/", BulkRuns.as_view({"post": "stop"})),
+    path("batches/", Batches.as_view({"get": "list"})),
+    path("batches/<uuid:pk>/", Batches.as_view({"get": "show"})),
     path("workers/", Workers.as_view({"get": "list"})),
     path("workers/<uuid:pk>/quiet/", Workers.as_view({"post": "quiet"})),
     path("workers/<uuid:pk>/resume/", Workers.as_view({"post": "resume"})),

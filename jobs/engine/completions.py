@@ -1,7 +1,7 @@
 """Plain completions: of a batch in one statement and one round trip, or in a handler's transaction.
 
-A completion is plain when only its row and its counters change: no lock key, no breaker, and no fan-in
-waits for the job.
+A completion is plain when only its row and its counters change: no lock key, no breaker, no fan-in
+waits for the job, and no batch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from django.db import connection
 
 from jobs import registry
 from jobs.engine import dialects
+from jobs.engine.batches import ANY_UNCOMPLETED, UNCOMPLETED_SQL
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
 from jobs.engine.fan_in import ANY_MEMBER
 from jobs.engine.outcomes import Completed, Settlement
@@ -95,7 +96,7 @@ def _plain_rows(settlements: Sequence[Settlement]) -> list[tuple[Any, ...]]:
 @lru_cache(maxsize=8)
 def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
     # A fan-in that is being stored right now is not seen here; the sweep completes it, as
-    # everywhere (fan_in._add_members).
+    # everywhere (fan_in._add_members); so with a batch.
     dialect = dialects.current()
     waited = dialect.seconds_between_sql("j.scheduled_at", "j.claimed_at")
     began = dialect.after_sql(now, "-r.begun_ago")
@@ -118,7 +119,11 @@ def _sql(rows: str, now: str, *, in_scope: bool = False) -> str:
             WHERE j.job_id = r.id AND j.lease_token = r.token
               AND (NOT EXISTS ({ANY_MEMBER}) OR NOT EXISTS (
                 SELECT 1 FROM jobs_faninmember m
-                WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id)) {condition}
+                WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id))
+              AND (NOT EXISTS ({ANY_UNCOMPLETED}) OR NOT EXISTS (
+                SELECT 1 FROM jobs_batchmember m
+                WHERE m.firm_id = j.firm_id AND m.job_id = j.job_id AND m.{UNCOMPLETED_SQL}
+              )) {condition}
             RETURNING j.firm_id, j.category, -j.lease_token AS token, {waited} AS waited, r.ran
         ), counted AS (
             INSERT INTO jobs_jobminutedelta (id, firm_id, category, minute, completed, wait_ms, run_ms)

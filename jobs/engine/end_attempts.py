@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.engine import dialects
+from jobs.engine.batches import leave_batches
 from jobs.engine.breakers import count_attempts
 from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
@@ -59,6 +60,7 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
     ]
     over = [one for one in ended if one.status in TERMINAL]
     leave_fan_ins((one.job.firm_id, one.job.job_id, one.status is Status.COMPLETED) for one in over)
+    leave_batches((one.job.firm_id, one.job.job_id, one.status) for one in over)
     record_attempts(ended)
     open_dead_letters(ended)
     count(_counted(ended))
@@ -91,6 +93,7 @@ def end_pending(
     )
     jobs = [(firm_id, dialect.read_uuid(job_id), False) for job_id, firm_id, *_ in ended]
     leave_fan_ins(jobs)
+    leave_batches((firm_id, job_id, status) for firm_id, job_id, _ in jobs)
     count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
     transaction.on_commit(lambda: notify_settled([job_id for _, job_id, _ in jobs]), robust=True)

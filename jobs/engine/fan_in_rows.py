@@ -48,7 +48,7 @@ def store_fan_in(
     kept = {column: getattr(then, column) for column in JOB_COLUMNS}
     kept["parent_id"] = dialect.value(Column.UUID, then.parent_id)
     kept["user_id"] = _user_field().get_db_prep_value(then.user_id, connection)
-    chain = json.dumps([_to_json(job) for job in rest])
+    chain = json.dumps([job_to_json(job) for job in rest])
     casts = {"payload": dialect.json_cast}
     values = ", ".join(f"%s{casts.get(column, '')}" for column in JOB_COLUMNS)
     run(
@@ -78,14 +78,20 @@ def read_fan_in(row: Sequence[object]) -> tuple[UUID, NewJob, list[NewJob]]:
     return (
         dialect.read_uuid(fan_in_id),
         then,
-        [_new_job({"firm_id": then.firm_id, **one}) for one in json.loads(str(rest))],
+        [job_from_json(one, then.firm_id) for one in json.loads(str(rest))],
     )
 
 
-def _to_json(job: NewJob) -> dict[str, object]:
+def job_to_json(job: NewJob) -> dict[str, object]:
+    """Return what a row keeps of a job that is enqueued later."""
     left_out = ("firm_id", "parent_id")
     values = {name: getattr(job, name) for name in JOB_COLUMNS if name not in left_out}
     return {**values, "user_id": None if job.user_id is None else str(job.user_id)}
+
+
+def job_from_json(kept: dict[str, object], firm_id: int) -> NewJob:
+    """Return the job, with an id of its own."""
+    return _new_job({"firm_id": firm_id, **kept})
 
 
 def _new_job(values: dict[str, object]) -> NewJob:

@@ -18,7 +18,8 @@ class PendingWork(NamedTuple):
 
     `waiting`: jobs to admit. `expiring`: pending jobs past `expires_at`. `limited`: any limit
     exists. `open_breakers`: a circuit breaker is not closed. `dead_workers`: a worker's lease has
-    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired. `deltas`: counters
+    ended. `due_schedules`: a schedule is due. `fan_ins`: a fan-in has not fired, or a
+    batch is not completed. `deltas`: counters
     are to be folded. `schedule_runs`: a schedule's run goes on.
     """
 
@@ -75,7 +76,10 @@ def _conditions() -> list[str]:
             f" WHERE w.dead_at IS NOT NULL OR w.lease_expires_at < {now})"
         ),
         f"EXISTS (SELECT 1 FROM jobs_schedule s WHERE s.enabled AND s.next_run_at <= {now})",
-        "EXISTS (SELECT 1 FROM jobs_fanin f WHERE f.fired_at IS NULL)",
+        (
+            "(EXISTS (SELECT 1 FROM jobs_fanin f WHERE f.fired_at IS NULL)"
+            " OR EXISTS (SELECT 1 FROM jobs_batch b WHERE b.completed_at IS NULL))"
+        ),
         "EXISTS (SELECT 1 FROM jobs_jobminutedelta)",
         "EXISTS (SELECT 1 FROM jobs_schedulerun r WHERE r.finished_at IS NULL)",
     ]

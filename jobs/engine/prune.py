@@ -12,6 +12,7 @@ from uuid import UUID
 
 from jobs.conf import retention_days
 from jobs.engine import dialects
+from jobs.engine.batches import UNCOMPLETED_SQL
 from jobs.engine.clock import database_now
 from jobs.engine.dialects import Column
 from jobs.engine.end_attempts import end_pending
@@ -41,13 +42,14 @@ class Pruned:
     bulk_runs: int = 0
     deliveries: int = 0
     schedule_runs: int = 0
+    batches: int = 0
 
 
 def prune(firm: Firm) -> Pruned:
     """Delete the firm's old finished jobs with their history, and other old rows.
 
-    Those are dead letters reviewed long ago, old counters, deliveries, bulk runs and runs of
-    schedules, users' locks that have expired, idempotency keys whose period is over, and the keys
+    Those are dead letters reviewed long ago, old counters, deliveries, bulk runs, batches
+    and runs of schedules, users' locks that have expired, idempotency keys whose period is over, and the keys
     of old requests.
     """
     days = firm.retention_days if firm.retention_days is not None else retention_days()
@@ -62,6 +64,7 @@ def prune(firm: Firm) -> Pruned:
     pruned.minutes = _prune_minutes(firm.pk, days)
     pruned.locks = _prune_locks(firm.pk)
     pruned.bulk_runs = _prune_bulk_runs(firm.pk, days)
+    pruned.batches = _prune_batches(firm.pk, days)
     _prune_requests(firm.pk)
     _prune_idempotency_keys(firm.pk)
     pruned.deliveries = _prune_by_id("jobs_delivery", firm.pk, days)
@@ -186,6 +189,23 @@ def _prune_bulk_runs(firm_id: int, days: int) -> int:
     while in_transaction(lambda: run(members, params)) == CHUNK:
         pass
     return _delete_where("jobs_bulkrun", old, params)
+
+
+def _prune_batches(firm_id: int, days: int) -> int:
+    """Delete batches that were over long ago, but those with a job that may yet be restarted."""
+    old = f"""settled_at < {_ago_sql()} AND NOT EXISTS (
+        SELECT 1 FROM jobs_batchmember m JOIN jobs_jobqueue j ON j.job_id = m.job_id
+        WHERE m.batch_id = jobs_batch.id AND m.{UNCOMPLETED_SQL})"""
+    params = [firm_id, -days * DAY_SECONDS]
+    batches = f"SELECT id FROM jobs_batch WHERE firm_id = %s AND {old}"
+    members = f"""
+        DELETE FROM jobs_batchmember WHERE id IN (
+            SELECT id FROM jobs_batchmember WHERE batch_id IN ({batches}) LIMIT {CHUNK}
+        )
+        """
+    while in_transaction(lambda: run(members, params)) == CHUNK:
+        pass
+    return _delete_where("jobs_batch", old, params)
 
 
 def _prune_requests(firm_id: int) -> int:

@@ -1,5 +1,6 @@
 """The queue's tables. Nothing but `jobs.engine` writes to them."""
 
+from jobs.models.batch import Batch, BatchMember
 from jobs.models.bulk import BulkMember, BulkRun
 from jobs.models.dead_letter import DeadLetterQueue
 from jobs.models.fan_in import FanIn, FanInMember
@@ -25,6 +26,8 @@ from jobs.models.worker import Worker
 __all__ = [
     "Attempt",
     "AttemptLog",
+    "Batch",
+    "BatchMember",
     "BulkMember",
     "BulkRun",
     "CircuitBreaker",

@@ -15,6 +15,7 @@ from django.db import DatabaseError, connection
 from jobs.conf import lease_seconds
 from jobs.doctor.snapshots import holders, is_pinned
 from jobs.engine.admission import Sweep, admit, sweep
+from jobs.engine.batches import sweep_batches
 from jobs.engine.breakers import drop_idle_breakers, send_probes
 from jobs.engine.clock import database_now
 from jobs.engine.counters import FOLD_BATCH, fold_counters
@@ -114,6 +115,7 @@ class Maintenance:
         self._sweep = Sweep(state.rng)
         self._demotion = Demotion()
         self._fan_in_cursor: UUID | None = None
+        self._batch_cursor: UUID | None = None
         self._run_cursor: UUID | None = None
         self._rescue_guard = RescueGuard()
         per_lease = lease_seconds()
@@ -230,6 +232,7 @@ class Maintenance:
 
     def _sweep_fan_ins(self) -> None:
         self._fan_in_cursor = sweep_fan_ins(self._fan_in_cursor)
+        self._batch_cursor = sweep_batches(self._batch_cursor)
 
     def _follow_runs(self) -> None:
         self._run_cursor = follow_runs(self._run_cursor)

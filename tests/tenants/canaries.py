@@ -17,7 +17,17 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from jobs.models import AttemptLog, ConcurrencyLock, FanIn, JobHour, JobMinute, JobQueue, Schedule
+from jobs.models import (
+    AttemptLog,
+    Batch,
+    BatchMember,
+    ConcurrencyLock,
+    FanIn,
+    JobHour,
+    JobMinute,
+    JobQueue,
+    Schedule,
+)
 from mail.models import (
     AgentProfile,
     AgentRun,
@@ -114,6 +124,8 @@ def _special(slug: str, completed: int) -> dict[type[Any], list[Columns]]:
         JobQueue: [dead, {"live_key": f"{slug} second"}],
         ConcurrencyLock: [{"expires_at": now + timedelta(hours=1)}],
         JobMinute: [{"completed": completed}],
+        Batch: [{"callbacks": {"settled": _link(slug)}}],
+        BatchMember: [{"state": "failed"}],
         FanIn: [{"rest": [_link(slug)]}],
         AttemptLog: [{"lines": [[now.isoformat(), f"{slug} noted"]]}],
         JobHour: [{"completed": completed}],

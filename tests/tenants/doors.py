@@ -18,6 +18,7 @@ from django.urls import URLPattern, reverse
 from drf_spectacular.generators import SchemaGenerator
 
 from jobs.models import (
+    Batch,
     BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
@@ -55,6 +56,7 @@ OF_NO_FIRM = {"workers"}
 RESOURCES: dict[str, type[Any]] = {
     "jobs": JobQueue,
     "dlq": DeadLetterQueue,
+    "batches": Batch,
     "bulk-runs": BulkRun,
     "locks": ConcurrencyLock,
     "pauses": Pause,

@@ -42,6 +42,8 @@ LEFT_OUT = {
     "mail.ExportPart": "about exports themselves",
     "mail.SuppressionList": "its key is a secret of this installation",
     "jobs.ConcurrencyLock": "belongs to jobs in flight",
+    "jobs.Batch": "belongs to jobs in flight",
+    "jobs.BatchMember": "belongs to jobs in flight",
     "jobs.FanIn": "belongs to jobs in flight",
     "jobs.FanInMember": "belongs to jobs in flight",
     "jobs.IdempotentRequest": "answers of the API, needed for a day only",

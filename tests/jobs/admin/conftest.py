@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import (
+    Batch,
     BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
@@ -59,6 +60,7 @@ class FirmRows:
     rate_limit: RateLimit
     schedule: Schedule
     schedule_run: ScheduleRun
+    batch: Batch
     bulk_run: BulkRun
     endpoint: NotificationEndpoint
     delivery: Delivery
@@ -70,7 +72,7 @@ class FirmRows:
         """Return a row of each kind that has a page."""
         rows = [self.waiting, self.dead, self.dead_letter, self.lock, self.breaker, self.firm]
         rows += [self.pause, self.rate_limit, self.schedule, self.schedule_run, self.bulk_run]
-        rows += [self.endpoint, self.delivery]
+        rows += [self.endpoint, self.delivery, self.batch]
         return [*rows, self.membership, self.api_key, self.audit_entry]
 
     def pages(self) -> list[tuple[str, Any]]:
@@ -154,6 +156,9 @@ def _fill(firm: Firm, username: str) -> FirmRows:
             ),
             schedule_run=ScheduleRun.objects.create(
                 firm=firm, schedule=nightly, job_type="noop", error=f"secret of {firm.slug}"
+            ),
+            batch=Batch.objects.create(
+                firm=firm, name=f"secret of {firm.slug}", correlation_id="c-1"
             ),
             bulk_run=BulkRun.objects.create(
                 firm=firm,

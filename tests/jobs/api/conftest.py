@@ -15,6 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import (
+    Batch,
     BulkRun,
     CircuitBreaker,
     ConcurrencyLock,
@@ -134,6 +135,7 @@ class FirmRows:
     rate_limit: RateLimit
     breaker: CircuitBreaker
     bulk_run: BulkRun
+    batch: Batch
     endpoint: NotificationEndpoint
 
 
@@ -207,6 +209,7 @@ def fill(firm: Firm) -> FirmRows:
             pause=Pause.objects.create(
                 firm=firm, category="export", reason=canary, paused_by=canary
             ),
+            batch=Batch.objects.create(firm=firm, name=canary, correlation_id=canary),
             bulk_run=BulkRun.objects.create(
                 firm=firm,
                 operation="reprocess",

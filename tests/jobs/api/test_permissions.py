@@ -95,6 +95,8 @@ OPERATIONS = [
     Operation("dlq/<uuid:pk>/reprocess/", Role.OPERATOR, {"note": "again"}, row="dead_letter"),
     Operation("dlq/<uuid:pk>/discard/", Role.OPERATOR, REASON, row="dead_letter"),
     Operation("dlq/<uuid:pk>/escalate/", Role.OPERATOR, REASON, row="dead_letter"),
+    Operation("batches/", Role.VIEWER),
+    Operation("batches/<uuid:pk>/", Role.VIEWER, row="batch"),
     Operation("bulk-runs/", Role.VIEWER),
     Operation("bulk-runs/<uuid:pk>/", Role.VIEWER, row="bulk_run"),
     Operation("bulk-runs/<uuid:pk>/stop/", Role.OPERATOR, REASON, row="bulk_run"),
@@ -142,7 +144,7 @@ OPERATIONS = [
 ]
 LISTS = [
     *("queues/", "jobs/", "dlq/", "locks/", "pauses/", "rate-limits/", "breakers/", "schedules/"),
-    *("endpoints/", "deliveries/"),
+    *("endpoints/", "deliveries/", "batches/"),
 ]
 OF_PLATFORM_STAFF = {
     f"post workers/<uuid:pk>/{name}/" for name in ("quiet", "resume", "drain", "stop")

@@ -174,6 +174,7 @@ def test_everything_goes_in_chunks(
         "bulk_runs": 0,
         "deliveries": 0,
         "schedule_runs": 0,
+        "batches": 0,
     }
     assert left() == {kept.original_job_id}
     assert (rows(JobMinute), locks()) == ([], [])
@@ -204,6 +205,7 @@ def test_the_system_firms_job_serves_every_firm_and_a_firms_own_only_that_firm(
             "bulk_runs": 0,
             "deliveries": 0,
             "schedule_runs": 0,
+            "batches": 0,
         }
         assert (mine.pk in left(), theirs.pk in left()) == (False, True)
         purge = enqueue("purge_jobs", firm=system_firm)

@@ -1,0 +1,84 @@
+"""Batches in the admin: how far they are, what followed them, which jobs failed."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+from interfaces.admin.base import column
+from jobs.admin.base import LABELS, age_column, job_url, link, list_url
+from jobs.models import Batch
+from jobs.queries.batches import failed_jobs_of, progress_of, with_counts
+from tenants.admin.base import TenantAdmin
+from tenants.admin.filters import FirmFilter
+
+
+def progress_in_words(row: Any) -> str:
+    """Return how far the batch is, such as `97 of 100 completed, 2 failed`."""
+    progress = progress_of(row)
+    counted = {"failed": progress.failed, "canceled": progress.canceled}
+    parts = [f"{progress.completed:,} of {progress.total:,} completed"]
+    parts += [f"{count:,} {word}" for word, count in counted.items() if count]
+    return ", ".join(parts)
+
+
+def _state(row: Any) -> str:
+    return progress_of(row).state.value
+
+
+def _job_link(field: str) -> Any:
+    def shown(row: Batch) -> SafeString | str:
+        job_id = getattr(row, field)
+        return link(job_url(job_id), job_id) if job_id else "-"
+
+    return shown
+
+
+def _failed_jobs(row: Batch) -> SafeString | str:
+    links = ((job_url(job_id), job_id) for job_id in failed_jobs_of(row))
+    lines = format_html_join("\n", '<a class="queue-link queue-code" href="{}">{}</a><br>', links)
+    return lines or "None."
+
+
+@admin.register(Batch)
+class BatchAdmin(TenantAdmin):
+    """Jobs that were enqueued as one, the latest first."""
+
+    list_display = ("title", "state_now", "progress", "firm", "made", "settled", "finished")
+    list_filter = (FirmFilter,)
+    list_select_related = ("firm",)
+    ordering = ("-id",)
+    fields = (
+        *("title", "firm", "state_now", "progress", "shown_failed", "shown_jobs"),
+        *("created_at", "failed_at", "after_failure", "settled_at", "after_settled"),
+        *("completed_at", "after_completion"),
+    )
+    title = column("Batch", str)
+    state_now = column("State", lambda row: (_state(row), _state(row)), label=LABELS)
+    progress = column("Progress", progress_in_words)
+    made = age_column("Made", "created_at")
+    settled = age_column("All over", "settled_at")
+    finished = age_column("Completed", "completed_at")
+    shown_failed = column("Failed jobs", _failed_jobs)
+    shown_jobs = column(
+        "Jobs",
+        lambda row: link(
+            f"{list_url('jobqueue')}?{urlencode({'q': f'correlation:{row.correlation_id}'})}",
+            "those of its correlation that are not purged",
+        ),
+    )
+    after_failure = column("Led to", _job_link("failed_job_id"))
+    after_settled = column("Led to", _job_link("settled_job_id"))
+    after_completion = column("Led to", _job_link("completed_job_id"))
+    empty_text = "No batches."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Fetch the firm and the counts with the rows."""
+        rows: QuerySet[Batch] = super().get_queryset(request)
+        return with_counts(rows.select_related("firm"))

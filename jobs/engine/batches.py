@@ -1,0 +1,246 @@
+"""Batches: jobs enqueued as one, and a job for each event: one failed, all are over, all are completed.
+
+A job's members take its state in the transaction that settles it. What is due then is looked for after
+the commit, so that no transaction holds a batch for long: of two last jobs settled at once, the second
+to commit sees the other. The sweep looks, too: it finds what a killed worker left.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from jobs.engine import dialects
+from jobs.engine.dialects import SHORT_LOCK_TIMEOUT_MILLISECONDS, Column
+from jobs.engine.fan_in_rows import job_from_json, job_to_json
+from jobs.engine.insert import dispatch, dispatch_groups, insert
+from jobs.engine.new_job import NewJob
+from jobs.engine.replace import insert_or_replace
+from jobs.engine.transactions import LockTimeout, fetch, in_transaction, reading, run
+from jobs.errors import ArgumentsInvalid, Fault
+from jobs.states import UNCOMPLETED, Status
+
+SWEEP_CHUNK = 500
+MOST_LOCK_TIMEOUTS = 5
+FIRST_ID = UUID(int=0)
+# As the index says it.
+UNCOMPLETED_SQL = f"state IN ({', '.join(repr(state) for state in UNCOMPLETED)})"
+ANY_UNCOMPLETED = f"SELECT 1 FROM jobs_batchmember WHERE {UNCOMPLETED_SQL} LIMIT 1"
+_MEMBERS = "SELECT 1 FROM jobs_batchmember m WHERE m.batch_id = b.id AND m."
+# Each event of a batch, in the order of their jobs, and when it has come.
+EVENTS = {
+    "failed": f"EXISTS ({_MEMBERS}state = 'failed')",
+    "settled": f"NOT EXISTS ({_MEMBERS}state = 'pending')",
+    "completed": f"NOT EXISTS ({_MEMBERS}{UNCOMPLETED_SQL})",
+}
+_DUE = " OR ".join(f"(b.{event}_at IS NULL AND {come})" for event, come in EVENTS.items())
+_STATE = """
+CASE WHEN j.status IN ('completed', 'canceled') THEN j.status
+    WHEN j.status IN ('failed', 'dlq') THEN 'failed' ELSE 'pending' END
+"""
+
+
+def store_batch(
+    batch_id: UUID,
+    name: str,
+    correlation_id: str,
+    firm_id: int,
+    jobs: Sequence[NewJob],
+    callbacks: Mapping[str, NewJob],
+) -> tuple[list[UUID], frozenset[UUID]] | None:
+    """Store the jobs as one batch, with a job for some of EVENTS; None: the firm has this batch already.
+
+    Returns what `insert_or_replace` does. An existing job counts as it is.
+
+    Raises:
+        ArgumentsInvalid: another firm has a batch of this id.
+    """
+    return in_transaction(
+        lambda: _store(batch_id, name, correlation_id, firm_id, jobs, callbacks), savepoint=True
+    )
+
+
+def _store(
+    batch_id: UUID,
+    name: str,
+    correlation_id: str,
+    firm_id: int,
+    jobs: Sequence[NewJob],
+    callbacks: Mapping[str, NewJob],
+) -> tuple[list[UUID], frozenset[UUID]] | None:
+    dialect = dialects.current()
+    own_id = dialect.value(Column.UUID, batch_id)
+    kept = json.dumps({event: job_to_json(job) for event, job in callbacks.items()})
+    new = run(
+        f"""
+        INSERT INTO jobs_batch (id, firm_id, name, correlation_id, callbacks, created_at)
+        VALUES (%s, %s, %s, %s, %s{dialect.json_cast}, {dialect.now_sql()})
+        ON CONFLICT (id) DO NOTHING
+        """,
+        [own_id, firm_id, name, correlation_id, kept],
+    )
+    if not new:
+        _refuse_other_firms(batch_id, firm_id)
+        return None
+    stored, replacing = insert_or_replace(jobs)
+    columns = {"member": Column.UUID, "job_id": Column.UUID}
+    rows, params = dialect.rows_sql("r", columns, [(uuid7(), one) for one in sorted(set(stored))])
+    run(
+        f"""
+        INSERT INTO jobs_batchmember (id, firm_id, batch_id, job_id, state)
+        SELECT r.member, %s, %s, j.job_id, {_STATE} FROM {rows}
+        JOIN jobs_jobqueue j ON j.job_id = r.job_id
+        """,
+        [firm_id, own_id, *params],
+    )
+    _fire([batch_id])
+    return stored, replacing
+
+
+def _refuse_other_firms(batch_id: UUID, firm_id: int) -> None:
+    own_id = dialects.current().value(Column.UUID, batch_id)
+    found = fetch("SELECT firm_id FROM jobs_batch WHERE id = %s", [own_id])
+    if any(row[0] != firm_id for row in found):
+        raise ArgumentsInvalid([Fault("batch_id", "taken", "is the id of another batch")])
+
+
+def leave_batches(jobs: Iterable[tuple[int, UUID, Status]]) -> None:
+    """Note that these jobs, by firm and id, are over; after the commit, enqueue what is due then.
+
+    Must join the transaction that settles them.
+    """
+    settled = list(jobs)
+    # Nearly always there are no batches, and this query is all it costs.
+    if not settled or not fetch(ANY_UNCOMPLETED, [], prepared=True):
+        return
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql(
+        "r",
+        {"firm_id": Column.BIGINT, "job_id": Column.UUID, "state": Column.TEXT},
+        [
+            (firm_id, job_id, Status.FAILED if status is Status.DLQ else status)
+            for firm_id, job_id, status in settled
+        ],
+    )
+    left = fetch(
+        f"""
+        UPDATE jobs_batchmember AS m SET state = r.state FROM {rows}
+        WHERE m.firm_id = r.firm_id AND m.job_id = r.job_id AND m.{UNCOMPLETED_SQL}
+        RETURNING batch_id
+        """,
+        params,
+    )
+    batches = {dialect.read_uuid(row[0]) for row in left}
+    if batches:
+        transaction.on_commit(lambda: _fire_due(batches), robust=True)
+
+
+def sweep_batches(after: UUID | None) -> UUID | None:
+    """Give the next members that are not completed their job's state; return the last one's id, None at the end.
+
+    A deleted job is a canceled one. At the end, enqueues what is due of any batch.
+    """
+    dialect = dialects.current()
+    members = reading(
+        lambda: fetch(
+            f"""
+            SELECT m.id, m.state, j.job_id, {_STATE} FROM (
+                SELECT id, job_id, state FROM jobs_batchmember
+                WHERE {UNCOMPLETED_SQL} AND id > %s ORDER BY id LIMIT {SWEEP_CHUNK}
+            ) AS m LEFT JOIN jobs_jobqueue j ON j.job_id = m.job_id ORDER BY m.id
+            """,
+            [dialect.value(Column.UUID, after or FIRST_ID)],
+        )
+    )
+    changed = []
+    for member, state, job_id, found in members:
+        if job_id is None:
+            found = "canceled" if state == "pending" else state  # noqa: PLW2901 - the job is gone
+        if found != state:
+            changed.append((dialect.read_uuid(member), state, found))
+    if changed:
+        in_transaction(lambda: _change(changed))
+    if len(members) == SWEEP_CHUNK:
+        last: UUID = dialect.read_uuid(members[-1][0])
+        return last
+    _fire_due(None)
+    return None
+
+
+def _change(members: Sequence[tuple[UUID, str, str]]) -> None:
+    columns = {"id": Column.UUID, "state": Column.TEXT, "next": Column.TEXT}
+    rows, params = dialects.current().rows_sql("r", columns, members)
+    run(
+        f"UPDATE jobs_batchmember AS m SET state = r.next FROM {rows}"
+        " WHERE m.id = r.id AND m.state = r.state",
+        params,
+    )
+
+
+def _fire_due(batch_ids: Collection[UUID] | None) -> None:
+    """Enqueue what is due of these batches, or of any, until too many of them turn out to be locked."""
+    dialect = dialects.current()
+    which, params = "", list[Any]()
+    if batch_ids is not None:
+        rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(one,) for one in batch_ids])
+        which = f"AND b.id IN (SELECT r.id FROM {rows})"
+    due = reading(
+        lambda: fetch(
+            f"SELECT b.id FROM jobs_batch b WHERE b.completed_at IS NULL AND ({_DUE}) {which}"
+            f" ORDER BY b.id LIMIT {SWEEP_CHUNK}",
+            params,
+        )
+    )
+    timeouts = 0
+    for (batch_id,) in random.sample(due, len(due)):
+        found = [dialect.read_uuid(batch_id)]
+        try:
+            in_transaction(
+                lambda: _fire(found),  # noqa: B023 - called at once
+                lock_timeout_ms=SHORT_LOCK_TIMEOUT_MILLISECONDS,
+            )
+        except LockTimeout:
+            timeouts += 1
+        if timeouts == MOST_LOCK_TIMEOUTS:
+            break
+
+
+def _fire(batch_ids: Sequence[UUID]) -> None:
+    """Note the events of these batches that have come, and enqueue their jobs; each once."""
+    dialect = dialects.current()
+    rows, params = dialect.rows_sql("r", {"id": Column.UUID}, [(one,) for one in batch_ids])
+    which = f"b.completed_at IS NULL AND b.id IN (SELECT r.id FROM {rows})"
+    fetch(f"SELECT b.id FROM jobs_batch b WHERE {which} ORDER BY b.id {dialect.for_update}", params)
+    # A new statement: it sees what the previous holders of the locks committed.
+    due = ", ".join(f"b.{event}_at IS NULL AND {come}" for event, come in EVENTS.items())
+    found = fetch(
+        f"SELECT b.id, b.firm_id, {dialect.json_text_sql('b.callbacks')}, {due} FROM jobs_batch b WHERE {which}",
+        params,
+    )
+    jobs = []
+    for batch_id, firm_id, kept, *come in found:
+        callbacks = json.loads(kept)
+        for event, is_due in zip(EVENTS, come, strict=True):
+            if is_due:
+                job = job_from_json(callbacks[event], firm_id) if event in callbacks else None
+                _note(batch_id, event, job)
+                jobs += [job] if job else []
+    if jobs:
+        groups = dispatch_groups(jobs)
+        transaction.on_commit(lambda: dispatch(groups), robust=True)
+
+
+def _note(batch_id: object, event: str, job: NewJob | None) -> None:
+    """Store that the event has come, and the job for it, or the one that has its key."""
+    dialect = dialects.current()
+    job_id = insert([job])[0] if job else None
+    run(
+        f"UPDATE jobs_batch SET {event}_at = {dialect.now_sql()}, {event}_job_id = %s WHERE id = %s",
+        [dialect.value(Column.UUID, job_id), batch_id],
+    )

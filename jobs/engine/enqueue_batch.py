@@ -1,0 +1,94 @@
+"""`enqueue_batch`: jobs as one, and what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from interfaces.correlation import current_correlation_id, new_correlation_id
+from jobs.engine.batches import store_batch
+from jobs.engine.chains import FOR_THE_FIRST
+from jobs.engine.enqueue import EnqueueResult, firm_in_scope
+from jobs.engine.insert import dispatch, dispatch_groups
+from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job
+from jobs.errors import ArgumentsInvalid, Fault
+from tenants.models import Firm
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """The batch, and its jobs in the order in which they were given; none where it was there already."""
+
+    batch_id: UUID
+    created: bool
+    jobs: Sequence[EnqueueResult]
+
+
+def enqueue_batch(
+    specs: Sequence[EnqueueSpec],
+    *,
+    on_failed: EnqueueSpec | None = None,
+    on_settled: EnqueueSpec | None = None,
+    on_completed: EnqueueSpec | None = None,
+    name: str = "",
+    batch_id: UUID | None = None,
+    firm: Firm | int | None = None,
+) -> BatchResult:
+    """Store jobs as one batch, in the caller's transaction when there is one.
+
+    `on_failed` is enqueued when the first job has failed for good, `on_settled` when all are over,
+    in whatever status, `on_completed` when all are completed, be it after an operator restarted one;
+    each once, and all validated now. Without any jobs the last two are enqueued at once. A job that has the idempotency
+    key of one of these is of the batch in its place. Give a `batch_id` of your own to name it in a
+    callback's payload, or to enqueue a batch once: where it is there already, nothing is stored.
+
+    Raises:
+        PayloadInvalid: one of them is refused; nothing is stored.
+        ArgumentsInvalid: a callback has an option of the time at which it is enqueued, `name` is
+            too long, or the batch of this id is another firm's.
+        MissingTenant: as `enqueue`.
+    """
+    given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
+    callbacks = {event: spec for event, spec in given.items() if spec is not None}
+    if faults := _faults(callbacks, name):
+        raise ArgumentsInvalid(faults)
+    firm_id = firm_in_scope(firm)
+    correlation_id = current_correlation_id() or new_correlation_id()
+
+    def made(spec: EnqueueSpec) -> EnqueueSpec:
+        return spec if spec.correlation_id else replace(spec, correlation_id=correlation_id)
+
+    jobs = [new_job(made(spec), firm_id) for spec in specs]
+    following = {event: new_job(made(spec), firm_id) for event, spec in callbacks.items()}
+    batch_id = batch_id or uuid7()
+    stored = store_batch(batch_id, name, correlation_id, firm_id, jobs, following)
+    if stored is None:
+        return BatchResult(batch_id, created=False, jobs=[])
+    ids, replacing = stored
+    groups = dispatch_groups(jobs)
+    transaction.on_commit(lambda: dispatch(groups), robust=True)
+    results = [
+        EnqueueResult(job_id, created=job_id == job.job_id, replaced=job.job_id in replacing)
+        for job, job_id in zip(jobs, ids, strict=True)
+    ]
+    return BatchResult(batch_id, created=True, jobs=results)
+
+
+aenqueue_batch = sync_to_async(enqueue_batch)
+
+
+def _faults(callbacks: dict[str, EnqueueSpec], name: str) -> list[Fault]:
+    faults = [
+        Fault(f"on_{event}.{option}", "conflict", "is not for what is enqueued later")
+        for event, spec in callbacks.items()
+        for option in FOR_THE_FIRST
+        if getattr(spec, option) is not None
+    ]
+    if len(name) > MAX_KEY_LENGTH:
+        faults.append(Fault("name", "too_long", f"must have at most {MAX_KEY_LENGTH} characters"))
+    return faults

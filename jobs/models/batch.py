@@ -1,0 +1,69 @@
+"""`Batch` and `BatchMember`: jobs that were enqueued as one, and what becomes of each."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
+from jobs.models.base import UNCONSTRAINED, QueueModel
+from jobs.models.job import JobQueue
+from jobs.states import BATCH_STATES, UNCOMPLETED
+
+
+class Batch(QueueModel):
+    """Jobs that were enqueued as one; each time of these is that of an event, which happens once."""
+
+    name = models.CharField(max_length=200, default="", blank=True)
+    correlation_id = models.CharField(max_length=MAX_CORRELATION_ID_LENGTH)
+    callbacks = models.JSONField(
+        default=dict, help_text="The validated jobs to enqueue, by their event."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    failed_at = models.DateTimeField(null=True, help_text="When the first of its jobs had failed.")
+    settled_at = models.DateTimeField(null=True, help_text="When all were over for the first time.")
+    completed_at = models.DateTimeField(null=True, help_text="When all were completed.")
+    failed_job_id = models.UUIDField(null=True, help_text="The job that its failure led to.")
+    settled_job_id = models.UUIDField(
+        null=True, help_text="The job that followed when all were over."
+    )
+    completed_job_id = models.UUIDField(null=True, help_text="The job that its completion led to.")
+
+    class Meta:
+        verbose_name_plural = "batches"
+        indexes = [
+            models.Index(fields=["firm", "id"], name="batch_newest"),
+            models.Index(
+                fields=["id"], condition=Q(completed_at__isnull=True), name="batch_uncompleted"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name or "a batch"
+
+
+class BatchMember(QueueModel):
+    """A job of a batch, with its state when it was last over: in a batch, dead is failed."""
+
+    batch = models.ForeignKey(Batch, related_name="members", **UNCONSTRAINED)
+    job = models.ForeignKey(JobQueue, related_name="+", **UNCONSTRAINED)
+    state = models.CharField(max_length=10, choices=[(word, word) for word in BATCH_STATES])
+
+    class Meta:
+        constraints = [
+            # In this order for settle, which looks up the batches of a job.
+            models.UniqueConstraint(fields=["firm", "job", "batch"], name="batch_member_once"),
+            models.CheckConstraint(
+                condition=Q(state__in=BATCH_STATES), name="batch_member_state_known"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["batch", "state"], name="batch_member_states"),
+            models.Index(
+                fields=["id"], condition=Q(state__in=UNCOMPLETED), name="batch_member_uncompleted"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}: {self.state}"

@@ -1,0 +1,34 @@
+"""Batches in the admin."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from jobs.models import Batch, BatchMember
+from tenants.scope import all_firms
+from tests.jobs.admin.conftest import FirmRows, url_name
+
+pytestmark = pytest.mark.req("A-02", "O-03")
+
+LIST = "admin:jobs_batch_changelist"
+
+
+def test_the_list_and_the_page_say_how_far_it_is(member: Client, acme: FirmRows) -> None:
+    with all_firms("test"):
+        for job, state in ((acme.waiting, "completed"), (acme.dead, "failed")):
+            BatchMember.objects.create(firm=acme.firm, batch=acme.batch, job=job, state=state)
+    assert "1 of 2 completed, 1 failed" in member.get(reverse(LIST)).content.decode()
+    page = member.get(
+        reverse(f"admin:{url_name(acme.batch)}_change", args=[acme.batch.pk])
+    ).content.decode()
+    assert "1 of 2 completed, 1 failed" in page
+    assert reverse("admin:jobs_jobqueue_change", args=[acme.dead.pk]) in page
+    assert f"q=correlation%3A{acme.batch.correlation_id}" in page
+
+
+def test_a_list_of_none_says_so(member: Client, acme: FirmRows) -> None:
+    with all_firms("test"):
+        Batch.objects.all().delete()
+    assert "No batches." in member.get(reverse(LIST)).content.decode()

@@ -1,0 +1,39 @@
+"""`manage.py batches`: progress for programs and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jobs.engine.batches import sweep_batches
+from jobs.engine.outcomes import Completed, DeadLettered
+from jobs.queue import EnqueueSpec, enqueue_batch
+from jobs.states import DeadReason
+from tenants.models import Firm
+from tests.queue_kit import FAILURE, finish, take
+
+pytestmark = pytest.mark.req("A-02", "O-04")
+
+Runner = Callable[..., Any]
+
+
+def test_batches_are_listed_and_shown(run: Runner, firm: Firm, other_firm: Firm) -> None:
+    assert "No batches" in run("batches", "list").out
+    made = enqueue_batch([EnqueueSpec("noop")] * 3, name="import of May", firm=firm)
+    first, second = take(2)
+    enqueue_batch([EnqueueSpec("noop")], name="theirs", firm=other_firm)
+    finish(first, Completed({}))
+    finish(second, DeadLettered(DeadReason.FATAL, FAILURE))
+    sweep_batches(None)
+    (row,) = run("batches", "list", "--firm", "acme", "--json").json["results"]
+    assert (row["name"], row["state"], row["total"]) == ("import of May", "running", 3)
+    assert (row["pending"], row["completed"], row["failed"]) == (1, 1, 1)
+    everybodys = run("batches", "list").out
+    assert "import of May" in everybodys
+    assert "theirs" in everybodys
+    shown = run("batches", "show", str(made.batch_id))
+    assert f"failed: {second.job_id}" in shown.out
+    assert run("batches", "show", str(uuid4())).code == 3
