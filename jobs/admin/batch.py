@@ -55,12 +55,13 @@ class BatchAdmin(TenantAdmin):
     list_select_related = ("firm",)
     ordering = ("-id",)
     fields = (
-        *("title", "firm", "state_now", "progress", "shown_failed", "shown_jobs"),
+        *("title", "firm", "shown_state", "progress", "shown_failed", "shown_jobs"),
         *("created_at", "failed_at", "after_failure", "settled_at", "after_settled"),
         *("completed_at", "after_completion"),
     )
     title = column("Batch", str)
     state_now = column("State", lambda row: (_state(row), _state(row)), label=LABELS)
+    shown_state = column("State", _state)
     progress = column("Progress", progress_in_words)
     made = age_column("Made", "created_at")
     settled = age_column("All over", "settled_at")

@@ -70,7 +70,7 @@ def batch_rows() -> QuerySet[Any]:
 def progress_of(row: Any) -> BatchProgress:
     """Return how far a row of `batch_rows` is."""
     return BatchProgress(
-        **{state: getattr(row, f"{state}_jobs") for state in BATCH_STATES},
+        **{state: getattr(row, f"{state}_count") for state in BATCH_STATES},
         failed_at=row.failed_at,
         settled_at=row.settled_at,
         completed_at=row.completed_at,
@@ -89,7 +89,7 @@ def with_counts(rows: QuerySet[Batch], *, unscoped: bool = False) -> QuerySet[An
     members = manager.unscoped("of a batch by its id") if unscoped else manager.all()
     return rows.annotate(
         **{
-            f"{state}_jobs": Coalesce(
+            f"{state}_count": Coalesce(
                 Subquery(
                     members.filter(
                         firm_id=OuterRef("firm_id"), batch_id=OuterRef("pk"), state=state
