@@ -15,12 +15,14 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from jobs.api.query import FirmQuery, JobQuery, WorkerQuery
-from jobs.api.requests import EditBody, EnqueueBody, OptionalReason
+from jobs.api.requests import ChainBody, EditBody, EnqueueBody, OptionalReason
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
+from jobs.engine.enqueue import EnqueueResult
+from jobs.engine.new_job import EnqueueSpec
 from jobs.errors import WrongState
 from jobs.models import JobQueue, Worker
 from jobs.operations import edit, jobs, workers
-from jobs.operations.enqueue import enqueue
+from jobs.operations.enqueue import enqueue, enqueue_chain
 from jobs.queries.filters import filter_workers
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import Page, get_page, job_rows, worker_context
@@ -112,7 +114,38 @@ class Jobs(QueueView):
         """Enqueue a job."""
         body = self.get_body(EnqueueBody)
         firm = self.firm_named(body.pop("firm", None), Role.DEVELOPER)
-        result = enqueue(firm=firm, by=self.actor, **body)
+        return self._enqueued(enqueue(firm=firm, by=self.actor, **body))
+
+    @operation(
+        "Enqueue a chain",
+        "Jobs one after the other: each is enqueued when the one before it, its parent, is "
+        "completed. All are checked now. The answer is the first; the others are not there yet, "
+        "its `then` says what comes. A live job with the first one's idempotency key is answered "
+        "in its place, and nothing is stored. Needs the role developer.",
+        body=ChainBody,
+        answers={
+            HTTPStatus.CREATED: OpenApiResponse(EnqueuedJobSerializer, "The first job."),
+            HTTPStatus.OK: OpenApiResponse(
+                EnqueuedJobSerializer, "The job that has the first one's idempotency key."
+            ),
+        },
+        example=example(
+            "Two, a minute apart",
+            jobs=[
+                {"job_type": "greet", "payload": {"name": "Ada"}},
+                {"job_type": "greet", "payload": {"name": "Ben"}, "delay": 60},
+            ],
+        ),
+    )
+    def enqueue_chain(self, request: Request) -> Response:
+        """Enqueue jobs one after the other."""
+        body = self.get_body(ChainBody)
+        firm = self.firm_named(body.get("firm"), Role.DEVELOPER)
+        specs = [EnqueueSpec(**link) for link in body["jobs"]]
+        return self._enqueued(enqueue_chain(specs, firm=firm, by=self.actor, reason=body["reason"]))
+
+    def _enqueued(self, result: EnqueueResult) -> Response:
+        """Return the job that was stored, or the one that has its key."""
         job = self.get_rows().filter(pk=result.job_id).first()
         if job is None:
             raise WrongState(f"job {result.job_id} had this idempotency key, and is deleted")

@@ -16,6 +16,7 @@ from interfaces.api.serializers import (
 )
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.api.query import choice
+from jobs.engine.chains import LONGEST_CHAIN
 from jobs.engine.new_job import MAX_ATTEMPTS, MAX_KEY_LENGTH
 from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.models.notifications import MAX_TARGET_LENGTH
@@ -79,8 +80,8 @@ class FirmBody(StrictSerializer):
     )
 
 
-class EnqueueBody(FirmBody, OptionalReason):
-    """The job to enqueue; what is not given, its type decides."""
+class LinkBody(StrictSerializer):
+    """A job of a chain; what is not given, its type decides."""
 
     job_type = TextField(max_length=100, help_text="The exact type.")
     payload = serializers.DictField(
@@ -121,6 +122,22 @@ class EnqueueBody(FirmBody, OptionalReason):
         required=False,
         max_length=MAX_CORRELATION_ID_LENGTH,
         help_text="Shared by all jobs of one request or event; else this request's.",
+    )
+
+
+class EnqueueBody(LinkBody, FirmBody, OptionalReason):
+    """The job to enqueue; what is not given, its type decides."""
+
+
+class ChainBody(FirmBody, OptionalReason):
+    """The jobs to enqueue one after the other."""
+
+    jobs = serializers.ListField(
+        child=LinkBody(),
+        min_length=1,
+        max_length=LONGEST_CHAIN,
+        help_text="In their order. `at`, `expires_at`, `on_conflict` and `max_wait` are for the first "
+        "alone; `delay` of another counts from when the one before it is completed.",
     )
 
 

@@ -16,6 +16,7 @@ from jobs.api.schedules import ScheduleRuns, Schedules
 urlpatterns = [
     path("queues/", Queues.as_view({"get": "show"})),
     path("jobs/", Jobs.as_view({"get": "list", "post": "enqueue"})),
+    path("jobs/chain/", Jobs.as_view({"post": "enqueue_chain"})),
     path("jobs/bulk/", BulkRuns.as_view({"post": "of_jobs"})),
     path("jobs/<uuid:job_id>/", Jobs.as_view({"get": "show", "patch": "edit"})),
     path("jobs/<uuid:job_id>/retry/", Jobs.as_view({"post": "retry"})),

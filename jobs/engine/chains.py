@@ -12,8 +12,8 @@ from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs.engine.enqueue import EnqueueResult, firm_in_scope
 from jobs.engine.fan_in import store_chain
 from jobs.engine.insert import dispatch, dispatch_groups
-from jobs.engine.new_job import EnqueueSpec, new_job
-from jobs.errors import ArgumentsInvalid, Fault
+from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
+from jobs.errors import ArgumentsInvalid, Fault, PayloadInvalid
 from tenants.models import Firm
 
 LONGEST_CHAIN = 100
@@ -40,7 +40,10 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm)
     correlation_id = specs[0].correlation_id or current_correlation_id() or new_correlation_id()
-    jobs = [new_job(replace(one, correlation_id=correlation_id), firm_id) for one in specs]
+    jobs = [
+        _new_job(place, replace(one, correlation_id=correlation_id), firm_id)
+        for place, one in enumerate(specs)
+    ]
     stored, replacing = store_chain(jobs)
     first, job_id = jobs[0], stored[0]
     groups = dispatch_groups([first])
@@ -49,6 +52,15 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
 
 
 aenqueue_chain = sync_to_async(enqueue_chain)
+
+
+def _new_job(place: int, spec: EnqueueSpec, firm_id: int) -> NewJob:
+    """Validate the job; its faults say which one it is."""
+    try:
+        return new_job(spec, firm_id)
+    except PayloadInvalid as error:
+        faults = [replace(fault, field=f"jobs.{place}.{fault.field}") for fault in error.faults]
+        raise PayloadInvalid(error.job_type, faults) from error
 
 
 def _faults(specs: Sequence[EnqueueSpec]) -> list[Fault]:

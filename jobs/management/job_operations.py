@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from datetime import datetime
 from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 
+from jobs.engine.new_job import EnqueueSpec
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_ids
 from jobs.management.bulk import bulk_subcommand
@@ -14,7 +16,7 @@ from jobs.management.subcommand import Options, Resource, Result, subcommand
 from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.operations.edit import edit
-from jobs.operations.enqueue import enqueue
+from jobs.operations.enqueue import enqueue, enqueue_chain
 from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.queries.timestamps import iso
 from jobs.states import BulkOperation, OnConflict, Priority, Status
@@ -84,6 +86,55 @@ def _enqueue(options: Options) -> Result:
     if options["on_conflict"] is not None:
         said["replaced"] = result.replaced
     return Result({**JobRowSerializer(job).data, **said}, text)
+
+
+# What `jobs chain` takes of each job, and of which type.
+_LINK: dict[str, type | tuple[type, ...]] = {
+    "job_type": str,
+    "payload": dict,
+    "delay": (int, float),
+    "priority": int,
+    "max_attempts": int,
+    "idempotency_key": str,
+}
+
+
+def _links(text: str) -> list[EnqueueSpec]:
+    """Read the jobs of a chain."""
+    links = arguments.json_object(f'{{"jobs": {text}}}')["jobs"]
+    if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
+        raise ArgumentTypeError('a JSON list such as \'[{"job_type": "greet"}]\'')
+    for place, link in enumerate(links):
+        for name, value in link.items():
+            known = _LINK.get(name)
+            if known is None:
+                raise ArgumentTypeError(
+                    f"job {place}: there is no {name!r}, only {', '.join(_LINK)}"
+                )
+            if not isinstance(value, known) or isinstance(value, bool):
+                raise ArgumentTypeError(f"job {place}: {name} has another type")
+        if "job_type" not in link:
+            raise ArgumentTypeError(f"job {place}: job_type is missing")
+    return [EnqueueSpec(**link) for link in links]
+
+
+@subcommand(
+    "chain",
+    "Enqueue jobs one after the other, each when the one before it is completed.",
+    argument(
+        "jobs", type=_links, metavar="JSON", help=f"a list of objects with {', '.join(_LINK)}"
+    ),
+    arguments.REASON,
+)
+def _chain(options: Options) -> Result:
+    specs = options["jobs"]
+    result = enqueue_chain(specs, firm=options["firm"], reason=options["reason"], by=operator())
+    job = JOBS.rows().get(pk=result.job_id)
+    text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
+    if result.created:
+        then = ", then ".join(spec.job_type for spec in specs[1:])
+        text = f"Enqueued {job.job_type} {job.job_id}{f', then {then}' if then else ''}."
+    return Result({**JobRowSerializer(job).data, "created": result.created}, text)
 
 
 def _edit_job(
@@ -170,4 +221,4 @@ _bulk = bulk_subcommand(
 )
 
 
-CHANGING = (_enqueue, _edit, _retry, _cancel, _bulk)
+CHANGING = (_enqueue, _chain, _edit, _retry, _cancel, _bulk)

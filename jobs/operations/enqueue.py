@@ -1,12 +1,15 @@
-"""The operation that enqueues a job by hand."""
+"""The operations that enqueue a job, or a chain of jobs, by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from jobs.engine.chains import enqueue_chain as store_chain
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.enqueue import enqueue as store
+from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redaction_faults
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
@@ -36,6 +39,34 @@ def enqueue(
     if faults := redaction_faults(payload):
         raise PayloadInvalid(job_type, faults)
     result = store(job_type, payload, firm=firm, **options)
+    _audit(result, by, reason)
+    return result
+
+
+@operation
+def enqueue_chain(
+    specs: Sequence[EnqueueSpec],
+    *,
+    firm: Firm | int | None = None,
+    by: By = None,
+    reason: str = "",
+) -> EnqueueResult:
+    """Store jobs that run one after the other, as `jobs.engine.chains` does, and audit the first.
+
+    Raises:
+        PayloadInvalid: one of them is refused, or its payload holds a mask.
+        ArgumentsInvalid, MissingTenant: as `jobs.engine.chains.enqueue_chain`.
+    """
+    for place, spec in enumerate(specs):
+        if faults := redaction_faults(spec.payload):
+            named = [replace(fault, field=f"jobs.{place}.{fault.field}") for fault in faults]
+            raise PayloadInvalid(spec.job_type, named)
+    result = store_chain(specs, firm=firm)
+    _audit(result, by, reason, chain=[spec.job_type for spec in specs])
+    return result
+
+
+def _audit(result: EnqueueResult, by: By, reason: str, **more: Any) -> None:
     if result.created or result.replaced:
         rows = JobQueue.objects.unscoped("the job just stored")
         job = rows.only("firm_id", "job_type", "priority", "scheduled_at").get(pk=result.job_id)
@@ -46,5 +77,4 @@ def enqueue(
         }
         if result.replaced:
             after["replaced"] = True
-        audit("job.enqueue", job, by, reason, after=after)
-    return result
+        audit("job.enqueue", job, by, reason, after={**after, **more})

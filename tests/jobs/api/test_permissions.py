@@ -71,6 +71,13 @@ OPERATIONS = [
     Operation("jobs/", Role.VIEWER),
     Operation("jobs/", Role.DEVELOPER, {"job_type": "noop"}, names_firm=True, status=201),
     Operation(
+        "jobs/chain/",
+        Role.DEVELOPER,
+        {"jobs": [{"job_type": "noop"}]},
+        names_firm=True,
+        status=201,
+    ),
+    Operation(
         "jobs/bulk/",
         Role.OPERATOR,
         {"action": "cancel", "filter": {}, "dry_run": False},

@@ -10,11 +10,12 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth import get_user_model
 
-from jobs.models import DeadLetterQueue, JobQueue
+from jobs.models import DeadLetterQueue, FanIn, JobQueue
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 from tests.factories.tenants import MembershipFactory
+from tests.queue_kit import rows
 
 pytestmark = pytest.mark.req("O-04")
 
@@ -184,3 +185,33 @@ def test_several_ids_are_answered_line_by_line(run: Runner, firm: Firm) -> None:
     assert (done.code, len(done.out.splitlines())) == (0, 2)
     again = run("dlq", "reprocess", *ids)
     assert (again.code, again.out, "2 of 2 were refused" in again.err) == (1, "", True)
+
+
+@pytest.mark.req("A-02")
+def test_a_chain_is_enqueued(run: Runner, firm: Firm) -> None:
+    links = '[{"job_type": "noop", "priority": 0}, {"job_type": "noop", "delay": 60}]'
+    shown = run("jobs", "chain", links, "--firm", "acme")
+    assert "then noop" in shown.out
+    (first,) = rows(JobQueue)
+    assert first.priority == 0
+    (then,) = rows(FanIn)
+    assert (then.job_type, then.delay, then.parent_id) == ("noop", 60, first.pk)
+
+
+@pytest.mark.req("A-02")
+@pytest.mark.parametrize(
+    ("links", "code", "message"),
+    [
+        ("{}", 2, "a JSON list"),
+        ('[{"job_type": "noop", "colour": "red"}]', 2, "no 'colour'"),
+        ('[{"job_type": "noop", "priority": "high"}]', 2, "another type"),
+        ('[{"payload": {}}]', 2, "job_type is missing"),
+        ('[{"job_type": "noop"}, {"job_type": "nope"}]', 1, "jobs.1.job_type"),
+        ("[]", 1, "must be 1 to 100"),
+    ],
+)
+def test_a_wrong_chain_is_refused(
+    run: Runner, firm: Firm, links: str, code: int, message: str
+) -> None:
+    refused = run("jobs", "chain", links, "--firm", "acme")
+    assert (refused.code, message in refused.err, rows(JobQueue)) == (code, True, [])
