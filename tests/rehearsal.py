@@ -23,6 +23,8 @@ from typing import Any
 
 from tests.support.paths import ROOT
 
+# The last state of the code that called itself 0.1.0.
+LAST_RELEASE = "ba42605f200799efcb707741512bda3e55dc2c28"
 JOBS = 40
 LIMIT_SECONDS = 300
 ENQUEUE = """

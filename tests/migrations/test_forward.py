@@ -42,7 +42,7 @@ from tests.support.databases import default_database, empty_database
 from tests.support.paths import ROOT
 from tests.support.schema import described
 
-pytestmark = pytest.mark.req("J-01", "J-08", "J-14", "J-16")
+pytestmark = pytest.mark.req("J-01", "J-08", "J-14", "J-16", "A-03")
 
 # By the number of the invoice, or by the type where there is none.
 BEFORE = {

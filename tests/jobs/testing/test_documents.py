@@ -107,6 +107,7 @@ def test_the_reference_runs(firm: Firm) -> None:
     assert len(run_page("reference.md", firm=firm)["ends"]) == 1
 
 
+@pytest.mark.req("A-03")
 @pytest.mark.usefixtures("system_firm", "job_types")
 @pytest.mark.django_db
 def test_the_guide_from_celery_can_be_followed(firm: Firm) -> None:
