@@ -30,17 +30,18 @@ class Steps:
     at: int | None = None
     act: Callable[[], object] = field(default=die)
     only_requests: bool = False
-    acting: bool = False
+    acted: bool = False
+    _acting: bool = False
 
     def __call__(self, *, request: bool = False) -> None:
-        if self.acting or (self.only_requests and not request):
+        if self._acting or (self.only_requests and not request):
             return
         due = self.count == self.at
         self.count += 1
         if due:
-            self.acting = True
+            self.acted = self._acting = True
             self.act()
-            self.acting = False
+            self._acting = False
 
 
 @contextmanager

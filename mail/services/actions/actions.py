@@ -224,22 +224,30 @@ def complete_action(
         **(hint or {}),
     }
     with firm_scope(account.firm_id):
-        store_labels(account, action.message_id, labels, cursor)
-        Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING).update(
+        executing = Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING)
+        if executing.exists():
+            store_labels(account, action.message_id, labels, cursor)
+        done = executing.update(
             status=ActionStatus.COMPLETED, undo_hint=hint, executed_at=Now(), error=""
         )
-        record_event(
-            EventType.ACTION_COMPLETED,
-            account,
-            message=action.message,
-            detail={
-                "action_id": str(action.pk),
-                "action_type": action.action_type,
-                "labels_added": hint["changed"]["added"],
-                "labels_removed": hint["changed"]["removed"],
-            },
-        )
+        # Else another worker, which took this one for dead, was faster.
+        if done:
+            _record_completed(account, action, hint)
     return hint
+
+
+def _record_completed(account: MailAccount, action: Action, hint: dict[str, Any]) -> None:
+    record_event(
+        EventType.ACTION_COMPLETED,
+        account,
+        message=action.message,
+        detail={
+            "action_id": str(action.pk),
+            "action_type": action.action_type,
+            "labels_added": hint["changed"]["added"],
+            "labels_removed": hint["changed"]["removed"],
+        },
+    )
 
 
 def store_labels(

@@ -45,6 +45,8 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
         raise AutomaticRefused("The message was sent by Mailroom.")
     if content.kind != OutboundKind.REPLY:
         return
+    if "SPAM" in message.labels:
+        raise AutomaticRefused("The message is among spam, whose sender may be forged.")
     if message.outgoing or message.sender_address.lower() in own_addresses(account):
         raise AutomaticRefused("The message is the owner's own.")
     sender = Address(message.sender_name, message.sender_address)

@@ -12,11 +12,11 @@ from jobs.errors import Cancel, Fatal, Retryable, Snooze
 from mail.errors import NotUndoable
 from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
 from mail.job_handlers.action import ActionPayload, UndoPayload, action, undo
-from mail.models import Action, MailAccount
+from mail.models import Action, EventType, MailAccount, MailEvent
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ARRIVED, ask, ask_undo, current, received
 from tests.mail.interrupted import Killed, Steps, watched
-from tests.mail.mail_kit import Mailbox
+from tests.mail.mail_kit import Mailbox, stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("M-15", "M-16")]
 
@@ -194,4 +194,30 @@ def test_killed_at_each_point_it_is_done_once_and_undone_exactly(
             else:
                 break
         at += 1
+    assert at > 2
+
+
+# Of those that ask Gmail alike, one.
+@pytest.mark.parametrize("row", ROWS[:1] + ROWS[7:9] + ROWS[10:], ids=str)
+def test_overtaken_at_any_request_it_is_done_once_and_undone_exactly(
+    mailbox: Mailbox, row: Row
+) -> None:
+    """A worker stands still, another does its work, and then it goes on."""
+    at, stood = 0, True
+    while stood:
+        stood = False
+        subject = Subject.of(mailbox, row)
+        for which in ("action", "undo"):
+            steps = Steps(at=at, act=subject.finish, only_requests=True)
+            subject.attempt(steps)
+            stood |= steps.acted
+            if which == "undo":
+                subject.check_undone()
+            elif subject.check_done():
+                subject.ask_undo()
+            else:
+                break
+        at += 1
+    completed = [one for one in stored(MailEvent) if one.event_type == EventType.ACTION_COMPLETED]
+    assert len(completed) == at
     assert at > 2

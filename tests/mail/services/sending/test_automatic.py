@@ -88,6 +88,10 @@ def test_a_delivery_report_is_not_answered(box: Mailbox) -> None:
     assert "delivery report" in refused(box, arrived)
 
 
+def test_spam_whose_sender_may_be_forged_is_not_answered(box: Mailbox) -> None:
+    assert "among spam" in refused(box, received(box, "SPAM", "UNREAD"))
+
+
 def test_what_mailroom_sent_is_not_passed_on_by_nobody(box: Mailbox) -> None:
     arrived = received(box, **{OUTBOUND_HEADER: "0" * 32})
     with pytest.raises(AutomaticRefused, match="sent by Mailroom"):
