@@ -61,8 +61,8 @@ class DecisionAdmin(ContentAdmin):
 
     @display(description="Confidence")
     def certainty(self, decision: Decision) -> str:
-        """Return the confidence in percent."""
-        return f"{decision.confidence:.0%}"
+        """Return the confidence in percent, and whether it is too little for a label."""
+        return f"{decision.confidence:.0%}" + ("" if decision.labelled else ", not labelled")
 
     @display(description="Rationale")
     def reasoning(self, decision: Decision) -> str:

@@ -57,5 +57,10 @@ class Decision(TenantModel):
             ),
         ]
 
+    @property
+    def labelled(self) -> bool:
+        """Whether it is sure enough that its category is shown."""
+        return bool(self.explanations.get("labelled", True))
+
     def __str__(self) -> str:
         return f"{self.get_category_display()} ({self.confidence:.0%})"

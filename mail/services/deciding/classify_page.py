@@ -39,7 +39,7 @@ from mail.services.deciding.classify import (
     status_after,
 )
 from mail.services.deciding.mail_context import mail_context
-from mail.services.deciding.relabel import is_shown, label_name
+from mail.services.deciding.relabel import label_name
 from mail.services.deciding.requests import enqueue_classify
 from mail.services.deciding.sender_history import sender_histories
 from mail.services.drafting.reply_plan import contacts_for, is_blocked
@@ -191,7 +191,7 @@ def _act(account: MailAccount, decisions: Sequence[Decision], cases: Sequence[Ca
                 parameters={"label": label_name(Category(decision.category))},
             )
             for decision in decisions
-            if decision.message_id in shown and is_shown(decision)
+            if decision.message_id in shown and decision.labelled
         ]
     )
     enqueue_label_page(actions)

@@ -36,18 +36,13 @@ def label_name(category: Category) -> str:
     return LABEL_NAMES[category.label]
 
 
-def is_shown(decision: Decision) -> bool:
-    """Say whether the decision is sure enough for a label."""
-    return bool(decision.explanations.get("labelled", True))
-
-
 def relabel_thread(decision: Decision, messages: Sequence[Message]) -> None:
     """Request the changes that make the decision's category label the thread's only one.
 
     As `show_state`, on the message decided on. A decision too unsure to be shown leaves no label.
     """
     wanted = None
-    if is_shown(decision):
+    if decision.labelled:
         wanted = (decision.message_id, Category(decision.category).label)
     show_state(decision.account_id, messages, wanted, decision=decision)
 

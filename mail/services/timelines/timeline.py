@@ -125,13 +125,18 @@ def _in_words(values: Mapping[str, object]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in said.items() if value not in ("", None))
 
 
+def _verdict(decision: Decision) -> str:
+    sure = f"{decision.get_category_display()}, {decision.confidence:.0%} sure"
+    return sure if decision.labelled else f"{sure}: too unsure for a label"
+
+
 def _decisions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
     for decision in _newest(Decision.objects.filter(message=message)):
         yield TimelineEntry(
             kind=EntryKind.DECISION,
             row=decision,
             at=decision.created_at,
-            title=f"{decision.get_category_display()}, {decision.confidence:.0%} sure",
+            title=_verdict(decision),
             status=decision.source,
             detail=f"Decided by: {decision.get_source_display().lower()}",
             content=decision.rationale if is_readable else "",

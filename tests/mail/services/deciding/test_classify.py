@@ -23,6 +23,7 @@ from mail.models import (
 )
 from mail.services.actions.perform import perform_action
 from mail.services.deciding.classify import classify_thread
+from mail.services.timelines.timeline import timeline_of
 from tenants.scope import firm_scope
 from tests.mail.mail_kit import OWNER, FixedClassifier, Mailbox, jobs, letter, only, stored
 
@@ -127,7 +128,10 @@ def test_what_is_too_unsure_is_kept_and_not_shown(mailbox: Mailbox) -> None:
     unsure = FixedClassifier(Category.NEEDS_RESPONSE, labelled=False)
     judge(mailbox, arrived, classifier=unsure)
     (decision,) = stored(Decision)
-    assert (decision.category, decision.explanations["labelled"]) == ("needs_response", False)
+    assert (decision.category, decision.labelled) == ("needs_response", False)
+    with firm_scope(mailbox.firm):
+        told = [one.title for one in timeline_of(mailbox.message(arrived), is_readable=True)]
+    assert "Needs response, 80% sure: too unsure for a label" in told
     (thread,) = stored(MailThread)
     assert (thread.classification, thread.status) == ("", ThreadStatus.SKIPPED)
     assert stored(Action) == []
