@@ -1,3 +1,3 @@
 """A durable job queue in the firm's own database."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0.dev0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
@@ -216,7 +217,9 @@ def checked_restart(
     if payload is None:
         return Restart(priority=priority)
     text, _ = check_payload(job, payload)
-    return Restart(payload=text, payload_version=str(payload["version"]), priority=priority)
+    return Restart(
+        payload=text, payload_version=str(json.loads(text)["version"]), priority=priority
+    )
 
 
 def difference(job: JobQueue, change: Restart) -> tuple[dict[str, Any], dict[str, Any]]:

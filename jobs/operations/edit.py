@@ -109,13 +109,8 @@ def _check(
 def _payload_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the payload's JSON text, and every column that follows from it."""
     declared = registry.get(job.job_type)
-    whole = {
-        "tenant_id": job.firm_id,
-        "version": declared.version,
-        "correlation_id": job.correlation_id,
-        **payload,
-    }
-    text, model = check_payload(job, whole)
+    text, model = check_payload(job, payload)
+    whole = json.loads(text)
     faults = []
     if model.correlation_id != job.correlation_id:
         message = "cannot be changed: the job is found by it"
@@ -134,7 +129,7 @@ def _payload_columns(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, di
         faults += number_faults("limit_units", derived["limit_units"], 1, MAX_UNITS)
     if faults:
         raise PayloadInvalid(job.job_type, faults)
-    return text, {"payload": json.loads(text), "payload_version": str(whole["version"]), **derived}
+    return text, {"payload": whole, "payload_version": str(whole["version"]), **derived}
 
 
 def _derived(job: JobQueue, declared: JobType, new: JobPayload) -> dict[str, Any]:

@@ -16,10 +16,19 @@ from jobs.payload_validator import JobPayload, encode_payload, parse_payload
 def check_payload(job: JobQueue, payload: Mapping[str, Any]) -> tuple[str, JobPayload]:
     """Return the whole edited payload of a job as JSON text and as its type's model.
 
+    Without envelope it gets the job's, and the version that the type has now.
+
     Raises:
         PayloadInvalid: it is refused, or holds the mask that hides a secret.
     """
     declared = registry.get(job.job_type)
+    if isinstance(payload, Mapping):
+        envelope = {
+            "tenant_id": job.firm_id,
+            "version": declared.version,
+            "correlation_id": job.correlation_id,
+        }
+        payload = {**envelope, **payload}
     text = encode_payload(declared, payload)
     if faults := redaction_faults(payload):
         raise PayloadInvalid(job.job_type, faults)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 
 import pytest
 
+from jobs import VERSION
 from tests.architecture.tree import ROOT, parsed
 from tests.requirements import DOCUMENT, rendered
 
@@ -62,3 +64,8 @@ def test_every_word_of_the_glossary_stands_there_once_and_names_a_file_that_is_t
     assert len(words) > 80
     assert {word for word in words if words.count(word) > 1} == set()
     assert {file for _, file in rows if not (ROOT / file).is_file()} == set()
+
+
+def test_the_version_that_workers_tell_is_the_packages():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == VERSION

@@ -24,7 +24,7 @@ from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.bulk import GroupsSerializer
 from jobs.queries.serializers.jobs import DeadLetterSerializer
 from jobs.queries.serializers.rehearsal import RehearsalSerializer
-from jobs.states import BulkOperation, DeadReason, Resolution
+from jobs.states import OPEN_RESOLUTIONS, BulkOperation, DeadReason, Resolution
 from tenants.cli import operator
 from tenants.users import find_users
 
@@ -87,6 +87,9 @@ def _show(options: Options) -> Result:
         facts = [(name.replace("_", " "), value) for name, value in data.items() if value]
         command.facts(f"Dead letter {data['id']}", facts)
         command.stdout.write(f"\nIts job: manage.py jobs show {data['job_id']}")
+        if data["resolution"] in (None, *OPEN_RESOLUTIONS):
+            verbs = "rehearse, reprocess (--payload JSON for a mended one), discard or escalate"
+            command.stdout.write(f"To decide: manage.py dlq {verbs} {data['id']}")
 
     return Result(data, show)
 

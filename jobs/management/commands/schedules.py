@@ -42,7 +42,7 @@ _list = SCHEDULES.list(
         since_in_words(row.next_run_at, now) if row.enabled else "paused",
         row.firm.slug,
     ],
-    empty="No schedules.",
+    empty="No schedules. Those that types declare are stored when a worker starts.",
 )
 
 

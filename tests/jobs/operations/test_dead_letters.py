@@ -44,6 +44,25 @@ def test_a_reprocess_refused_for_its_key_leaves_the_dead_letter_open(firm: Firm,
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.req("D-02")
+@pytest.mark.usefixtures("work_types")
+def test_a_mended_payload_needs_no_envelope(firm: Firm, add: Add) -> None:
+    @job("test.doomed", category="sync", payload=WorkPayload)
+    def doomed(payload: WorkPayload, ctx: object) -> None:
+        if payload.name != "mended":
+            raise Fatal("never")
+
+    dead = add("test.doomed")
+    work_off()
+    before = row(dead).payload
+    (letter,) = dead_letters()
+    reprocess(letter.pk, payload={"name": "mended"})
+    assert row(dead).payload == {**before, "name": "mended"}
+    work_off()
+    assert row(dead).status == Status.COMPLETED
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.req("D-02")
 @pytest.mark.parametrize(
     ("priority", "code"),
     [(4, "out_of_range"), (-1, "out_of_range"), (2.0, "wrong_type"), (True, "wrong_type")],
