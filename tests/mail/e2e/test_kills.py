@@ -50,7 +50,7 @@ LONG_PDF = pdf(f"BT /F1 12 Tf ({WORD}) Tj ".encode() + b"(a) Tj " * 100_000 + b"
 EMPTY_PARAGRAPHS = 5 * 2**20
 
 # Messages in `make chaos`, and the workers that are killed amid them.
-MESSAGES, KILLS = 100, 12
+MESSAGES, KILLS = 60, 6
 
 Start = Callable[..., WorkerProcess]
 
