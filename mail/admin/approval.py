@@ -24,7 +24,7 @@ from mail.admin.base import (
 from mail.admin.filters import ApprovalStatusFilter, CreatedFilter
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import Decided, approve, may_decide, reject
-from mail.services.approvals.notice import facts_of
+from mail.services.approvals.notice import all_facts_of, content_of, facts_of
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 
@@ -144,10 +144,10 @@ class ApprovalAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return what is asked, in full, for a reader."""
         if not approval.is_readable:  # type: ignore[attr-defined]  # annotated
             return PRIVATE
-        lines = facts_of(approval)
+        lines = all_facts_of(approval)
         if approval.outbound is not None:
             lines += [("File", name) for name in approval.outbound.filenames]
-            lines.append(("Text", approval.outbound.text))
+            lines += content_of(approval.outbound)
         return format_html_join("", '<div><span class="queue-muted">{}</span> {}</div>', lines)
 
     @display(description="Message")

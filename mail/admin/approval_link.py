@@ -11,13 +11,14 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods
 
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import Decided, approve, may_decide, refuse, reject
-from mail.services.approvals.notice import facts_of
+from mail.services.approvals.notice import all_facts_of, content_of
 from mail.services.approvals.tokens import Token, read_link
 from tenants.audit import Actor
 from tenants.scope import firm_scope
@@ -67,16 +68,21 @@ def _page(
     decided: Decided | None,
     status: HTTPStatus,
 ) -> HttpResponse:
+    refused = decided.refused if decided else ""
     with firm_scope(approval.firm_id):
         rows = Approval.objects.select_related("account", "message", "action", "outbound", "firm")
         approval = rows.get(pk=approval.pk)
         allowed = may_decide(approval, actor)
+        waits = approval.status == ApprovalStatus.PENDING and approval.expires_at > timezone.now()
+        # The link needs no login and lies about in a mailbox: what is over it tells no more.
+        shown = allowed and (waits or (decided is not None and not refused))
         context: dict[str, Any] = {
             "approval": approval,
-            "facts": facts_of(approval) if allowed else [],
-            "outbound": approval.outbound if allowed else None,
-            "refused": decided.refused if decided else "",
-            "is_open": allowed and approval.status == ApprovalStatus.PENDING,
+            "facts": all_facts_of(approval) if shown else [],
+            "outbound": approval.outbound if shown else None,
+            "content": content_of(approval.outbound) if shown and approval.outbound else [],
+            "refused": refused,
+            "is_open": allowed and waits,
             "allowed": allowed,
         }
         answer = render(request, "mail/approval.html", context, status=status)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
@@ -25,6 +25,7 @@ from mail.admin.base import (
 )
 from mail.admin.filters import CreatedFilter, OutboundStatusFilter
 from mail.models import OutboundMessage, OutboundStatus
+from mail.services.approvals.notice import content_of
 from mail.services.mailboxes.content_access import may_read
 from mail.services.sending import outbound_operations
 from tenants.admin.base import TenantOperationsAdmin
@@ -165,7 +166,8 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return the text."""
         if not outbound.is_readable:  # type: ignore[attr-defined]  # annotated
             return PRIVATE
-        return format_html('<pre class="queue-code">{}</pre>', outbound.text)
+        forms = [(said,) for _, said in content_of(outbound)]
+        return format_html_join("", '<pre class="queue-code">{}</pre>', forms) or "-"
 
     @display(description="Files")
     def files(self, outbound: OutboundMessage) -> str:

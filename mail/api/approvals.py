@@ -22,7 +22,7 @@ from mail.api.base import MailView
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import APPROVE_ROLE, Decided, approve, may_decide, reject
-from mail.services.approvals.notice import facts_of
+from mail.services.approvals.notice import all_facts_of
 from mail.services.mailboxes.content_access import readable
 
 
@@ -50,7 +50,7 @@ class ApprovalSerializer(serializers.Serializer[Any]):
 
     def get_facts(self, approval: Approval) -> dict[str, str] | None:
         """Return what is asked, for a reader."""
-        return dict(facts_of(approval)) if getattr(approval, "is_readable", False) else None
+        return dict(all_facts_of(approval)) if getattr(approval, "is_readable", False) else None
 
 
 class ApprovalsQuery(FirmPageQuery):

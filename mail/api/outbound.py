@@ -55,11 +55,14 @@ class OutboundRowSerializer(ContentSerializer):
 class OutboundSerializer(OutboundRowSerializer):
     """A message on its way out with its text."""
 
-    content: ClassVar[tuple[str, ...]] = (*OutboundRowSerializer.content, "text", "files")
+    content: ClassVar[tuple[str, ...]] = (*OutboundRowSerializer.content, "text", "html", "files")
 
     message_id_header = NullableTextField("Its Message-ID.", source="rfc822_id")
     content_hash = serializers.CharField(help_text="SHA-256 of everything it says.")
     text = serializers.CharField(allow_null=True, help_text=FOR_READERS)
+    html = serializers.CharField(
+        allow_null=True, help_text=f"Its other form, empty where there is none. {FOR_READERS}"
+    )
     files = serializers.ListField(
         child=serializers.CharField(),
         source="filenames",

@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 
 from mail import discord
 from mail.conf import discord_webhook, public_url
-from mail.models import Approval, ApprovalStatus
+from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
+from mail.services.actions.actions import irreversible_reason
 from mail.services.approvals.tokens import button_token, link_token
 from mail.services.mailboxes.content_access import may_read
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
@@ -26,7 +27,8 @@ from tenants.scope import firm_scope
 PAGE = "/admin/mail/approval/{}/change/"
 LINK = "/approvals/{}/"
 MAX_RECIPIENTS = 20
-MAX_LINE_LENGTH = 200
+# In a notice, and on a page.
+MAX_LINE_LENGTH, MAX_FACT_LENGTH = 200, 100_000
 
 
 def notify_approval(firm: Firm, approval_id: UUID) -> dict[str, Any]:
@@ -85,19 +87,49 @@ def _email(approval: Approval, person: Any) -> EmailMessage:
     )
 
 
-def facts_of(approval: Approval) -> list[tuple[str, str]]:
-    """Return what is asked, in a few lines; they quote mail."""
-    facts = [("Action", approval.subject), ("Mailbox", approval.account.address)]
+def facts_of(approval: Approval, *, limit: int = MAX_LINE_LENGTH) -> list[tuple[str, str]]:
+    """Return what is asked, in a few lines no longer than this; they quote mail."""
+    facts = _public_facts(approval)
     outbound, message = approval.outbound, approval.message
     if outbound is not None:
-        facts += [("To", ", ".join(outbound.recipients)), ("Subject", outbound.subject)]
+        facts += [("To", _recipients(outbound, limit)), ("Subject", outbound.subject)]
     elif message is not None:
         facts += [("From", message.sender_address), ("Subject", message.subject)]
-    return [(name, clean_line(value, MAX_LINE_LENGTH)) for name, value in facts]
+    return [(name, clean_line(value, limit)) for name, value in facts]
+
+
+def all_facts_of(approval: Approval) -> list[tuple[str, str]]:
+    """Return the same uncut: what a page shows on which somebody decides."""
+    return facts_of(approval, limit=MAX_FACT_LENGTH)
+
+
+def _public_facts(approval: Approval) -> list[tuple[str, str]]:
+    """Return what is asked without mail text; what could never be undone says so."""
+    facts = [("Action", approval.subject), ("Mailbox", approval.account.address)]
+    action = approval.action
+    if action is not None:
+        with firm_scope(approval.firm_id):
+            never = irreversible_reason(
+                approval.account, ActionType(action.action_type), action.parameters
+            )
+        facts += [("Undo", never)] if never else []
+    return facts
+
+
+def _recipients(outbound: OutboundMessage, limit: int) -> str:
+    listed = ", ".join(outbound.recipients)
+    # Whoever is cut off is at least counted.
+    return listed if len(listed) <= limit else f"{len(outbound.recipients)} recipients: {listed}"
+
+
+def content_of(outbound: OutboundMessage) -> list[tuple[str, str]]:
+    """Return all that a message says: what its readers see may be the form in HTML alone."""
+    forms = [("Text", outbound.text), ("HTML", outbound.html)]
+    return [(name, said) for name, said in forms if said]
 
 
 def _question(approval: Approval) -> dict[str, Any]:
-    facts = facts_of(approval) if approval.account.shared else facts_of(approval)[:2]
+    facts = facts_of(approval) if approval.account.shared else _public_facts(approval)
     base = public_url()
     return discord.question(
         "\n".join(f"**{name}** {discord.plain(value)}" for name, value in facts),

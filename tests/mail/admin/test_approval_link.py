@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 from django.core import mail as django_mail
 from django.test import Client
+from django.utils import timezone
 
-from mail.models import MailAccount, OutboundMessage
+from mail.models import ActionType, Approval, MailAccount, OutboundMessage
+from mail.services.actions.actions import request_action
+from mail.services.approvals.approvals import ask_approval
 from tenants.models import Role
 from tenants.scope import firm_scope
+from tests.mail.action_kit import received
 from tests.mail.approval_kit import audited, person, reread, waiting
 from tests.mail.mail_kit import Mailbox, drain
-from tests.mail.send_kit import at_once, sent
+from tests.mail.send_kit import at_once, forward, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-14")]
 
@@ -66,6 +70,49 @@ def test_pressing_decides_once(box: Mailbox, decision: str, mails: int) -> None:
     assert len(sent(box)) == mails
     assert reread(approval).decided_via == "email"
     assert audited(approval)[0] == (f"approval.{reread(approval).status}", "ada@acme.example")
+
+
+@pytest.mark.parametrize("end", ["decided", "expired"])
+def test_the_link_to_what_is_over_shows_no_mail(box: Mailbox, end: str) -> None:
+    person(box)
+    approval = waiting(box)
+    drain()
+    if end == "decided":
+        press(link())
+    else:
+        with firm_scope(box.firm):
+            Approval.objects.filter(pk=approval.pk).update(expires_at=timezone.now())
+    page = Client().get(link())
+    assert page.status_code == 200
+    assert "Re: Question" not in page.content.decode()
+    assert "Gladly." not in page.content.decode()
+
+
+def test_the_page_shows_every_recipient_and_the_form_in_html(box: Mailbox) -> None:
+    person(box)
+    arrived = received(box)
+    others = [f"number-{number}@partner.example" for number in range(40)]
+    with firm_scope(box.firm):
+        outbound = forward(box, arrived, [*others, "eve@else.example"], needs_approval=True)
+        outbound.html = "<p>Something <b>else</b></p>"
+        outbound.save(update_fields=["html"])
+        ask_approval(outbound=outbound)
+    drain()
+    (asked,) = django_mail.outbox
+    assert "41 recipients: number-0@partner.example" in asked.body
+    page = Client().get(link()).content.decode()
+    assert "eve@else.example" in page
+    assert "&lt;p&gt;Something &lt;b&gt;else" in page
+
+
+def test_what_could_never_be_undone_is_said_before_the_yes(box: Mailbox) -> None:
+    person(box)
+    arrived = received(box)
+    with firm_scope(box.firm):
+        request_action(box.message(arrived), ActionType.DELETE, {"permanently": True})
+    drain()
+    assert "Gmail keeps nothing of a message" in django_mail.outbox[0].body
+    assert "Gmail keeps nothing of a message" in Client().get(link()).content.decode()
 
 
 def test_a_form_from_elsewhere_decides_nothing(box: Mailbox) -> None:
