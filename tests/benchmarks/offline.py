@@ -180,6 +180,23 @@ def report(answers: Sequence[Answer]) -> list[str]:
     ]  # fmt: skip
 
 
+def crowds(data: Path, priors: dict[str, Prior]) -> list[str]:
+    """Return how many of whole folders would be answered that nobody answers: drafts are of these."""
+    judged: Counter[str] = Counter()
+    claimed: Counter[str] = Counter()
+    for mail_id in ids(data):
+        mail = load(data, mail_id)
+        name = {"hard-ham": "newsletters", "spam": "advertisements"}.get(mail.folder, "")
+        if mail.folder == "easy-ham":
+            automated = automated_signal(mail.context.sender, mail.context.headers)
+            name = "lists and machines" if automated is not None else ""
+        if name:
+            judged[name] += 1
+            verdict = OfflineClassifier(priors[mail.folder]).classify(mail.context)
+            claimed[name] += verdict.labelled and verdict.category is REPLY
+    return [f"{name}: {claimed[name]} of {judged[name]}" for name in sorted(judged)]
+
+
 def write(prior_: Prior) -> None:
     """Write the prior where the classifier reads it."""
     path = Path(str(prior.__file__))
@@ -207,6 +224,7 @@ def main(arguments: list[str]) -> int:
     counts = Counter(mail.is_copy for mail, _ in read_mails)
     lines = [f"{counts[False]} mails and {counts[True]} copies; {len(taught)} lessons", ""]
     lines += report(judge(read_mails, priors))
+    lines += ["", "said to need a response", *crowds(options.data, priors)]
     if options.write:
         write(scaled(fit([one.example for one in taught], PULL), *sureness))
         lines += ["", f"wrote {Path(str(prior.__file__)).name}"]
