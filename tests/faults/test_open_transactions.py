@@ -16,14 +16,22 @@ from django.db import connection, transaction
 
 from jobs.breaker import Breaker
 from jobs.engine import fan_in
+from jobs.engine.batches import sweep_batches
 from jobs.engine.claim import Claim
 from jobs.engine.fan_in import sweep_fan_ins
 from jobs.engine.outcomes import Completed, Outcome, Released, Retry, Settlement, SettleReport
 from jobs.engine.pending_work import read_pending_work
 from jobs.engine.settle import settle
 from jobs.errors import WrongState
-from jobs.models import CircuitBreaker, FanIn, JobQueue, Worker
-from jobs.queue import EnqueueSpec, cancel, enqueue, enqueue_many
+from jobs.models import Batch, CircuitBreaker, FanIn, JobQueue, Worker
+from jobs.queue import (
+    EnqueueSpec,
+    batch_progress,
+    cancel,
+    enqueue,
+    enqueue_batch,
+    enqueue_many,
+)
 from jobs.registry import JobPayload, job
 from jobs.states import Status
 from jobs.worker import completer
@@ -163,6 +171,26 @@ def test_a_fan_in_that_is_locked_keeps_nobody_and_fires_once(
     (fired,) = rows(FanIn)
     assert row(fired.then_job_id).job_type == "then"
     sweep_fan_ins(None)
+    assert len([one for one in rows(JobQueue) if one.job_type == "then"]) == 1
+
+
+@pytest.mark.req("A-02")
+def test_a_batch_in_an_open_transaction_keeps_nobody_and_is_settled_once(
+    queue: Scenario, job_types: object
+) -> None:
+    job("then", category="sync", payload=JobPayload)(do_nothing)
+    then = EnqueueSpec("then")
+    made = enqueue_batch([EnqueueSpec("noop")] * 3, on_settled=then, firm=queue.firm)
+    first, second = take(2)
+    (third,) = {one.job_id for one in made.jobs} - {first.job_id, second.job_id}
+    with open_transaction(queue.firm, lambda: cancel(third)):
+        report, seconds = timed(lambda: settle(outcomes([first, second], Completed({}))))
+        assert report.statuses == dict.fromkeys((first.job_id, second.job_id), Status.COMPLETED)
+        assert seconds < 0.9
+        sweep_batches(None)
+        assert batch_progress(made.batch_id).pending == 1
+    assert (batch_progress(made.batch_id).canceled, len(rows(Batch))) == (1, 1)
+    sweep_batches(None)
     assert len([one for one in rows(JobQueue) if one.job_type == "then"]) == 1
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
 from jobs.engine.batches import sweep_batches
+from jobs.engine.claim import Claim
 from jobs.engine.clock import database_now
 from jobs.engine.delete_owned import delete_jobs
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry, Snoozed
@@ -35,7 +38,7 @@ from jobs.testing import drain
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import FirmFactory
-from tests.queue_kit import FAILURE, change, dead_letters, finish, later, rows, take
+from tests.queue_kit import FAILURE, change, dead_letters, finish, later, row, rows, take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("A-02")]
 
@@ -107,11 +110,11 @@ def test_all_completed(firm: Firm, end: Any) -> None:
     assert batch_progress(made.batch_id).state == BatchState.RUNNING
     end()
     assert names() == ["a", "b", "settled", "completed"]
-    (row,) = rows(Batch)
+    (found,) = rows(Batch)
     settled, completed = rows(JobQueue)[2:]
-    assert (row.name, row.failed_at) == ("import", None)
-    assert (row.settled_job_id, row.completed_job_id) == (settled.pk, completed.pk)
-    assert {one.correlation_id for one in rows(JobQueue)} == {row.correlation_id}
+    assert (found.name, found.failed_at) == ("import", None)
+    assert (found.settled_job_id, found.completed_job_id) == (settled.pk, completed.pk)
+    assert {one.correlation_id for one in rows(JobQueue)} == {found.correlation_id}
     assert batch_progress(made.batch_id).state == BatchState.COMPLETED
     assert sweep_batches(None) is None
     assert len(names()) == 4
@@ -308,6 +311,31 @@ def test_the_purge_keeps_it_while_one_of_its_jobs_may_be_restarted(firm: Firm, e
     with later(400 * 86_400), all_firms("test"):
         assert prune(firm).batches == 1
     assert (rows(Batch), rows(BatchMember)) == ([], [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_last_jobs_settled_at_once_lead_to_each_callback_once(firm: Firm, chaos: bool) -> None:
+    """Each round settles all jobs at the same moment, each in a transaction of its own."""
+    rounds, width = (200, 8) if chaos else (8, 4)
+    for number in range(rounds):
+        batch(firm, *["a"] * width)
+        held = take(width)
+        together = Barrier(width)
+
+        def settle_together(one: Claim) -> None:
+            try:
+                together.wait(10)  # noqa: B023 - called at once
+                finish(one, DEAD if one is held[0] else DONE)  # noqa: B023 - called at once
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(width) as pool:
+            list(pool.map(settle_together, held))
+        callbacks = take(4)
+        assert sorted(row(one.job_id).payload["name"] for one in callbacks) == ["failed", "settled"]
+        for one in callbacks:
+            finish(one, DONE)
+        assert len(rows(Batch)) == number + 1
 
 
 def dead_letters_gone() -> None:
