@@ -194,14 +194,10 @@ def rework_draft(
         message: Message = old.message if unfinished is None else unfinished.message
         if old.rework_count >= MOST_REWORKS:
             return _end_reworks(account, thread, message)
-    instruction, current_text = "", ""
-    if unfinished is None:
-        current = read_draft(gmail, old.gmail_draft_id)
-        if current is None:
-            return skipped("The draft is no longer in Gmail")
-        above = current.above if current.has_marker else ""
-        instruction = above or old.next_instruction or NO_INSTRUCTION
-        current_text = current.below if current.has_marker else current.text
+    order = ("", "") if unfinished is not None else _order_of(gmail, old)
+    if order is None:
+        return skipped("The draft is no longer in Gmail")
+    instruction, current_text = order
     return write_draft(
         DraftTask(
             account=account,
@@ -216,6 +212,16 @@ def rework_draft(
             replaces=old,
         )
     )
+
+
+def _order_of(gmail: GmailClient, draft: Draft) -> tuple[str, str] | None:
+    """Return what the person orders above the marker, and the text below it; None: the draft is gone."""
+    current = read_draft(gmail, draft.gmail_draft_id)
+    if current is None:
+        return None
+    if not current.has_marker:
+        return draft.next_instruction or NO_INSTRUCTION, current.text
+    return current.above or draft.next_instruction or NO_INSTRUCTION, current.below
 
 
 def _end_reworks(account: MailAccount, thread: MailThread, message: Message) -> dict[str, Any]:

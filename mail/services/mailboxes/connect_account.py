@@ -114,24 +114,7 @@ def connect_account(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
     before = {} if is_new else {"connection": account.connection}
-    if not account.shared and account.owner_id is None:
-        account.owner_id = by.user_id
-    account.connection = Connection.CONNECTED
-    account.active = True
-    account.aliases = consent.aliases
-    account.held_until = account.delete_mail_at = None
-    account.last_error = ""
-    account.save(
-        update_fields=[
-            "owner",
-            "connection",
-            "active",
-            "aliases",
-            "held_until",
-            "delete_mail_at",
-            "last_error",
-        ]
-    )
+    _mark_connected(account, consent, by)
     store_grant(account, consent.grant)
     resume_mailbox(account)
     scopes = sorted(consent.grant.scopes)
@@ -150,6 +133,28 @@ def connect_account(
     request_label_sync(account)
     request_watch(account)
     return account
+
+
+def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
+    """Store that the mailbox is connected; one without an owner is its connector's."""
+    if not account.shared and account.owner_id is None:
+        account.owner_id = by.user_id
+    account.connection = Connection.CONNECTED
+    account.active = True
+    account.aliases = consent.aliases
+    account.held_until = account.delete_mail_at = None
+    account.last_error = ""
+    account.save(
+        update_fields=[
+            "owner",
+            "connection",
+            "active",
+            "aliases",
+            "held_until",
+            "delete_mail_at",
+            "last_error",
+        ]
+    )
 
 
 @in_firm_scope
