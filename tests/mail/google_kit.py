@@ -50,7 +50,7 @@ def granted(address: str, scopes: Sequence[str] = (MODIFY,)) -> Grant:
     from mail.conf import oauth_client
     from mail.gmail.oauth import exchange_code, request_consent
 
-    consent = request_consent(oauth_client(), REDIRECT_URI, [MODIFY])
+    consent = request_consent(oauth_client(), REDIRECT_URI, sorted({MODIFY, *scopes}))
     back = answer_consent(consent.url, address, scopes)
     assert back["state"] == consent.state
     return exchange_code(oauth_client(), REDIRECT_URI, back["code"], consent.code_verifier)

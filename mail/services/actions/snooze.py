@@ -228,9 +228,10 @@ def wake(
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
     with firm_scope(account.firm_id):
         store_labels(account, action.message_id, after, state.cursor)
-        _note_awake(action)
-        detail = {"action_id": str(action.pk), "changed": bool(change)}
-        record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
+        # Else another worker, which took this one for dead, was faster.
+        if _note_awake(action):
+            detail = {"action_id": str(action.pk), "changed": bool(change)}
+            record_event(EventType.UNSNOOZED, account, message=action.message, detail=detail)
     return {"action_id": str(action.pk), "changed": bool(change)}
 
 
@@ -265,6 +266,7 @@ def _bring_back(
     return labels_of(gmail.modify_message(message_id, list(change.add)))
 
 
-def _note_awake(action: Action) -> None:
+def _note_awake(action: Action) -> bool:
     with firm_scope(action.firm_id):
-        Action.objects.filter(pk=action.pk).update(wake_at=None)
+        asleep = Action.objects.filter(pk=action.pk, wake_at__isnull=False)
+        return bool(asleep.update(wake_at=None))

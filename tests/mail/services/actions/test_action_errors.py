@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 from jobs.errors import Cancel, Fatal, Retryable, Snooze
 from mail.errors import NotUndoable
 from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
-from mail.job_handlers.action import ActionPayload, UndoPayload, action, undo
+from mail.job_handlers.action import (
+    ActionPayload,
+    UndoPayload,
+    WakePayload,
+    action,
+    undo,
+    unsnooze,
+)
 from mail.models import Action, EventType, MailAccount, MailEvent
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ARRIVED, ask, ask_undo, current, received
@@ -37,6 +45,7 @@ class Row:
         return self.action_type + "-for-good" * bool(self.parameters.get("permanently"))
 
 
+SNOOZE = Row("snooze", parameters={"amount": 2, "units": "hours"})
 ROWS = [
     Row("archive"),
     Row("apply_label", parameters={"label": "Projects"}),
@@ -48,7 +57,7 @@ ROWS = [
     Row("trash", "messages.trash", "messages.untrash", labels=("INBOX", "UNREAD", "STARRED")),
     Row("restore", "messages.untrash", "messages.trash", labels=("TRASH", "UNREAD")),
     Row("delete", "messages.trash", "messages.untrash"),
-    Row("snooze", parameters={"amount": 2, "units": "hours"}),
+    SNOOZE,
     Row("delete", "messages.delete", parameters={"permanently": True}),
 ]
 # What Gmail does, and how the attempt, the action and its undo end.
@@ -83,21 +92,29 @@ class Subject:
 
     def attempt(self, steps: Steps | None = None) -> str:
         """Make an attempt at the undo, if there is one, else at the action; say how it ended."""
-        account = self.mailbox.account
-        envelope: dict[str, Any] = {"tenant_id": account.firm_id, "account_id": account.pk}
         row = current(self.undo or self.action)
         context: Any = SimpleNamespace(job_id=row.job_id, is_last_attempt=False)
-        try:
-            with watched(steps or Steps()):
-                if self.undo is None:
-                    action(ActionPayload(**envelope, action_id=row.pk), context)
-                else:
-                    undo(UndoPayload(**envelope, original_action_id=self.action.pk), context)
-        except (Killed, Retryable, Snooze):
-            return "again"
-        except (Fatal, Cancel):
-            pass
-        return "over"
+        if self.undo is None:
+            payload = ActionPayload(**self._envelope, action_id=row.pk)
+            return _ended(steps, lambda: action(payload, context))
+        undoing = UndoPayload(**self._envelope, original_action_id=self.action.pk)
+        return _ended(steps, lambda: undo(undoing, context))
+
+    def wake(self, steps: Steps | None = None) -> str:
+        """Make an attempt at ending the snooze; say how it ended."""
+        payload = WakePayload(
+            **self._envelope,
+            message_id=self.action.message_id,
+            action_id=self.action.pk,
+            snooze_label_id=(current(self.action).undo_hint or {})["snooze_label_id"],
+        )
+        context: Any = SimpleNamespace()
+        return _ended(steps, lambda: unsnooze(payload, context))
+
+    @property
+    def _envelope(self) -> dict[str, Any]:
+        account = self.mailbox.account
+        return {"tenant_id": account.firm_id, "account_id": account.pk}
 
     def finish(self) -> None:
         """Make attempts until one comes to an end."""
@@ -138,6 +155,17 @@ class Subject:
         """Check that the message is exactly as it was."""
         assert self.status == "completed", self.row
         assert self.labels == set(self.row.labels), self.row
+
+
+def _ended(steps: Steps | None, work: Callable[[], object]) -> str:
+    try:
+        with watched(steps or Steps()):
+            work()
+    except (Killed, Retryable, Snooze):
+        return "again"
+    except (Fatal, Cancel):
+        pass
+    return "over"
 
 
 def ids(mailbox: Mailbox) -> set[str]:
@@ -220,4 +248,22 @@ def test_overtaken_at_any_request_it_is_done_once_and_undone_exactly(
         at += 1
     completed = [one for one in stored(MailEvent) if one.event_type == EventType.ACTION_COMPLETED]
     assert len(completed) == at
+    assert at > 2
+
+
+@pytest.mark.req("M-17")
+def test_a_wake_killed_at_each_point_brings_the_message_back_once(
+    mailbox: Mailbox, chaos: bool
+) -> None:
+    at, killed = 0, True
+    while killed:
+        subject = Subject.of(mailbox, SNOOZE)
+        subject.finish()
+        killed = subject.wake(Steps(at=at, only_requests=not chaos)) == "again"
+        if killed:
+            subject.wake()
+        assert subject.labels == set(ARRIVED)
+        at += 1
+    assert {one.wake_at for one in stored(Action)} == {None}
+    assert len([one for one in stored(MailEvent) if one.event_type == EventType.UNSNOOZED]) == at
     assert at > 2

@@ -13,9 +13,20 @@ from jobs.engine.clock import database_now
 from jobs.queue import enqueue, retry
 from jobs.testing import drain, frozen_time, run_job
 from mail.errors import NotUndoable
+from mail.gmail.errors import GmailNotFound
+from mail.gmail.scopes import FULL_SCOPE
 from mail.gmail.simulator.faults import LOST_ANSWER, Fault
-from mail.models import Action, ActionLink, ActionType, EventType, MailEvent, Relation
+from mail.models import (
+    Action,
+    ActionLink,
+    ActionType,
+    EventType,
+    MailEvent,
+    Relation,
+)
+from mail.services.actions.actions import irreversible_reason
 from mail.services.actions.undo import request_undo
+from mail.services.mailboxes.credentials import store_grant
 from tenants.scope import firm_scope
 from tests.jobs.admin.pages import audit_entries
 from tests.mail.action_kit import (
@@ -29,6 +40,7 @@ from tests.mail.action_kit import (
     run,
     undone,
 )
+from tests.mail.google_kit import granted
 from tests.mail.mail_kit import Mailbox, jobs, only, stored
 
 pytestmark = pytest.mark.django_db
@@ -350,6 +362,30 @@ def test_what_cannot_be_undone_says_why(mailbox: Mailbox) -> None:
     payload = {"account_id": mailbox.account.pk, "original_action_id": deleted.pk}
     job = run_job("undo.action", payload, firm=mailbox.firm)
     assert (job.status, "deleted for good" in job.last_error) == ("dlq", True)
+
+
+@pytest.mark.req("M-16", "M-15")
+@pytest.mark.parametrize("everything", [False, True])
+def test_deleted_for_good_is_only_what_the_mailbox_permits(
+    connected: Mailbox, everything: bool
+) -> None:
+    arrived = received(connected, *ARRIVED)
+    parameters = {"permanently": True}
+    with firm_scope(connected.firm):
+        if everything:
+            store_grant(connected.account, granted(connected.account.address, [FULL_SCOPE]))
+        never = irreversible_reason(connected.account, ActionType.DELETE, parameters)
+    assert bool(never) is everything
+    action = done(connected, arrived, "delete", **parameters)
+    if everything:
+        with pytest.raises(GmailNotFound):
+            connected.gmail.get_message(arrived)
+        with pytest.raises(NotUndoable, match="keeps nothing"):
+            ask_undo(connected, action)
+    else:
+        assert connected.labels(arrived) == {"TRASH", "UNREAD"}
+        undone(connected, action)
+        assert connected.labels(arrived) == set(ARRIVED)
 
 
 @pytest.mark.req("M-16")

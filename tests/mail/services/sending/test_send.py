@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from jobs.queue import cancel
 from mail.errors import OutboundInvalid, WrongState
-from mail.gmail.simulator.faults import LOST_ANSWER, Fault
+from mail.gmail.simulator.faults import LOST_ANSWER, LOST_REQUEST, Fault
 from mail.job_handlers import classify as classify_handlers
 from mail.llm.base import Category
 from mail.models import (
@@ -98,11 +98,11 @@ def test_the_whole_original_can_go_along_as_a_file(box: Mailbox) -> None:
     assert b"Could you send me the price list" in file.get_content()
 
 
-@pytest.mark.parametrize("faults", [1, 3])
+@pytest.mark.parametrize(("lost", "times"), [(LOST_ANSWER, 1), (LOST_ANSWER, 3), (LOST_REQUEST, 1)])
 @pytest.mark.parametrize("method", ["drafts.create", "drafts.send"])
-def test_a_lost_answer_sends_once(box: Mailbox, method: str, faults: int) -> None:
+def test_a_timeout_sends_once(box: Mailbox, method: str, lost: Fault, times: int) -> None:
     outbound = answer(box, received(box))
-    box.simulator.order_fault(LOST_ANSWER, method=method, times=faults)
+    box.simulator.order_fault(lost, method=method, times=times)
     assert attempts(outbound)[-1] == "completed"
     assert (current(outbound).status, len(sent(box)), drafts(box)) == ("sent", 1, 0)
 
