@@ -24,7 +24,11 @@ SHORT_LEASE_SECONDS = 1.0
 # For all others: longer than any test takes.
 LONG_LEASE_SECONDS = 120.0
 # The loggers, as JSON lines name them, to which failed attempts go with their tracebacks.
-OF_HANDLERS = ('"logger":"jobs.attempts"', '"logger":"django_tasks"')
+OF_HANDLERS = (
+    '"logger":"jobs.attempts"',
+    '"logger":"django_tasks"',
+    '"logger":"django.tasks"',
+)
 SAID_LENGTH = 4000
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django_tasks import TaskResult, TaskResultStatus
-from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from jobs.conf import lease_seconds
 from jobs.testing.run import run_maintenance
 from tenants.models import Firm
 from tests.jobs.tasks_backend import tasks
+from tests.jobs.tasks_backend.framework import (
+    TaskResult,
+    TaskResultStatus,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 from tests.queue_kit import later
 
 Told = list[tuple[str, TaskResultStatus, int]]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from django_tasks import TaskContext, task
-
 from jobs.errors import Snooze
 from jobs.queue import enqueue
+from tests.jobs.tasks_backend.framework import TaskContext, task
 
 # What the tasks have done, for the test that runs them in its own process.
 seen: list[Any] = []

@@ -9,8 +9,6 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import override_settings
-from django_tasks import TaskResultStatus, default_task_backend, task, task_backends
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
 
 from jobs import registry
 from jobs.engine.clock import database_now
@@ -26,6 +24,14 @@ from tenants.errors import MissingTenant
 from tenants.models import Firm
 from tenants.scope import firm_scope
 from tests.jobs.tasks_backend import tasks
+from tests.jobs.tasks_backend.framework import (
+    InvalidTask,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    default_task_backend,
+    task,
+    task_backends,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-26")]
 
@@ -233,7 +239,7 @@ def function_of_one_argument(other: Any) -> None:
 )
 @override_settings(TASKS={"default": {**BACKEND, "QUEUES": ["default", "urgent"]}})
 def test_what_cannot_run_here_is_refused_at_its_declaration(options):
-    with pytest.raises(InvalidTaskError):
+    with pytest.raises(InvalidTask):
         task(**options)(function_of_one_argument)
 
 
@@ -241,19 +247,19 @@ def test_a_function_inside_another_is_refused():
     def inner() -> None:
         pass
 
-    with pytest.raises(InvalidTaskError):
+    with pytest.raises(InvalidTask):
         task(inner)
 
 
 def test_a_naive_time_is_refused():
-    with pytest.raises(InvalidTaskError, match="aware"):
+    with pytest.raises(InvalidTask, match="aware"):
         tasks.noop.using(run_after=datetime(2026, 1, 1))  # noqa: DTZ001 - the point
 
 
 def test_a_task_is_checked_again_when_it_is_enqueued():
     with override_settings(TASKS={"default": {**BACKEND, "QUEUES": ["default"]}}):
         for enqueue_it in (tasks.urgent.enqueue, async_to_sync(tasks.urgent.aenqueue)):
-            with pytest.raises(InvalidTaskError, match="urgent"):
+            with pytest.raises(InvalidTask, match="urgent"):
                 enqueue_it()
     assert enqueued() == []
 

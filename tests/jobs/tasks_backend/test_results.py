@@ -10,8 +10,6 @@ from asgiref.sync import async_to_sync
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import path
-from django_tasks import TaskResultStatus, default_task_backend, task_backends
-from django_tasks.exceptions import TaskResultDoesNotExist, TaskResultMismatch
 
 from jobs.queue import cancel
 from jobs.testing import drain
@@ -19,6 +17,13 @@ from tenants.models import Firm
 from tenants.scope import firm_scope
 from tests.factories.jobs import envelope, task_call
 from tests.jobs.tasks_backend import tasks
+from tests.jobs.tasks_backend.framework import (
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    TaskResultStatus,
+    default_task_backend,
+    task_backends,
+)
 from tests.queue_kit import change
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-26")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django_tasks import TaskResult, TaskResultStatus
 
 from jobs.engine.outcomes import Released
 from jobs.errors import LeaseLost
@@ -12,6 +11,7 @@ from jobs.states import DeadReason
 from jobs.testing import drain, enqueued, frozen_time, run_job
 from tests.factories.jobs import task_call
 from tests.jobs.tasks_backend import tasks
+from tests.jobs.tasks_backend.framework import TaskResult, TaskResultStatus
 from tests.queue_kit import (
     dead_letters,
     finish,

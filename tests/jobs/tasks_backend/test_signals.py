@@ -7,12 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django_tasks import TaskResult, TaskResultStatus, default_task_backend
-from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from jobs.testing import drain, frozen_time
 from tests.jobs.tasks_backend import tasks
 from tests.jobs.tasks_backend.conftest import Told
+from tests.jobs.tasks_backend.framework import (
+    TaskResult,
+    TaskResultStatus,
+    default_task_backend,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 from tests.queue_kit import new_worker, take_started
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("J-26")]

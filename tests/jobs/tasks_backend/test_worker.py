@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django_tasks import TaskResultStatus
 
 from tests.jobs.tasks_backend import tasks
+from tests.jobs.tasks_backend.framework import TaskResultStatus
 from tests.support.scenario import Scenario
 from tests.support.testjobs.tasks import letter, note
 from tests.support.workers import Fleet
