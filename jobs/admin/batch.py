@@ -12,7 +12,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from interfaces.admin.base import column
-from jobs.admin.base import LABELS, age_column, job_url, link, list_url
+from jobs.admin.base import LABELS, age_column, exact, job_url, link, list_url
 from jobs.models import Batch
 from jobs.queries.batches import failed_jobs_of, progress_of, with_counts
 from tenants.admin.base import TenantAdmin
@@ -40,6 +40,10 @@ def _job_link(field: str) -> Any:
     return shown
 
 
+def _moment(description: str, field: str) -> Any:
+    return column(description, lambda row: exact(getattr(row, field)) or "-")
+
+
 def _failed_jobs(row: Batch) -> SafeString | str:
     links = ((job_url(job_id), job_id) for job_id in failed_jobs_of(row))
     lines = format_html_join("\n", '<a class="queue-link queue-code" href="{}">{}</a><br>', links)
@@ -56,8 +60,8 @@ class BatchAdmin(TenantAdmin):
     ordering = ("-id",)
     fields = (
         *("title", "firm", "shown_state", "progress", "shown_failed", "shown_jobs"),
-        *("created_at", "failed_at", "after_failure", "settled_at", "after_settled"),
-        *("completed_at", "after_completion"),
+        *("made_at", "first_failure_at", "after_failure", "all_over_at", "after_settled"),
+        *("all_completed_at", "after_completion"),
     )
     title = column("Batch", str)
     state_now = column("State", lambda row: (_state(row), _state(row)), label=LABELS)
@@ -71,12 +75,16 @@ class BatchAdmin(TenantAdmin):
         "Jobs",
         lambda row: link(
             f"{list_url('jobqueue')}?{urlencode({'q': f'correlation:{row.correlation_id}'})}",
-            "those of its correlation that are not purged",
+            "all with its correlation id",
         ),
     )
-    after_failure = column("Led to", _job_link("failed_job_id"))
-    after_settled = column("Led to", _job_link("settled_job_id"))
-    after_completion = column("Led to", _job_link("completed_job_id"))
+    made_at = _moment("Made", "created_at")
+    first_failure_at = _moment("First failure", "failed_at")
+    after_failure = column("Job for the failure", _job_link("failed_job_id"))
+    all_over_at = _moment("All over", "settled_at")
+    after_settled = column("Job for the end", _job_link("settled_job_id"))
+    all_completed_at = _moment("All completed", "completed_at")
+    after_completion = column("Job for the completion", _job_link("completed_job_id"))
     empty_text = "No batches."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

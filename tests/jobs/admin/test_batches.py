@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -17,6 +19,7 @@ LIST = "admin:jobs_batch_changelist"
 
 def test_the_list_and_the_page_say_how_far_it_is(member: Client, acme: FirmRows) -> None:
     with all_firms("test"):
+        Batch.objects.filter(pk=acme.batch.pk).update(failed_at=datetime(2026, 3, 1, 9, tzinfo=UTC))
         for job, state in ((acme.waiting, "completed"), (acme.dead, "failed")):
             BatchMember.objects.create(firm=acme.firm, batch=acme.batch, job=job, state=state)
     assert "1 of 2 completed, 1 failed" in member.get(reverse(LIST)).content.decode()
@@ -25,6 +28,7 @@ def test_the_list_and_the_page_say_how_far_it_is(member: Client, acme: FirmRows)
     ).content.decode()
     assert "1 of 2 completed, 1 failed" in page
     assert reverse("admin:jobs_jobqueue_change", args=[acme.dead.pk]) in page
+    assert "2026-03-01 09:00:00 UTC" in page
     assert f"q=correlation%3A{acme.batch.correlation_id}" in page
 
 
