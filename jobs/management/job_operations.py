@@ -141,13 +141,11 @@ def _edit_job(
     job: JobQueue,
     *,
     at: datetime | Literal["now"] | None,
-    payload_json: dict[str, Any] | None,
+    payload: dict[str, Any] | None,
     **options: Any,
 ) -> JobQueue:
     scheduled_at = None if at == "now" else at
-    return edit(
-        job, scheduled_at=scheduled_at, run_now=at == "now", payload=payload_json, **options
-    )
+    return edit(job, scheduled_at=scheduled_at, run_now=at == "now", payload=payload, **options)
 
 
 _edit = JOBS.operation(
@@ -162,14 +160,14 @@ _edit = JOBS.operation(
         help="not before this time; now: as soon as a worker is free",
     ),
     argument(
-        "--payload-json",
+        "--payload",
         type=arguments.json_object,
         metavar="JSON",
         help="the whole payload, in place of its own",
     ),
     arguments.REASON,
     operate=_edit_job,
-    takes=("priority", "at", "payload_json", "reason"),
+    takes=("priority", "at", "payload", "reason"),
     text=lambda job: (
         f"{job.job_type} {job.job_id} has priority {Priority(job.priority).name.lower()} and is"
         f" due {iso(job.scheduled_at)}."

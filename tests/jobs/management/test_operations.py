@@ -138,14 +138,14 @@ def test_operations_on_unknown_ids_are_exit_3(
 def test_edit_changes_a_waiting_job(run: Runner, firm: Firm) -> None:
     job = JobQueueFactory(firm=firm)
     text = json.dumps({"correlation_id": job.correlation_id})
-    when = ("--at", "2099-01-31T09:00:00Z", "--payload-json", text)
+    when = ("--at", "2099-01-31T09:00:00Z", "--payload", text)
     done = run("jobs", "edit", str(job.pk), "--priority", "0", *when, "--reason", "later", "--json")
     assert (done.code, done.json["priority"]) == (0, 0)
     assert done.json["scheduled_at"] == "2099-01-31T09:00:00.000Z"
     assert audited() == [("job.edit", "cli", "later")]
     assert "is due 2" in run("jobs", "edit", str(job.pk), "--at", "now").out
     assert job_now(job.pk).scheduled_at.year < 2099
-    refused = run("jobs", "edit", str(job.pk), "--payload-json", '{"surprise": 1}', "--json")
+    refused = run("jobs", "edit", str(job.pk), "--payload", '{"surprise": 1}', "--json")
     assert (refused.code, refused.json["errors"][0]["field"]) == (1, "surprise")
     nothing = run("jobs", "edit", str(job.pk), "--json")
     assert (nothing.code, nothing.json["code"]) == (1, "edit_invalid")
