@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from mail.models import MessageIndex
@@ -18,10 +19,15 @@ SEARCH_SETTING = "mailroom.search"
 MOST_FOUND = 1000
 # A beginning this short matches nearly everything: such a word is taken as it is.
 SHORTEST_BEGINNING = 2
+# SQLite: from this many hits on, the newest messages are looked through rather than the hits.
+MANY_HITS = 5 * MOST_FOUND
+_MATCHES = "SELECT 1 FROM mail_search WHERE mail_search MATCH %s LIMIT 1 OFFSET %s"
 _FTS = (
     "SELECT row.index_id FROM mail_search JOIN mail_search_row AS row"
     " ON row.number = mail_search.rowid WHERE mail_search MATCH %s"
 )
+# The plus keeps SQLite from looking up each hit.
+_IS_HIT = f"+mail_messageindex.id IN ({_FTS})"
 
 
 def find_messages(text: str, readable: Q) -> list[UUID]:
@@ -35,13 +41,25 @@ def find_messages(text: str, readable: Q) -> list[UUID]:
         return []
     rows = MessageIndex.objects.filter(readable).order_by("-received_at", "-message_id")
     if connection.vendor == "sqlite":
-        query = " AND ".join(f'"{word}"{_star(word)}' for word in words)
-        return _newest(rows.filter(pk__in=RawSQL(_FTS, [query])))  # noqa: S611 - a constant
+        return _newest(
+            rows.filter(_match(" AND ".join(f'"{word}"{_star(word)}' for word in words)))
+        )
     set_local(SEARCH_SETTING, " & ".join(f"'{word}'{_star(word, ':*')}" for word in words))
     try:
         return _newest(rows)
     finally:
         set_local(SEARCH_SETTING, "")
+
+
+def _match(query: str) -> Any:
+    """Return SQLite's condition for this query of its full-text index."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MATCHES, [query, MANY_HITS])
+        many = cursor.fetchone() is not None
+    # The statements are constants.
+    if many:
+        return RawSQL(_IS_HIT, [query], output_field=BooleanField())  # noqa: S611
+    return Q(pk__in=RawSQL(_FTS, [query]))  # noqa: S611
 
 
 def _star(word: str, star: str = "*") -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from django.db import connection
 from django.db.models import Q
@@ -9,7 +11,9 @@ from django.db.models import Q
 from jobs.queue import enqueue
 from jobs.schedules.groups import GroupRequest
 from mail.models import Message, MessageIndex, RequestKind
+from mail.services.documents import search
 from mail.services.documents.backlog import unindexed
+from mail.services.documents.index import index_messages
 from mail.services.documents.search import find_messages
 from mail.services.exports.requests import request_data
 from mail.services.queueing import request_sync
@@ -17,6 +21,7 @@ from mail.text.words import MAX_WORD_LENGTH, MAX_WORDS, words_of
 from tenants.audit import SERVICE
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
+from tests.factories.mail import MailAccountFactory, MessageFactory
 from tests.mail.mail_kit import Mailbox, drain, letter, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06")]
@@ -62,6 +67,35 @@ def test_words_and_their_beginnings_are_found(box: Mailbox) -> None:
 def test_only_what_the_searcher_may_read_is_found(box: Mailbox, other_firm: Firm) -> None:
     assert found(box.firm, "aubergine", Q(account__shared=True)) == int(box.account.shared)
     assert found(other_firm, "aubergine") == 0
+
+
+@pytest.mark.parametrize("many", [0, 1000])
+def test_many_hits_are_the_newest_of_what_the_searcher_may_read(
+    firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(search, "MANY_HITS", many)
+    monkeypatch.setattr(search, "MOST_FOUND", 3)
+    begun = datetime(2026, 3, 1, tzinfo=UTC)
+    shared = MailAccountFactory(firm=firm, shared=True)
+    others = [MailAccountFactory(firm=firm), MailAccountFactory(firm=other_firm, shared=True)]
+    # Stored in another order than they arrived.
+    days = [2, 5, 1, 4, 3]
+    for account in (shared, *others):
+        messages = [
+            MessageFactory(account=account, subject="pears", internal_date=begun + timedelta(day))
+            for day in days
+        ]
+        messages += [MessageFactory(account=account, subject="plums")]
+        with firm_scope(account.firm):
+            index_messages(messages)
+    with firm_scope(firm):
+        hits = find_messages("pear", Q(account__shared=True))
+        arrived = [Message.objects.get(pk=hit) for hit in hits]
+    assert [(one.account_id, (one.internal_date - begun).days) for one in arrived] == [
+        (shared.pk, 5),
+        (shared.pk, 4),
+        (shared.pk, 3),
+    ]
 
 
 def test_a_search_hides_nothing_from_what_follows_in_its_transaction(box: Mailbox) -> None:
