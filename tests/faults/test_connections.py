@@ -30,7 +30,7 @@ NAMED = f"{LISTENERS} AND application_name = 'one-of-ours'"
 CUTS_SUITE = 15
 CUTS_CHAOS = 200
 POLL_SECONDS = 0.3
-AT_ONCE_SECONDS = 5.0
+AT_ONCE_SECONDS = 1.0
 THREADS = 30
 
 

@@ -134,6 +134,6 @@ def test_a_worker_that_waits_for_its_database_can_be_stopped(
 
     worker.tell(signal.SIGTERM)
 
-    assert worker.wait_for_exit(20) == 0
+    assert worker.wait_for_exit(2) == 0
     assert len(worker.events("worker.database_away")) == 1, "said once, not at every retry"
     assert settings.SECRET_KEY not in worker.log()

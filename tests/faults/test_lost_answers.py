@@ -109,7 +109,7 @@ def test_a_lost_claim_that_a_caller_has_locked_is_released_later(
             assert row(job_id).status == Status.CLAIMED
             caller.close()
             # Sooner than at the next poll.
-            queue.wait_until_settled()
+            queue.wait_until_settled(timeout=15)
     assert [one.end for one in queue.attempts(job_id)] == [AttemptEnd.RELEASED]
     queue.check()
 

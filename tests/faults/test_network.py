@@ -73,7 +73,7 @@ def test_a_transaction_left_open_by_a_worker_that_was_cut_off_ends_with_its_leas
     other = fleet.start(lease_seconds=SHORT_LEASE_SECONDS)
     other.wait_for("jobs.rescued")
     gate.open()
-    queue.wait_until_settled()
+    queue.wait_until_settled(timeout=10)
 
     proxy.heal()
     fleet.stop()
