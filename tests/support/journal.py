@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -20,8 +21,8 @@ APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 class Entry:
     """A handler started or ended.
 
-    `pid` is the worker process's, `session` that of the process and its parent; `at` is the machine's monotonic clock, which all
-    processes share.
+    `pid` is the worker process's, `session` that of the process and its parent, `thread` the
+    handler's in its process; `at` is the machine's monotonic clock, which all processes share.
     """
 
     what: Literal["start", "end"]
@@ -30,6 +31,7 @@ class Entry:
     fence: int
     pid: int
     session: int
+    thread: int
     label: str
     at: float
 
@@ -70,6 +72,7 @@ class Journal:
             fence=ctx.fence,
             pid=os.getpid(),
             session=os.getsid(0),
+            thread=threading.get_ident(),
             label=label,
             at=time.monotonic(),
         )

@@ -33,7 +33,7 @@ CONCURRENCY = 4
 JOB_SECONDS = 0.002
 BACK_SECONDS = 2.0
 # Of the jobs that count as running, so many may be about to write their first line, or have just
-# written their last.
+# written their last. Of a single kill this says nothing: it may meet all threads there.
 EDGE_SHARE = 0.25
 
 
@@ -73,10 +73,13 @@ def kill_amid_short_jobs(queue: Scenario, fleet: Fleet, jobs: int) -> int:
 
     assert seconds < BACK_SECONDS
     before = [one for one in queue.journal.entries() if one.pid == pid]
-    begun = {UUID(one.job_id) for one in before if one.what == "start"}
+    begun = {UUID(one.job_id): one.thread for one in before if one.what == "start"}
     ended = {UUID(one.job_id) for one in before if one.what == "end"}
+    last = {one.thread: UUID(one.job_id) for one in before if one.what == "start"}
     counted = charged()
+    # A thread counts for one job: the one it was at, or the one it was about to begin.
     assert len(counted) <= CONCURRENCY
+    assert counted & begun.keys() <= set(last.values())
     for job_id in counted:
         assert (queue.row(job_id).attempts, queue.row(job_id).deaths) == (1, 1)
         # The backoff of the default policy is a minute.
@@ -88,7 +91,7 @@ def kill_amid_short_jobs(queue: Scenario, fleet: Fleet, jobs: int) -> int:
         paid = JobQueue.objects.filter(attempts__gt=1).values_list("job_id", flat=True)
         assert set(paid) == counted
     queue.check()
-    return len(counted - (begun - ended))
+    return len(counted - (begun.keys() - ended))
 
 
 def start_over(queue: Scenario) -> None:
@@ -110,7 +113,7 @@ def test_a_kill_amid_short_jobs_counts_only_for_those_that_ran(
         start_over(queue)
         edges += kill_amid_short_jobs(queue, fleet, jobs)
 
-    assert edges <= max(1, EDGE_SHARE * kills * CONCURRENCY)
+    assert not chaos or edges <= EDGE_SHARE * kills * CONCURRENCY
 
 
 def test_jobs_claimed_ahead_of_a_killed_process_are_back_at_once_and_lose_nothing(
