@@ -13,8 +13,8 @@ from django.db.models import Q, Sum
 from jobs.admin.base import list_url
 from jobs.models import JobHour, JobMinute, WorkerVersion
 from jobs.models.history import COUNTED, COUNTERS
+from jobs.queries.counters import sum_counters
 from jobs.queries.durations import in_words
-from jobs.queries.stats import sum_counters
 
 # Of a bar in the SVG's own units, with the gap to the next; the whole is HEIGHT high.
 BAR_WIDTH, BAR_STEP, HEIGHT = 8, 10, 100

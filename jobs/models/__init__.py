@@ -12,12 +12,14 @@ from jobs.models.history import (
     JobMinute,
     JobMinuteDelta,
     JobStep,
+    PlatformHour,
+    PlatformMinute,
 )
 from jobs.models.job import JobQueue
 from jobs.models.limits import CircuitBreaker, ConcurrencyLock, Pause, RateBucket, RateLimit
 from jobs.models.notifications import Delivery, FailureAlert, NotificationEndpoint
 from jobs.models.requests import IdempotentRequest
-from jobs.models.rollup import FailingType, LatencyBucket, WorkerVersion
+from jobs.models.rollup import FailingType, LatencyBucket, PlatformLatency, WorkerVersion
 from jobs.models.saved_view import SavedView
 from jobs.models.schedule import Schedule
 from jobs.models.schedule_run import ScheduleRun
@@ -48,6 +50,9 @@ __all__ = [
     "LatencyBucket",
     "NotificationEndpoint",
     "Pause",
+    "PlatformHour",
+    "PlatformLatency",
+    "PlatformMinute",
     "RateBucket",
     "RateLimit",
     "SavedView",

@@ -101,8 +101,8 @@ class IdempotencyKey(QueueModel):
         return self.key
 
 
-class _Counters(QueueModel):
-    """Settled jobs of one firm and category in one minute."""
+class _Counts(models.Model):
+    """Settled jobs of one category in one minute."""
 
     minute = models.DateTimeField()
     category = models.CharField(max_length=20, choices=choices(Category))
@@ -130,6 +130,13 @@ class _Counters(QueueModel):
         return f"{self.category} {self.minute}"
 
 
+class _Counters(QueueModel, _Counts):
+    """Those of one firm."""
+
+    class Meta:
+        abstract = True
+
+
 class JobMinute(_Counters):
     """What was folded so far; `JobMinuteDelta` has the rest."""
 
@@ -155,3 +162,21 @@ class JobMinuteDelta(_Counters):
 
     It has no index but its key: nearly every completion inserts a row.
     """
+
+
+class PlatformMinute(_Counts):
+    """The sum of all firms' `JobMinute`, for who sees every firm. Triggers of that table keep it."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["minute", "category"], name="platform_minute_once")
+        ]
+
+
+class PlatformHour(_Counts):
+    """The sum of all firms' `JobHour`, kept like the minutes."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["minute", "category"], name="platform_hour_once")
+        ]

@@ -14,8 +14,8 @@ BUCKET_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 900, 360
 SHORT_SPAN, LONG_SPAN = 10, 60
 
 
-class LatencyBucket(QueueModel):
-    """How many attempts of a firm's category, in one span of time, took a time within one bucket."""
+class _Attempts(models.Model):
+    """How many attempts of a category, in one span of time, took a time within one bucket."""
 
     category = models.CharField(max_length=20, choices=choices(Category))
     measure = models.CharField(max_length=5, choices=choices(Measure))
@@ -23,6 +23,16 @@ class LatencyBucket(QueueModel):
     span_start = models.DateTimeField()
     bucket = models.SmallIntegerField(help_text="Its place in BUCKET_SECONDS; the last is open.")
     attempts = models.BigIntegerField()
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.category} {self.measure} {self.span_start}"
+
+
+class LatencyBucket(QueueModel, _Attempts):
+    """Those of a firm."""
 
     class Meta:
         constraints = [
@@ -33,8 +43,17 @@ class LatencyBucket(QueueModel):
         ]
         indexes = [models.Index(fields=["span_minutes", "span_start"], name="latency_newest")]
 
-    def __str__(self) -> str:
-        return f"{self.category} {self.measure} {self.span_start}"
+
+class PlatformLatency(_Attempts):
+    """The sum of all firms' `LatencyBucket`, for who sees every firm; triggers of that keep it."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["span_minutes", "span_start", "category", "measure", "bucket"],
+                name="platform_latency_once",
+            )
+        ]
 
 
 class FailingType(QueueModel):

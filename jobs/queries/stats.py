@@ -19,13 +19,12 @@ from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,
     JobHour,
-    JobMinute,
-    JobMinuteDelta,
     JobQueue,
     Schedule,
     Worker,
 )
 from jobs.models.history import OPERATED
+from jobs.queries.counters import sum_counters
 from jobs.queries.held_back import (
     HELD_BACK,
     INTENDED,
@@ -182,7 +181,9 @@ def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
     now = live.counted_at
 
     def of(group: Any) -> JobCounts:
-        return counts.setdefault(group, JobCounts(group, now))
+        if group not in counts:
+            counts[group] = JobCounts(group, now)
+        return counts[group]
 
     for group in live.groups:
         of(getattr(group, by)).add_live(group)
@@ -232,6 +233,17 @@ def _live(limits: LimitsInForce, columns: list[str]) -> Iterator[LiveGroup]:
     keyed = ExpressionWrapper(WAITS_FOR_LOCK, output_field=BooleanField())
     ready, waiting = Q(ready=True), Q(waiting=True)
     at_once = dialects.current().combines_indexes
+    names = [name for name in columns if name in limits.columns]
+    reasons: dict[tuple[Any, ...], WaitCode | None] = {}
+
+    def reason(row: Mapping[str, Any]) -> WaitCode | None:
+        # There are many groups, and few that the limits tell apart.
+        key = tuple(row[name] for name in names)
+        if key not in reasons:
+            facts = JobFacts(**dict(zip(names, key, strict=True)))
+            reasons[key] = limits.reason(facts._replace(limit_key=facts.limit_key or ""))
+        return reasons[key]
+
     for live in (ready | waiting,) if at_once else (ready, waiting):
         rows = JobQueue.objects.filter(live).annotate(waits_for_lock=keyed)
         for *facts, status, jobs, due_jobs, due_since in (
@@ -243,10 +255,10 @@ def _live(limits: LimitsInForce, columns: list[str]) -> Iterator[LiveGroup]:
             )
             .order_by()
         ):
-            job = JobFacts(**dict(zip(columns, facts, strict=True)))
-            job = job._replace(limit_key=job.limit_key or "")
-            why = limits.reason(job) if due_jobs else None
-            yield LiveGroup(job.category, job.firm_id, status, jobs, due_jobs, due_since, why)
+            row = dict(zip(columns, facts, strict=True))
+            why = reason(row) if due_jobs else None
+            category, firm_id = row["category"], row.get("firm_id", 0)
+            yield LiveGroup(category, firm_id, status, jobs, due_jobs, due_since, why)
 
 
 def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:
@@ -268,18 +280,3 @@ def _settled(by: Group, window_start: datetime) -> Iterable[dict[str, Any]]:
     if by == "firm_id":
         return sum_counters(by, every | window, in_window)
     return [*sum_counters(by, every, Q(), JobHour), *sum_counters(by, window, in_window)]
-
-
-def sum_counters(
-    by: str, sums: Mapping[str, Sum], only: Q, folded: type[JobMinute] | type[JobHour] = JobMinute
-) -> Iterable[dict[str, Any]]:
-    """Return these sums of the counters in scope, up to two for each value of the column `by`.
-
-    One statement reads both tables: between two, deltas might be folded.
-    """
-    rows, deltas = (
-        model.objects.filter(only).values(by).annotate(**sums).order_by()
-        for model in (folded, JobMinuteDelta)
-    )
-    found: Iterable[dict[str, Any]] = rows.union(deltas, all=True)
-    return found

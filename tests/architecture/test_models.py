@@ -20,6 +20,9 @@ OF_NO_FIRM = {
     "tenants.Firm": "the directory of firms itself",
     "jobs.Worker": "serves every firm",
     "jobs.WorkerVersion": "workers serve every firm",
+    "jobs.PlatformMinute": "sums of all firms",
+    "jobs.PlatformHour": "sums of all firms",
+    "jobs.PlatformLatency": "sums of all firms",
     "tenants.RequestCount": "counts whoever asks, before it is known who that is",
 }
 
@@ -69,6 +72,10 @@ def test_ids_of_firm_owned_rows_are_uuids():
 # Unique across firms, and why that is right.
 UNIQUE_ACROSS_FIRMS: dict[str, set[str]] = {
     "tenants.Firm": {"slug"},
+    # Sums of all firms, of this database.
+    "jobs.PlatformMinute": {"platform_minute_once"},
+    "jobs.PlatformHour": {"platform_hour_once"},
+    "jobs.PlatformLatency": {"platform_latency_once"},
 }
 
 
