@@ -108,10 +108,12 @@ def _enter(scope: Scope, *, durable: bool = False) -> Iterator[None]:
     try:
         # A nested scope is a savepoint: an error caught outside it breaks no outer transaction.
         with transaction.atomic(durable=durable):
-            set_local(FIRMS_SETTING, scope.setting)
+            before = outer.setting if nested and outer is not None else ""
+            if before != scope.setting:
+                set_local(FIRMS_SETTING, scope.setting)
             yield
-            if nested:
-                set_local(FIRMS_SETTING, outer.setting if outer is not None else "")
+            if nested and before != scope.setting:
+                set_local(FIRMS_SETTING, before)
     finally:
         _scope.reset(token)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -110,15 +110,11 @@ def _refuse_other_firms(batch_id: UUID, firm_id: int) -> None:
         raise ArgumentsInvalid([Fault("batch_id", "taken", "is the id of another batch")])
 
 
-def leave_batches(jobs: Iterable[tuple[int, UUID, Status]]) -> None:
+def leave_batches(settled: Sequence[tuple[int, UUID, Status]]) -> None:
     """Note that these jobs, by firm and id, are over; after the commit, enqueue what is due then.
 
     Must join the transaction that settles them.
     """
-    settled = list(jobs)
-    # Nearly always there are no batches, and this query is all it costs.
-    if not settled or not fetch(ANY_UNCOMPLETED, [], prepared=True):
-        return
     dialect = dialects.current()
     rows, params = dialect.rows_sql(
         "r",

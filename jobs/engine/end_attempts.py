@@ -9,13 +9,12 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.engine import dialects
-from jobs.engine.batches import leave_batches
 from jobs.engine.breakers import count_attempts
 from jobs.engine.counters import Counted, count
 from jobs.engine.dialects import Column
-from jobs.engine.fan_in import leave_fan_ins
 from jobs.engine.history import open_dead_letters, record_attempts
 from jobs.engine.locks import free_job_locks
+from jobs.engine.members import leave_fan_ins_and_batches
 from jobs.engine.requeue import queue_columns_sql
 from jobs.engine.transactions import fetch
 from jobs.engine.transition import Transition
@@ -59,8 +58,7 @@ def end_attempts(transitions: Iterable[Transition], *, by_worker: bool) -> list[
         if one.job.job_id in statuses
     ]
     over = [one for one in ended if one.status in TERMINAL]
-    leave_fan_ins((one.job.firm_id, one.job.job_id, one.status is Status.COMPLETED) for one in over)
-    leave_batches((one.job.firm_id, one.job.job_id, one.status) for one in over)
+    leave_fan_ins_and_batches([(one.job.firm_id, one.job.job_id, one.status) for one in over])
     record_attempts(ended)
     open_dead_letters(ended)
     count(_counted(ended))
@@ -91,9 +89,8 @@ def end_pending(
         """,
         [error, *params],
     )
-    jobs = [(firm_id, dialect.read_uuid(job_id), False) for job_id, firm_id, *_ in ended]
-    leave_fan_ins(jobs)
-    leave_batches((firm_id, job_id, status) for firm_id, job_id, _ in jobs)
+    jobs = [(firm_id, dialect.read_uuid(job_id), status) for job_id, firm_id, *_ in ended]
+    leave_fan_ins_and_batches(jobs)
     count(Counted(firm_id, category, status.value) for _, firm_id, category, _ in ended)
     free_job_locks([dialect.read_uuid(row[0]) for row in ended if row[3] is not None])
     transaction.on_commit(lambda: notify_settled([job_id for _, job_id, _ in jobs]), robust=True)

@@ -15,7 +15,7 @@ It goes with the job.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from django.db import transaction
@@ -123,15 +123,11 @@ def _add_members(
 ANY_MEMBER = "SELECT 1 FROM jobs_faninmember LIMIT 1"
 
 
-def leave_fan_ins(jobs: Iterable[tuple[int, UUID, bool]]) -> None:
+def leave_fan_ins(settled: Sequence[tuple[int, UUID, bool]]) -> None:
     """Delete the members of these settled jobs; fire the fan-ins that are complete.
 
     Each job is its firm's id, its own, and whether it is completed. Must join the transaction that settles them.
     """
-    settled = list(jobs)
-    # Nearly always there are no fan-ins, and this query is all it costs.
-    if not settled or not fetch(ANY_MEMBER, [], prepared=True):
-        return
     dialect = dialects.current()
     columns = {"firm_id": Column.BIGINT, "job_id": Column.UUID, "completed": Column.BOOLEAN}
     rows, params = dialect.rows_sql("r", columns, settled)

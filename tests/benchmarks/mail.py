@@ -2,8 +2,9 @@
 
 Twenty mailboxes lie in a simulator that another process serves over HTTP; one worker of three
 threads syncs, ingests, classifies and labels. First what is there when they are connected (bulk),
-then mail that arrives in one after the other (one by one). Processor time is the worker's alone;
-queries are all statements of the worker, the queue's included, without BEGIN and COMMIT.
+then mail that arrives in one after the other (one by one), and answers to it, which move the label of
+their conversation. Attachments are read apart, and the figures of that are of one document. Processor time is the worker's alone; queries are all statements of
+the worker, the queue's included, without BEGIN and COMMIT.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ UNITS = Counter(
     }
 )
 _BATCH_PART = re.compile(rb"^(GET|POST) (/gmail/\S+) HTTP", re.MULTILINE)
+_ANSWER = re.compile(rb"^In-Reply-To:", re.MULTILINE | re.IGNORECASE)
 _IDS = re.compile(rb"<([^<>\s@]+)@", re.MULTILINE)
 
 
@@ -152,15 +154,19 @@ def measure(store: Path) -> dict[str, Any]:
             request_backfill(account)
             request_sync(account)
     bulk = _run(meter, MAILBOXES * COPIES * len(letters))
+    documents = _run_documents(meter)
     _drain_echo(meter, accounts)
-    arrivals = []
-    for number in range(ARRIVALS):
+    arrivals: dict[str, list[dict[str, float]]] = {"one_by_one": [], "answer": []}
+    for letter in letters[:ARRIVALS]:
         for account in accounts:
-            _receive(simulator, account, _copy_of(letters[number], COPIES), datetime.now(UTC))
+            _receive(simulator, account, _copy_of(letter, COPIES), datetime.now(UTC))
             with firm_scope(account.firm_id):
                 request_sync(account, job_type="history.sync.gmail")
-        arrivals.append(_run(meter, MAILBOXES))
-    return {"bulk": bulk, "one_by_one": _sum(arrivals)}
+        kind = "answer" if _ANSWER.search(letter) else "one_by_one"
+        arrivals[kind].append(_run(meter, MAILBOXES))
+        _run_documents(meter)
+    figures = {kind: _mean(runs) for kind, runs in arrivals.items()}
+    return {"bulk": bulk, **figures, "document": documents}
 
 
 def _account(simulator: GmailSimulator, number: int) -> MailAccount:
@@ -216,28 +222,44 @@ def _drain_echo(meter: Meter, accounts: list[MailAccount]) -> None:
     _run(meter, 1)
 
 
-def _run(meter: Meter, mails: int) -> dict[str, float]:
-    """Let a worker empty the queue; return what that took for each mail."""
+def _run_documents(meter: Meter) -> dict[str, float]:
+    """Let a worker read the attachments that wait; return what that took for each."""
+    from mail.models import Document, DocumentStatus
+    from tenants.scope import all_firms
+
+    with all_firms("counting what the benchmark has read"):
+        waiting = Document.objects.filter(status=DocumentStatus.WAITING).count()
+    figures = _run(meter, max(waiting, 1), documents=True)
+    return {"documents" if name == "mails" else name: one for name, one in figures.items()}
+
+
+def _run(meter: Meter, mails: int, *, documents: bool = False) -> dict[str, float]:
+    """Let a worker do all jobs that are about documents, or all others; return what each mail took."""
+    from jobs.registry import all_types
+    from mail.services.documents.documents import EXTRACT_TYPE, FETCH_TYPE, SCAN_TYPE
     from tests.support.worker_loop import worker_loop
 
+    about_documents = {FETCH_TYPE, SCAN_TYPE, EXTRACT_TYPE}
+    names = {one.name for one in all_types()}
+    wanted = names & about_documents if documents else names - about_documents
     meter.queries, meter.methods = 0, Counter()
     begun, processor = time.monotonic(), time.process_time()
-    worker_loop(concurrency=3).run()
+    worker_loop(concurrency=3, job_types=tuple(sorted(wanted))).run()
     seconds, processor = time.monotonic() - begun, time.process_time() - processor
     if os.environ.get("BENCH_METHODS"):
         sys.stderr.write(f"{mails}: {dict(meter.methods)}\n")
     return {
         "mails": mails,
-        "mails_per_second": mails / seconds,
+        "per_second": mails / seconds,
         "processor_ms": 1000 * processor / mails,
         "queries": meter.queries / mails,
         "units": meter.units / mails,
     }
 
 
-def _sum(runs: list[dict[str, float]]) -> dict[str, float]:
-    mean = {name: sum(run[name] for run in runs) / len(runs) for name in runs[0]}
-    return mean | {"mails": sum(run["mails"] for run in runs)}
+def _mean(runs: list[dict[str, float]]) -> dict[str, float]:
+    means = {name: sum(run[name] for run in runs) / len(runs) for name in runs[0]}
+    return means | {"mails": sum(run["mails"] for run in runs)}
 
 
 if __name__ == "__main__":

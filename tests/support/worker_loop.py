@@ -17,6 +17,7 @@ def worker_loop(
     burst: bool = True,
     grace_seconds: float = 0.3,
     poll_seconds: float = 0.05,
+    job_types: tuple[str, ...] = (),
 ) -> WorkerLoop:
     """Return a worker that is still to be run."""
     return WorkerLoop(
@@ -24,6 +25,7 @@ def worker_loop(
             concurrency=concurrency,
             poll_seconds=poll_seconds,
             grace_seconds=grace_seconds,
+            job_types=job_types,
             burst=burst,
         )
     )

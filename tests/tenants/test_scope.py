@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.db import models
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
 
 from jobs.models import JobQueue, JobStep
 from jobs.queue import enqueue
@@ -181,3 +182,22 @@ def test_a_user_sees_the_firms_he_belongs_to_and_staff_sees_all(firm, other_firm
     assert staff.may(Role.ADMIN, firm.pk)
     Firm.objects.filter(pk=other_firm.pk).update(active=False)
     assert access_of(ada).roles.keys() == {firm.pk}
+
+
+def test_a_scope_within_one_of_the_same_firm_sets_nothing_and_leaves_nothing_behind(both):
+    firm, other = both
+    with firm_scope(firm):
+        with CaptureQueriesContext(connection) as queries, firm_scope(firm):
+            assert JobStep.objects.get().result == firm.slug
+        assert not [one for one in queries if "set_config" in one["sql"]]
+        with firm_scope(other), firm_scope(other):
+            assert JobStep.objects.get().result == other.slug
+        with pytest.raises(ZeroDivisionError), firm_scope(firm):
+            raise ZeroDivisionError
+        with firm_scope(firm), all_firms("test"), firm_scope(firm):
+            assert JobStep.objects.get().result == firm.slug
+        assert JobStep.objects.get().result == firm.slug
+        # The server's own wall stands where it stood.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM jobs_jobstep")
+            assert cursor.fetchone()[0] == (1 if connection.vendor == "postgresql" else 2)

@@ -12,7 +12,7 @@ from django.db.models import Q
 from mail.errors import ActionInvalid, ActionWaits
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailBadRequest, GmailNotFound
-from mail.models import UNFINISHED, Action, ActionStatus, ActionType, MailAccount
+from mail.models import UNFINISHED, Action, ActionStatus, ActionType, MailAccount, Message
 from mail.services.actions.actions import (
     ORDER_SECONDS,
     Refusal,
@@ -151,6 +151,8 @@ def _resolved(account: MailAccount, gmail: GmailClient, action: Action) -> Label
 
 def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> Reading:
     wanted = {step.gmail_message_id for step in steps}
+    if len(steps) == 1 and (stored := _stored_state(steps[0])) is not None:
+        return Reading({steps[0].gmail_message_id: stored})
     if len(wanted) == 1:
         return Reading({only: read_state(account, gmail, only) for only in wanted})
     with firm_scope(account.firm_id):
@@ -161,6 +163,25 @@ def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> Readin
         {one: state_of(messages[one], cursor) for one in wanted & messages.keys()},
         frozenset(one for one in messages if "DRAFT" not in messages[one].get("labelIds", [])),
     )
+
+
+def _stored_state(step: Step) -> MessageState | None:
+    """Return the message as it is stored, which suffices for the label of a first verdict.
+
+    A label that it does not carry is added, whatever else has changed since the last sync, and the
+    answer says which labels it has then. None where Gmail has to be asked.
+    """
+    action = step.action
+    first = action.pre_image is None and action.decision_id is not None
+    if not first or action.action_type != ActionType.APPLY_LABEL:
+        return None
+    with firm_scope(action.firm_id):
+        ((labels, cursor),) = Message.objects.filter(pk=action.message_id).values_list(
+            "labels", "account__history_cursor"
+        )
+    if cursor is None or not step.change.labels.isdisjoint(labels):
+        return None
+    return MessageState(sorted(labels), cursor, cursor)
 
 
 def _left(gmail: GmailClient, steps: list[Step], reading: Reading) -> list[Step]:

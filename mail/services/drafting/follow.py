@@ -8,11 +8,13 @@ hears of it, and only drafts that stand are looked for.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from mail.labels import LABEL_NAMES, LabelKey
@@ -64,6 +66,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
     stored = {row.gmail_message_id: row for row in rows.only(
         "firm", "account", "thread", "gmail_message_id"
     )}  # fmt: skip
+    actions = _newest_actions(stored.values())
     asked: dict[UUID, dict[LabelKey, Message]] = defaultdict(dict)
     for gmail_message_id, labels in wanted.items():
         message = stored.get(gmail_message_id)
@@ -74,7 +77,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
             if message is None:
                 if key == LabelKey.NEEDS_RESPONSE:
                     enqueue_first_manual_draft(account.pk, gmail_message_id)
-            elif not _is_own(message, label_id, key, record):
+            elif not _is_own(actions[message.pk], label_id, key, record):
                 asked[message.thread_id].setdefault(key, message)
     for thread_id, orders in asked.items():
         _enqueue(account, thread_id, orders)
@@ -92,12 +95,25 @@ def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Me
         enqueue_classify(orders[order], category=Category(order.value))
 
 
-def _is_own(message: Message, label_id: str, key: LabelKey, record: int) -> bool:
-    """Say whether Mailroom gave the message this label, in this record of Gmail's history."""
+def _newest_actions(messages: Iterable[Message]) -> dict[UUID, list[Action]]:
+    """Return each message's newest actions that wrote, or may have written, to Gmail."""
     rows = Action.objects.filter(
-        message=message, status__in=[ActionStatus.EXECUTING, ActionStatus.COMPLETED]
+        message__in=[message.pk for message in messages],
+        status__in=[ActionStatus.EXECUTING, ActionStatus.COMPLETED],
     )
-    for action in rows.order_by("-pk")[:ACTIONS_SEARCHED]:
+    age = Window(RowNumber(), partition_by=F("message_id"), order_by=F("pk").desc())
+    newest = rows.annotate(age=age).filter(age__lte=ACTIONS_SEARCHED).order_by("-pk")
+    actions: dict[UUID, list[Action]] = defaultdict(list)
+    for action in newest.only(
+        "firm", "message", "action_type", "status", "parameters", "undo_hint", "executed_at"
+    ):
+        actions[action.message_id].append(action)
+    return actions
+
+
+def _is_own(actions: Iterable[Action], label_id: str, key: LabelKey, record: int) -> bool:
+    """Say whether Mailroom gave the message of these actions the label, in this record of history."""
+    for action in actions:
         hint = action.undo_hint or {}
         if (hint.get("history_id") or 0) >= record:
             continue
