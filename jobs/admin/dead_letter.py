@@ -28,9 +28,9 @@ from jobs.admin.base import (
 from jobs.admin.bulk import BulkOperationsAdmin
 from jobs.admin.bulk_actions import BulkAction, BulkReasonForm, RestartForm
 from jobs.admin.filters import (
-    DeadCategoryFilter,
-    DeadTypeFilter,
+    CategoryFilter,
     DeadUserFilter,
+    JobTypeFilter,
     MovedFilter,
     MovedPeriodFilter,
     ReasonFilter,
@@ -191,8 +191,8 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     list_filter = (
         ResolutionFilter,
         ReasonFilter,
-        DeadCategoryFilter,
-        DeadTypeFilter,
+        CategoryFilter,
+        JobTypeFilter,
         DeadUserFilter,
         FirmFilter,
         MovedFilter,

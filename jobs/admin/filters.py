@@ -37,8 +37,6 @@ def _words(values: type[Status | Category | DeadReason | BreakerState | Resoluti
 
 CategoryFilter = field_filter("category", _words(Category))
 JobTypeFilter = field_filter("type", type_choices, field="job_type")
-DeadCategoryFilter = field_filter("category", _words(Category), field="original_job__category")
-DeadTypeFilter = field_filter("type", type_choices, field="original_job__job_type")
 ReasonFilter = field_filter("reason", _words(DeadReason))
 # Each value through an index where there is one; escalated dead letters are open too.
 StatusFilter = field_filter(

@@ -75,6 +75,8 @@ def open_dead_letters(ended: Sequence[Transition]) -> None:
             one.job.firm_id,
             one.job.job_id,
             one.job.series,
+            one.job.category,
+            one.job.job_type,
             one.dead_letter[0].value,
             one.dead_letter[1].error_class,
             one.dead_letter[1].message,
@@ -91,6 +93,8 @@ def open_dead_letters(ended: Sequence[Transition]) -> None:
         "firm_id": Column.BIGINT,
         "job_id": Column.UUID,
         "series": Column.INTEGER,
+        "category": Column.TEXT,
+        "job_type": Column.TEXT,
         "reason": Column.TEXT,
         "error_class": Column.TEXT,
         "error": Column.TEXT,
@@ -100,11 +104,11 @@ def open_dead_letters(ended: Sequence[Transition]) -> None:
     run(
         f"""
         INSERT INTO jobs_deadletterqueue (
-            id, firm_id, original_job_id, job_series, moved_at, reason, error_class, error,
-            fingerprint, resolution, resolution_note
+            id, firm_id, original_job_id, job_series, category, job_type, moved_at, reason,
+            error_class, error, fingerprint, resolution, resolution_note
         )
-        SELECT r.id, r.firm_id, r.job_id, r.series, {dialect.now_sql()}, r.reason, r.error_class,
-            r.error, r.fingerprint, '', ''
+        SELECT r.id, r.firm_id, r.job_id, r.series, r.category, r.job_type, {dialect.now_sql()},
+            r.reason, r.error_class, r.error, r.fingerprint, '', ''
         FROM {rows} WHERE true
         ON CONFLICT (firm_id, original_job_id, job_series) DO NOTHING
         """,

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from jobs.models.base import QueueModel, choices
 from jobs.models.job import JobQueue
-from jobs.states import OPEN_RESOLUTIONS, DeadReason, Resolution
+from jobs.states import OPEN_RESOLUTIONS, Category, DeadReason, Resolution
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -30,6 +30,15 @@ class DeadLetterQueue(QueueModel):
         JobQueue, on_delete=models.CASCADE, db_constraint=False, related_name="dead_letters"
     )
     job_series = models.SmallIntegerField()
+    # Never null: a trigger of the table fills them in where they are not given.
+    category = models.CharField(  # noqa: DJ001
+        max_length=20,
+        null=True,
+        editable=False,
+        choices=choices(Category),
+        help_text="Its job's, as the type.",
+    )
+    job_type = models.CharField(max_length=100, null=True, editable=False)  # noqa: DJ001
     moved_at = models.DateTimeField(db_default=Now())
     reason = models.CharField(max_length=20, choices=choices(DeadReason))
     error_class = models.CharField(max_length=200, default="", blank=True)
@@ -87,6 +96,12 @@ class DeadLetterQueue(QueueModel):
                 fields=["firm", "id"],
                 condition=Q(resolution__in=list(OPEN_RESOLUTIONS)),
                 name="dead_letter_open",
+            ),
+            # In the order of jobs, for the list of dead ones.
+            models.Index(
+                fields=["original_job"],
+                condition=Q(resolution__in=list(OPEN_RESOLUTIONS)),
+                name="dead_letter_open_job",
             ),
             models.Index(fields=["firm", "fingerprint"], name="dead_letter_fingerprint"),
             models.Index(fields=["firm", "id"], name="dead_letter_newest"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,20 +103,25 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
 
 
 def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
-    """Count the rows by cause and by firm."""
+    """Count the rows by cause and by firm: one pass over jobs, which there may be many of."""
+    if operation in OF_DEAD_LETTERS:
+        firms = Counter(dict(rows.order_by().values_list("firm_id").annotate(number=Count("pk"))))
+        by_cause = rows.order_by().values_list("job_type", "error_class", "fingerprint")
+        causes = [
+            Cause(found[0] or "", *found[1:]) for found in by_cause.annotate(number=Count("pk"))
+        ]
+    else:
+        firms, of_kinds = Counter[int](), Counter[tuple[str, str]]()
+        by_both = rows.order_by().values_list("firm_id", "job_type", "status")
+        for firm_id, job_type, status, number in by_both.annotate(number=Count("pk")):
+            firms[firm_id] += number
+            of_kinds[job_type, status] += number
+        causes = [Cause(*kind, "", number) for kind, number in of_kinds.items()]
+    causes.sort(key=lambda one: (-one.count, one.job_type, one.cause, one.fingerprint))
     # Slugs apart: PostgreSQL would take few rows for granted, and compare each with every firm.
-    firms = dict(rows.order_by().values_list("firm_id").annotate(number=Count("pk")))
     slugs = Firm.objects.filter(pk__in=firms).values_list("pk", "slug")
     by_firm = sorted(((slug, firms[pk]) for pk, slug in slugs), key=lambda one: (-one[1], one[0]))
-    columns = ["job_type", "status"]
-    if operation in OF_DEAD_LETTERS:
-        columns = ["original_job__job_type", "error_class", "fingerprint"]
-    by_cause = rows.order_by().values_list(*columns).annotate(number=Count("pk"))
-    causes = [
-        Cause(found[0], found[1], found[2] if len(found) == 4 else "", found[-1])
-        for found in by_cause.order_by("-number", *columns)[:CAUSES_SHOWN]
-    ]
-    return Totals(sum(number for _, number in by_firm), causes, by_firm)
+    return Totals(sum(number for _, number in by_firm), causes[:CAUSES_SHOWN], by_firm)
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,8 @@ def filter_dead_letters(
         rows,
         reason=reason,
         fingerprint=fingerprint,
-        original_job__category=category,
-        original_job__job_type=job_type,
+        category=category,
+        job_type=job_type,
         moved_at__gte=created_after,
         moved_at__lt=created_before,
     )
@@ -215,8 +215,10 @@ def with_status(jobs: QuerySet[JobQueue], status: str) -> QuerySet[JobQueue]:
     if status in LIVE:
         return jobs.filter(Q(ready=True) | Q(waiting=True))
     if status == Status.DLQ:
-        dead = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
-        return jobs.filter(job_id__in=dead.values("original_job_id"))
+        # A join, so that the letters' index gives the order: a job has one open letter at most.
+        firm_ids = require_scope("dead letters").firm_ids
+        mine = {} if firm_ids is None else {"dead_letters__firm_id__in": firm_ids}
+        return jobs.filter(dead_letters__resolution__in=OPEN_RESOLUTIONS, **mine)
     return jobs
 
 

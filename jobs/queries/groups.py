@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import reduce
-from operator import or_
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, Window
+from django.db.models.functions import RowNumber
 
 from jobs.models import DeadLetterQueue
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.states import OPEN_RESOLUTIONS
+from tenants.models import Firm
 
 MOST_GROUPS = 200
 # The trend is the letters of the last day, by parts of two hours.
@@ -32,82 +31,82 @@ class Group:
     last_seen: datetime | None = None
     # The slug and the number of letters of each firm, the most affected first.
     firms: list[tuple[str, int]] = field(default_factory=list)
+    # The most frequent first.
     job_types: list[str] = field(default_factory=list)
     # Of the last day, oldest first, each of two hours.
     trend: list[int] = field(default_factory=lambda: [0] * TREND_PARTS)
     # The latest letter, with its job.
     sample: DeadLetterQueue | None = None
-    # The firm that has it.
-    sample_firm_id: int = 0
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Add the letters of one firm."""
-        self.count += row["letters"]
-        self.firms.append((row["firm__slug"], row["letters"]))
-        if self.first_seen is None or row["first"] < self.first_seen:
-            self.first_seen = row["first"]
-        if self.last_seen is None or row["last"] > self.last_seen:
-            self.last_seen, self.sample_firm_id = row["last"], row["firm_id"]
-        self.trend = [part + row[f"part_{n}"] for n, part in enumerate(self.trend)]
+    def add(self, job_type: str | None, letters: int, first: datetime, last: datetime) -> None:
+        """Add the letters of one job type; the most frequent type comes first."""
+        self.count += letters
+        if job_type is not None:
+            self.job_types.append(job_type)
+        self.first_seen = min(first, self.first_seen or first)
+        self.last_seen = max(last, self.last_seen or last)
 
 
 def dead_letter_groups(now: datetime) -> tuple[Sequence[Group], bool]:
-    """Return the largest groups in scope, largest first, and whether there are more."""
+    """Return the largest groups in scope, largest first, and whether there are more.
+
+    Each question goes over the letters by itself, with the few columns that it needs: together, by
+    fingerprint and firm, they would have as many answers as there are letters.
+    """
     groups: dict[str, Group] = {}
-    for row in _counted(now):
-        groups.setdefault(row["fingerprint"], Group(row["fingerprint"])).add(row)
+    counted = (
+        _open()
+        .values_list("fingerprint", "job_type")
+        .annotate(letters=Count("pk"), first=Min("moved_at"), last=Max("moved_at"))
+        .order_by("-letters", "job_type")
+    )
+    for fingerprint, *facts in counted:
+        groups.setdefault(fingerprint, Group(fingerprint)).add(*facts)
     ordered = sorted(groups.values(), key=lambda group: (-group.count, group.fingerprint))
-    shown = ordered[:MOST_GROUPS]
-    _add_samples(shown)
-    for group in shown:
-        group.firms.sort(key=lambda firm: (-firm[1], firm[0]))
-    return shown, len(ordered) > len(shown)
+    shown = {group.fingerprint: group for group in ordered[:MOST_GROUPS]}
+    if shown:
+        _add_firms(shown)
+        _add_trends(shown, now)
+        _add_samples(shown)
+    return list(shown.values()), len(ordered) > len(shown)
 
 
 def _open() -> Any:
     return DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
 
 
-def _counted(now: datetime) -> Any:
-    """Count the letters by fingerprint and firm, in one pass."""
-    parts = {}
-    for number in range(TREND_PARTS):
-        start = now - TREND_PART * (TREND_PARTS - number)
-        within = Q(moved_at__gt=start, moved_at__lte=start + TREND_PART)
-        parts[f"part_{number}"] = Count("pk", filter=within)
-    return (
-        _open()
-        .values("fingerprint", "firm_id", "firm__slug")
-        .annotate(letters=Count("pk"), first=Min("moved_at"), last=Max("moved_at"), **parts)
-        .order_by()
-    )
+def _of(groups: Collection[str]) -> Any:
+    return _open().filter(fingerprint__in=groups)
 
 
-def _add_samples(groups: Sequence[Group]) -> None:
-    """Give each group its latest letter and the types of its jobs."""
-    if not groups:
-        return
-    latest = [
-        # SQLite compares times as text, and what it computes has more digits than what it stores.
-        Q(
-            firm_id=group.sample_firm_id,
-            fingerprint=group.fingerprint,
-            moved_at__gte=group.last_seen - timedelta(milliseconds=1),
-        )
-        for group in groups
-        if group.last_seen is not None
+def _add_firms(groups: Mapping[str, Group]) -> None:
+    counted = _of(groups).values_list("fingerprint", "firm_id").annotate(letters=Count("pk"))
+    found = list(counted.order_by())
+    # Apart: each slug once.
+    slugs = dict(Firm.objects.filter(pk__in={row[1] for row in found}).values_list("pk", "slug"))
+    for fingerprint, firm_id, letters in found:
+        if firm_id in slugs:
+            groups[fingerprint].firms.append((slugs[firm_id], letters))
+    for group in groups.values():
+        group.firms.sort(key=lambda firm: (-firm[1], firm[0]))
+
+
+def _add_trends(groups: Mapping[str, Group], now: datetime) -> None:
+    start = now - TREND_PART * TREND_PARTS
+    parts = [
+        Count("pk", filter=Q(moved_at__gt=since, moved_at__lte=since + TREND_PART))
+        for since in (start + TREND_PART * number for number in range(TREND_PARTS))
     ]
-    letters = _open().filter(reduce(or_, latest)).select_related("firm", "original_job")
-    by_fingerprint = {
-        letter.fingerprint: letter
-        for letter in letters.defer(*LARGE_COLUMNS_OF_JOB).order_by("moved_at", "pk")
-    }
-    types: dict[str, Counter[str]] = defaultdict(Counter)
-    counted = _open().filter(fingerprint__in=list(by_fingerprint)).order_by()
-    for fingerprint, job_type, number in counted.values_list(
-        "fingerprint", "original_job__job_type"
-    ).annotate(Count("pk")):
-        types[fingerprint][job_type] += number
-    for group in groups:
-        group.sample = by_fingerprint.get(group.fingerprint)
-        group.job_types = [name for name, _ in types[group.fingerprint].most_common()]
+    of_the_day = _of(groups).filter(moved_at__gt=start).values_list("fingerprint")
+    counted = of_the_day.annotate(**{f"part_{number}": one for number, one in enumerate(parts)})
+    for fingerprint, *trend in counted.order_by():
+        groups[fingerprint].trend = trend
+
+
+def _add_samples(groups: Mapping[str, Group]) -> None:
+    newest_first = Window(RowNumber(), partition_by="fingerprint", order_by=["-moved_at", "-pk"])
+    # Their ids first: whole letters would be sorted with all their columns.
+    newest = _of(groups).annotate(place=newest_first).filter(place=1).values_list("pk", flat=True)
+    letters = DeadLetterQueue.objects.filter(pk__in=list(newest))
+    for letter in letters.select_related("firm", "original_job").defer(*LARGE_COLUMNS_OF_JOB):
+        groups[letter.fingerprint].sample = letter

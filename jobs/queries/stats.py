@@ -263,9 +263,8 @@ def _live(limits: LimitsInForce, columns: list[str]) -> Iterator[LiveGroup]:
 
 def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:
     """Count the jobs that wait for a decision: each has exactly one open dead letter."""
-    column = "firm_id" if by == "firm_id" else "original_job__category"
     rows = DeadLetterQueue.objects.filter(resolution__in=OPEN_RESOLUTIONS)
-    found: Iterable[tuple[Any, int]] = rows.values_list(column).annotate(Count("pk")).order_by()
+    found: Iterable[tuple[Any, int]] = rows.values_list(by).annotate(Count("pk")).order_by()
     return found
 
 

@@ -98,7 +98,7 @@ def publish(event: NotificationEvent, letters: Sequence[tuple[int, UUID]]) -> No
         return
     rows = DeadLetterQueue.objects.unscoped("the caller changed them")
     rows = rows.filter(pk__in=[pk for _, pk in letters], firm_id__in={one for one, _ in letters})
-    rows = rows.exclude(original_job__job_type__in=(EMAIL_JOB_TYPE, WEBHOOK_JOB_TYPE))
+    rows = rows.exclude(job_type__in=(EMAIL_JOB_TYPE, WEBHOOK_JOB_TYPE))
     shown = rows.select_related("firm", "original_job").defer(*LARGE_COLUMNS_OF_JOB).order_by("pk")
     everywhere = [one for found in endpoints.values() for one in found if one.everywhere]
     pairs = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.functional import cached_property
 from rest_framework import serializers
 
 from jobs.queries.groups import TREND_PARTS
@@ -19,8 +20,12 @@ class _PairSerializer(serializers.Serializer[Any]):
     def to_representation(self, pair: Any) -> dict[str, Any]:
         """Return the pair by the names of the fields."""
         word, number = pair
+        return {self._name: word, "count": number}
+
+    @cached_property
+    def _name(self) -> str:
         (name,) = self.fields.keys() - {"count"}
-        return {name: word, "count": number}
+        return str(name)
 
 
 class FirmCountSerializer(_PairSerializer):
