@@ -126,7 +126,7 @@ class BreakerState(StrEnum):
 
 
 class CountedBy(StrEnum):
-    """Which jobs a rate limit counts together: a firm's, those of one limit key, those of all firms."""
+    """Which jobs a limit counts together: a firm's, those of one limit key, those of all firms."""
 
     FIRM = "firm"
     KEY = "key"

@@ -251,6 +251,7 @@ def _facts(job: JobQueue) -> list[Fact]:
         Fact("Parent", job.parent_id, job_url(job.parent_id), is_code=True),
         Fact("Idempotency key", job.idempotency_key, is_code=True),
         Fact("Lock key", job.lock_key, is_code=True),
+        Fact("Lock counted by", "all firms" if job.shares_lock else None),
         Fact("Limit key", job.limit_key, is_code=True),
         Fact("Limit units", job.limit_units if job.limit_units > 1 else None),
         Fact("Worker", job.worker_id, is_code=True),

@@ -16,6 +16,7 @@ from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.operations import locks
 from jobs.queries.lock_waiters import MOST_COUNTED, waiters_of
+from jobs.states import CountedBy
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
@@ -26,6 +27,15 @@ def _holder(lock: ConcurrencyLock) -> str:
     if not lock.holder_id.startswith(JOB_HOLDER):
         return lock.holder_id
     return link(job_url(lock.holder_id.removeprefix(JOB_HOLDER)), lock.holder_id)
+
+
+def _firm_filter(lock: ConcurrencyLock) -> dict[str, str]:
+    return {} if lock.counted_by == CountedBy.ALL_FIRMS else {"firm": lock.firm.slug}
+
+
+def _firm(lock: ConcurrencyLock) -> str:
+    """Return the firm whose jobs wait for it, or "all firms"."""
+    return "all firms" if lock.counted_by == CountedBy.ALL_FIRMS else lock.firm.name
 
 
 @admin.register(ConcurrencyLock)
@@ -49,14 +59,15 @@ class LockAdmin(TenantOperationsAdmin):
     )
     returns_to_list = True
     list_select_related = ("firm",)
-    list_display = ("lock_key", "slot", "firm", "holder", "held", "expires", "fencing_token")
+    list_display = ("lock_key", "slot", "whose", "holder", "held", "expires", "fencing_token")
     list_filter = (FirmFilter,)
     search_fields = ("lock_key__startswith",)
     # A key may contain spaces: the term is one word.
     search = staticmethod(lambda rows, term: rows.filter(lock_key__startswith=term))
     search_help_text = "Lock key (or its beginning)"
     ordering = ("lock_key", "slot", "id")
-    fields = ("lock_key", "slot", "firm", "holder", "acquired_at", "expires_at", "fencing_token")
+    fields = ("lock_key", "slot", "whose", "holder", "acquired_at", "expires_at", "fencing_token")
+    whose = column("Firm", _firm)
     holder = column("Holder", _holder)
     held = age_column("Held since", "acquired_at")
     # A job's own lock lives as long as its job.
@@ -75,7 +86,8 @@ class LockAdmin(TenantOperationsAdmin):
             "waiters": [(job, LABELS[job.status]) for job in waiters.first],
             "waiter_count": count,
             "more_waiters": waiters.count > len(waiters.first),
-            "all_waiters": list_url("jobqueue", lock=row.lock_key, firm=row.firm.slug),
+            "of_all_firms": row.counted_by == CountedBy.ALL_FIRMS,
+            "all_waiters": list_url("jobqueue", lock=row.lock_key, **_firm_filter(row)),
         }
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConcurrencyLock]:

@@ -22,6 +22,7 @@ from jobs.engine.candidates import (
     candidates_after,
     candidates_of_firms,
     candidates_of_keys,
+    keys_in_waiting_firms,
 )
 from jobs.engine.choose import Limits, choose
 from jobs.engine.dialects import LOCK_TIMEOUT_MILLISECONDS, Column
@@ -61,9 +62,9 @@ class Sweep:
         candidates, self.after = reading(lambda: candidates_after(self.after))
         by_firm = _by_firm(candidates)
         # Firms are visited in random order, and each step may be the one that shares out scarce
-        # tokens of all firms: otherwise the same firms would always find them.
+        # tokens of all firms: otherwise the same firms would always find them. So with slots.
         firms = list(by_firm)
-        if any(one.rated for one in candidates):
+        if any(one.rated or one.lock_counted_by == CountedBy.ALL_FIRMS for one in candidates):
             self.rng.shuffle(firms)
         is_chosen = self._left == 1 or self.rng.random() * self._left < 1
         shares = FirmShares(by_firm) if is_chosen else None
@@ -82,11 +83,19 @@ def sweep() -> int:
 
 def admit(released: ReleasedCapacity) -> int:
     """Admit the next jobs for the released capacity; return the number of jobs admitted."""
-    return _admit(_by_firm(reading(lambda: _candidates_for(released)))) if released else 0
+    if not released:
+        return 0
+    by_firm = _by_firm(reading(lambda: _candidates_for(released)))
+    if released.keys_of_all_firms:
+        # Firms take turns: the next one is that after the firm which gave back the slot.
+        last = max(firm_id for firm_id, _ in released.keys_of_all_firms)
+        by_firm = {pk: by_firm[pk] for pk in sorted(by_firm, key=lambda pk: (pk <= last, pk))}
+    return _admit(by_firm)
 
 
 def _candidates_for(released: ReleasedCapacity) -> list[Candidate]:
-    of_keys = candidates_of_keys(released.keys)
+    shared = keys_in_waiting_firms(released.keys_of_all_firms)
+    of_keys = candidates_of_keys(released.keys.union(shared))
     # All groups of a firm share its cap.
     capped = {candidate.group for candidate in of_keys if candidate.capped}
     return of_keys + candidates_of_firms(released.groups | capped)
@@ -228,9 +237,7 @@ def _with_slots(chosen: Sequence[Candidate]) -> list[Candidate]:
         (candidate for candidate in chosen if candidate.group.lock_key),
         key=lambda candidate: (candidate.group.lock_key, candidate.order),
     )
-    taken = take_job_slots(
-        [SlotRequest(*one.group.key, one.lock_limit, one.job_id) for one in keyed]
-    )
+    taken = take_job_slots([SlotRequest(*one.lock, one.lock_limit, one.job_id) for one in keyed])
     return [one for one in chosen if not one.group.lock_key or one.job_id in taken]
 
 

@@ -13,15 +13,24 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.limit_sql import capped_sql, due_sql, key_sql, may_run_sql, rated_sql
-from jobs.engine.locks import WaitingGroup
+from jobs.engine.limit_sql import (
+    capped_sql,
+    due_sql,
+    key_sql,
+    may_run_sql,
+    rated_sql,
+)
+from jobs.engine.locks import WaitingGroup, lock_firm_sql
 from jobs.engine.token_bucket import empty_bucket_sql
 from jobs.engine.transactions import fetch
 from jobs.states import Priority
+from tenants.models import Firm
 
 # How many groups one call reads: a step of the sweep; after each released key or group.
 SWEEP_GROUPS = 500
 RELEASED_GROUPS = 100
+# ... and how many firms after each released key of all firms.
+RELEASED_FIRMS = 100
 
 Q_KEY, Q_LIMIT_KEY = key_sql("q", "lock_key"), key_sql("q", "limit_key")
 ADMISSION_ORDER = "q.priority, q.scheduled_at, q.job_id"
@@ -55,11 +64,23 @@ WITH RECURSIVE waiting_group (firm_id, lock_key, job_type, limit_key, steps) AS 
 SELECT w.firm_id, w.lock_key, w.job_type, w.limit_key, c.job_id, c.priority, c.scheduled_at,
     c.limit_units, c.lock_limit,
     c.lock_limit - (SELECT count(*) FROM jobs_concurrencylock l
-        WHERE l.firm_id = c.firm_id AND l.lock_key = c.lock_key
+        WHERE l.firm_id = {lock_firm} AND l.lock_key = c.lock_key
           AND (l.expires_at IS NULL OR l.expires_at >= {now})),
-    {capped}, {rated}, {may_run}
+    {capped}, {rated}, c.lock_counted_by, {lock_firm}, {may_run}
 FROM waiting_group w {candidate}
 WHERE w.steps > 0
+"""
+
+# Each firm of which something waits, after the start's; the start keeps its key.
+WAITING_FIRMS_SQL = """
+WITH RECURSIVE waiting_firm (firm_id, lock_key, steps) AS (
+    SELECT s.firm_id, s.lock_key, 0 FROM {starts}
+    UNION ALL
+    SELECT (SELECT q.firm_id FROM jobs_jobqueue q WHERE q.waiting AND q.firm_id > w.firm_id
+        ORDER BY q.firm_id LIMIT 1), w.lock_key, w.steps + 1
+    FROM waiting_firm w WHERE w.firm_id IS NOT NULL AND w.steps < %s
+)
+SELECT w.firm_id, w.lock_key FROM waiting_firm w WHERE w.steps > 0 AND w.firm_id IS NOT NULL
 """
 
 FIRST_DUE_SQL = """(SELECT q.job_id FROM jobs_jobqueue q WHERE q.waiting
@@ -86,6 +107,14 @@ class Candidate:
     free_slots: int
     capped: bool
     rated: bool
+    lock_counted_by: str
+    # The firm that the slots of its lock key belong to.
+    lock_firm_id: int
+
+    @property
+    def lock(self) -> tuple[int, str]:
+        """The firm of its lock key, and the key: those with the same share slots."""
+        return self.lock_firm_id, self.group.lock_key
 
     @property
     def kind(self) -> Kind:
@@ -128,6 +157,21 @@ def candidates_of_keys(keys: Collection[tuple[int, str]]) -> list[Candidate]:
     return _find(starts, WITHIN_KEY, RELEASED_GROUPS)[1]
 
 
+def keys_in_waiting_firms(keys: Collection[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return these keys with each firm of which something waits.
+
+    Of very many firms those after the one that gave back a slot of the key, and the first ones; the
+    sweep finds the others.
+    """
+    if not keys:
+        return []
+    columns = {"firm_id": Column.BIGINT, "lock_key": Column.TEXT}
+    starts = sorted({*keys, *((0, lock_key) for _, lock_key in keys)})
+    rows, params = dialects.current().rows_sql("s", columns, starts)
+    found = fetch(WAITING_FIRMS_SQL.format(starts=rows), [*params, RELEASED_FIRMS])
+    return [(firm_id, lock_key) for firm_id, lock_key in found]
+
+
 def candidates_of_firms(groups: Collection[WaitingGroup]) -> list[Candidate]:
     """Return candidates of the groups' firms: from each group on, and from the firm's start.
 
@@ -146,10 +190,11 @@ def followers(candidate: Candidate, wanted: int) -> Iterator[Candidate]:
             SELECT q.job_id, q.scheduled_at, q.limit_units FROM jobs_jobqueue q
             WHERE q.waiting AND q.firm_id = %s AND {Q_KEY} = %s
               AND q.job_type = %s AND {Q_LIMIT_KEY} = %s AND q.priority = %s AND {due_sql("q")}
+              AND q.lock_counted_by = %s
             ORDER BY q.scheduled_at, q.job_id LIMIT %s
             """,
             # One more than wanted: the candidate itself comes first.
-            [*candidate.group, priority, wanted + 1],
+            [*candidate.group, priority, candidate.lock_counted_by, wanted + 1],
         )
         for job_id, scheduled_at, limit_units in rows:
             follower = replace(
@@ -192,15 +237,16 @@ def _find(
             may_run=f"{may_run_sql('c')} AND NOT {empty_bucket_sql('c')}",
             capped=capped_sql("c"),
             rated=rated_sql("c"),
+            lock_firm=lock_firm_sql("c"),
         ),
         [*params, most],
     )
-    candidates = [_candidate(row) for row in found if row[4] is not None and row[12]]
+    candidates = [_candidate(row) for row in found if row[4] is not None and row[-1]]
     # A candidate without a slot stays if another group of its key has one: they must not overtake it.
-    free_keys = {one.group.key for one in candidates if one.free_slots > 0}
+    free_locks = {one.lock for one in candidates if one.free_slots > 0}
     return (
         [WaitingGroup(*row[:4]) for row in found],
-        [one for one in candidates if one.group.key in free_keys],
+        [one for one in candidates if one.lock in free_locks],
     )
 
 
@@ -216,4 +262,7 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
         free_slots=row[9],
         capped=bool(row[10]),
         rated=bool(row[11]),
+        lock_counted_by=row[12],
+        # A flush takes the system firm away.
+        lock_firm_id=Firm.objects.system().pk if row[13] is None else row[13],
     )

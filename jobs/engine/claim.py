@@ -58,6 +58,7 @@ class Claim(NamedTuple):
     deaths: int
     lease_token: int
     lock_key: str | None
+    lock_counted_by: str
     limit_key: str | None
     scheduled_at: datetime
     cancel_requested: bool
@@ -90,6 +91,7 @@ class InFlightJob(NamedTuple):
     deaths: int
     lease_token: int
     lock_key: str | None
+    lock_counted_by: str
     limit_key: str | None
 
 

@@ -15,6 +15,7 @@ from jobs.engine.dialects import Column
 from jobs.engine.new_job import NewJob
 from jobs.engine.transactions import run
 from jobs.models import JobQueue
+from jobs.states import CountedBy
 
 # What a row keeps of the job; `parent_id` is the job that requested it.
 JOB_COLUMNS = (
@@ -31,6 +32,7 @@ JOB_COLUMNS = (
     "delay",
     "lock_key",
     "lock_limit",
+    "lock_counted_by",
     "limit_key",
     "limit_units",
     "idempotency_key",
@@ -86,6 +88,9 @@ def job_to_json(job: NewJob) -> dict[str, object]:
     """Return what a row keeps of a job that is enqueued later."""
     left_out = ("firm_id", "parent_id")
     values = {name: getattr(job, name) for name in JOB_COLUMNS if name not in left_out}
+    if job.lock_counted_by == CountedBy.FIRM:
+        # Workers of the version before read no other names than they know.
+        del values["lock_counted_by"]
     return {**values, "user_id": None if job.user_id is None else str(job.user_id)}
 
 

@@ -35,6 +35,7 @@ def columns() -> dict[str, Column]:
         "expires_at": Column.TIME,
         "lock_key": Column.TEXT,
         "lock_limit": Column.INTEGER,
+        "lock_counted_by": Column.TEXT,
         "limit_key": Column.TEXT,
         "limit_units": Column.INTEGER,
         "idempotency_key": Column.TEXT,
@@ -84,13 +85,13 @@ def insert_sql(rows: str, now: str, *, keyed: bool, single: bool, ends_bypass: b
         INSERT INTO jobs_jobqueue (
             job_id, firm_id, user_id, parent_id, category, job_type, payload_version, payload,
             correlation_id, priority, max_attempts, scheduled_at, expires_at, lock_key, lock_limit,
-            limit_key, limit_units, idempotency_key, live_key, ready, waiting, created_at, updated_at,
+            lock_counted_by, limit_key, limit_units, idempotency_key, live_key, ready, waiting, created_at, updated_at,
             status, attempts, last_error, lease_token, deaths, series, progress_note
         )
         SELECT r.job_id, r.firm_id, r.user_id, r.parent_id, r.category, r.job_type,
             r.payload_version, r.payload{dialect.json_cast}, r.correlation_id, r.priority,
-            r.max_attempts, {due}, r.expires_at, r.lock_key, r.lock_limit, r.limit_key, r.limit_units,
-            r.idempotency_key, r.idempotency_key, NOT r.waits, r.waits, {now}, {now},
+            r.max_attempts, {due}, r.expires_at, r.lock_key, r.lock_limit,
+            r.lock_counted_by, r.limit_key, r.limit_units, r.idempotency_key, r.idempotency_key, NOT r.waits, r.waits, {now}, {now},
             'pending', 0, '', 0, 0, 1, ''
         FROM (
             SELECT r.*, r.lock_key IS NOT NULL OR {held_back} AS waits

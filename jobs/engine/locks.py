@@ -14,6 +14,8 @@ from jobs.engine.claim import Claim, InFlightJob
 from jobs.engine.dialects import Column
 from jobs.engine.transactions import fetch, in_transaction, run
 from jobs.models.limits import JOB_HOLDER
+from jobs.states import CountedBy
+from tenants.models import SYSTEM_SLUG
 
 ORPHANS = 500
 
@@ -61,8 +63,17 @@ def take_slot(
     return bool(taken)
 
 
+def lock_firm_sql(job: str) -> str:
+    """Return the firm that the slots of the job's lock key belong to: over all firms the system firm."""
+    return (
+        f"CASE WHEN {job}.lock_counted_by = '{CountedBy.ALL_FIRMS}'"
+        f" THEN (SELECT f.id FROM tenants_firm f WHERE f.slug = '{SYSTEM_SLUG}')"
+        f" ELSE {job}.firm_id END"
+    )
+
+
 class SlotRequest(NamedTuple):
-    """A job that needs a slot of its key."""
+    """A job that needs a slot of its key; `firm_id` is the system firm's where all firms share it."""
 
     firm_id: int
     lock_key: str
@@ -180,25 +191,30 @@ class WaitingGroup(NamedTuple):
     job_type: str
     limit_key: str
 
-    @property
-    def key(self) -> tuple[int, str]:
-        """The firm and its lock key."""
-        return self.firm_id, self.lock_key
-
 
 @dataclass(frozen=True)
 class ReleasedCapacity:
-    """Lock keys (firm id, key) with a free slot, and groups whose firm has room again."""
+    """Lock keys (firm id, key) with a free slot, and groups whose firm has room again.
+
+    Of the keys that count over all firms the firm is the one whose job gave back the slot.
+    """
 
     keys: frozenset[tuple[int, str]] = frozenset()
     groups: frozenset[WaitingGroup] = frozenset()
+    keys_of_all_firms: frozenset[tuple[int, str]] = frozenset()
 
     @classmethod
     def of_jobs(cls, jobs: Iterable[Claim | InFlightJob]) -> ReleasedCapacity:
         """Return what these jobs give back when their attempts end."""
         jobs = list(jobs)
+        keyed = [
+            (job.firm_id, job.lock_key, job.lock_counted_by == CountedBy.ALL_FIRMS)
+            for job in jobs
+            if job.lock_key is not None
+        ]
         return cls(
-            keys=frozenset((job.firm_id, job.lock_key) for job in jobs if job.lock_key is not None),
+            keys=frozenset((firm_id, key) for firm_id, key, shared in keyed if not shared),
+            keys_of_all_firms=frozenset((firm_id, key) for firm_id, key, shared in keyed if shared),
             groups=frozenset(
                 WaitingGroup(job.firm_id, job.lock_key or "", job.job_type, job.limit_key or "")
                 for job in jobs
@@ -212,7 +228,11 @@ class ReleasedCapacity:
         return cls(keys=frozenset([(firm_id, lock_key)]))
 
     def __or__(self, other: ReleasedCapacity) -> ReleasedCapacity:
-        return ReleasedCapacity(self.keys | other.keys, self.groups | other.groups)
+        return ReleasedCapacity(
+            self.keys | other.keys,
+            self.groups | other.groups,
+            self.keys_of_all_firms | other.keys_of_all_firms,
+        )
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.groups)
+        return bool(self.keys or self.keys_of_all_firms or self.groups)

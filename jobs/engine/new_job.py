@@ -23,7 +23,7 @@ from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.payload_validator import encode_payload, number_faults, parse_payload
 from jobs.registry import JobPayload, JobType
-from jobs.states import OnConflict, Priority
+from jobs.states import CountedBy, OnConflict, Priority
 
 MAX_KEY_LENGTH = 200
 MAX_ATTEMPTS = 32_767
@@ -76,6 +76,7 @@ class NewJob(NamedTuple):
     expires_at: datetime | None = None
     lock_key: str | None = None
     lock_limit: int = 1
+    lock_counted_by: str = CountedBy.FIRM.value
     limit_key: str | None = None
     limit_units: int = 1
     idempotency_key: str | None = None
@@ -129,6 +130,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         spec.expires_at,
         lock_key,
         declared.lock_limit,
+        str(declared.lock_counted_by),
         limit_key,
         units if isinstance(units, int) else units(model),
         idempotency_key,

@@ -65,7 +65,7 @@ def lock_in_flight(worker_id: UUID, *, except_tokens: Collection[int] = ()) -> l
             {dialect.seconds_between_sql("scheduled_at", "claimed_at")},
             {dialect.seconds_between_sql("started_at", dialect.now_sql())},
             firm_id, category, job_type, correlation_id, attempts, max_attempts, series, deaths,
-            lease_token, lock_key, limit_key
+            lease_token, lock_key, lock_counted_by, limit_key
         FROM jobs_jobqueue WHERE {where}
         ORDER BY job_id LIMIT {BATCH} {dialect.skip_locked}
         """,

@@ -29,6 +29,7 @@ REPLACED = (
     "expires_at",
     "lock_key",
     "lock_limit",
+    "lock_counted_by",
     "limit_key",
     "limit_units",
 )

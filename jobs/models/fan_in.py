@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.models.base import UNCONSTRAINED, QueueModel, choices
 from jobs.models.job import JobQueue
-from jobs.states import Category, Priority
+from jobs.states import Category, CountedBy, Priority
 
 
 class FanIn(QueueModel):
@@ -48,6 +48,9 @@ class FanIn(QueueModel):
     delay = models.FloatField(default=0.0, db_default=0.0, help_text="Seconds.")
     lock_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
     lock_limit = models.SmallIntegerField()
+    lock_counted_by = models.CharField(
+        max_length=10, default=CountedBy.FIRM, db_default=CountedBy.FIRM.value
+    )
     limit_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - as a job's
     limit_units = models.IntegerField(default=1, db_default=1)
     idempotency_key = models.CharField(  # noqa: DJ001 - as a job's

@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from interfaces.stored_json import StoredJSONField
 from jobs.models.base import UNCONSTRAINED, choices
-from jobs.states import Category, Priority, Status
+from jobs.states import Category, CountedBy, Priority, Status
 from tenants.models import FirmOwned, TenantManager
 
 
@@ -84,6 +84,12 @@ class JobQueue(FirmOwned):
     )
     lock_limit = models.SmallIntegerField(
         default=1, db_default=1, help_text="Jobs with this lock key that may run at once."
+    )
+    lock_counted_by = models.CharField(
+        max_length=10,
+        default=CountedBy.FIRM,
+        db_default=CountedBy.FIRM.value,
+        help_text="Whose jobs with this lock key count: the firm's, or those of all firms.",
     )
     limit_key = models.CharField(  # noqa: DJ001 - as the lock key
         max_length=200,
@@ -194,3 +200,8 @@ class JobQueue(FirmOwned):
 
     def __str__(self) -> str:
         return f"{self.job_type} {self.job_id}"
+
+    @property
+    def shares_lock(self) -> bool:
+        """Whether it needs a slot that all firms share."""
+        return self.lock_key is not None and self.lock_counted_by == CountedBy.ALL_FIRMS

@@ -214,7 +214,10 @@ class CircuitBreaker(QueueModel):
 
 
 class ConcurrencyLock(QueueModel):
-    """A held lock. A job's lock never expires: it is released when its attempt ends."""
+    """A held lock. A job's lock never expires: it is released when its attempt ends.
+
+    Those of the system firm count over all firms.
+    """
 
     lock_key = models.CharField(max_length=200)
     slot = models.SmallIntegerField(default=0, help_text="From 0 to the key's limit minus one.")
@@ -233,6 +236,11 @@ class ConcurrencyLock(QueueModel):
 
     def __str__(self) -> str:
         return self.lock_key
+
+    @property
+    def counted_by(self) -> CountedBy:
+        """Whose jobs wait for it: the firm's, or those of all firms."""
+        return CountedBy.ALL_FIRMS if self.firm.is_system else CountedBy.FIRM
 
 
 def held_at(moment: datetime) -> Q:

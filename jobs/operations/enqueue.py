@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jobs import registry
 from jobs.engine.chains import enqueue_chain as store_chain
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.enqueue import enqueue as store
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redaction_faults
-from jobs.errors import PayloadInvalid
+from jobs.errors import Fault, PayloadInvalid
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, operation
+from jobs.states import CountedBy
 from tenants.models import Firm
 
 
@@ -36,7 +38,7 @@ def enqueue(
         PayloadInvalid: the payload or an option is refused, or the payload holds a mask.
         MissingTenant: no firm given, none in scope, and there are several.
     """
-    if faults := redaction_faults(payload):
+    if faults := redaction_faults(payload) + _lock_faults(job_type, options.get("lock_key")):
         raise PayloadInvalid(job_type, faults)
     result = store(job_type, payload, firm=firm, **options)
     _audit(result, by, reason)
@@ -58,12 +60,21 @@ def enqueue_chain(
         ArgumentsInvalid, MissingTenant: as `jobs.engine.chains.enqueue_chain`.
     """
     for place, spec in enumerate(specs):
-        if faults := redaction_faults(spec.payload):
+        if faults := redaction_faults(spec.payload) + _lock_faults(spec.job_type, spec.lock_key):
             named = [replace(fault, field=f"jobs.{place}.{fault.field}") for fault in faults]
             raise PayloadInvalid(spec.job_type, named)
     result = store_chain(specs, firm=firm)
     _audit(result, by, reason, chain=[spec.job_type for spec in specs])
     return result
+
+
+def _lock_faults(job_type: str, lock_key: str | None) -> list[Fault]:
+    """Return what is wrong with a lock key that a person gives: one of their own would escape a limit."""
+    declared = registry.find(job_type)
+    if lock_key is None or declared is None or declared.lock_counted_by == CountedBy.FIRM:
+        return []
+    message = f"cannot be given: the lock of {job_type} counts over all firms"
+    return [Fault("lock_key", "not_possible", message)]
 
 
 def _audit(result: EnqueueResult, by: By, reason: str, **more: Any) -> None:

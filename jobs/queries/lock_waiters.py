@@ -10,6 +10,7 @@ from django.db.models.lookups import Exact
 
 from jobs.models import ConcurrencyLock, JobQueue
 from jobs.queries.lists import job_rows
+from jobs.states import CountedBy
 
 WAITERS_SHOWN = 20
 # More are not counted.
@@ -35,7 +36,10 @@ def waiting_with_key(key: str) -> Q:
 
 def waiters_of(lock: ConcurrencyLock) -> LockWaiters:
     """Return the jobs that wait for the lock, in the order in which they will get it."""
-    waiting = job_rows().filter(waiting_with_key(lock.lock_key), firm_id=lock.firm_id)
+    whose = Q(lock_counted_by=CountedBy.FIRM, firm_id=lock.firm_id)
+    if lock.counted_by == CountedBy.ALL_FIRMS:
+        whose |= Q(lock_counted_by=CountedBy.ALL_FIRMS)
+    waiting = job_rows().filter(waiting_with_key(lock.lock_key), whose)
     return LockWaiters(
         waiting[:MOST_COUNTED].count(),
         list(waiting.order_by("priority", "scheduled_at", "job_id")[:WAITERS_SHOWN]),

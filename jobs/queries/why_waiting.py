@@ -22,8 +22,9 @@ from jobs.engine.rates import BucketKey
 from jobs.engine.token_bucket import next_tokens
 from jobs.engine.transactions import fetch, reading
 from jobs.models import ConcurrencyLock, JobQueue, Worker
-from jobs.models.limits import held_at
+from jobs.models.limits import JOB_HOLDER, held_at
 from jobs.queries.durations import in_words
+from jobs.queries.shared_locks import held_by_jobs_of, slots_of_all_firms
 from jobs.states import BreakerState, CountedBy, Status
 
 # Jobs ahead of one in its lock key's queue are counted up to this.
@@ -204,6 +205,9 @@ def _breaker_reasons(job: JobQueue) -> Iterator[WaitReason]:
 def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
     if not (job.waiting and job.lock_key):
         return
+    if job.shares_lock:
+        yield from reading(lambda: list(_shared_lock_reasons(job, now)))
+        return
     locks = list(
         ConcurrencyLock.objects.filter(
             held_at(now), firm_id=job.firm_id, lock_key=job.lock_key
@@ -214,10 +218,26 @@ def _lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
         return
     before = f"; {_number(ahead, MAX_AHEAD)} before it in line" if ahead else ""
     for lock in locks:
-        held = in_words((now - lock.acquired_at).total_seconds())
-        holder = lock.holder_id.replace("job:", "job ", 1)
-        detail = f"lock {job.lock_key} is held by {holder} for {held}{before}"
+        detail = f"lock {job.lock_key} is held by {_holder(lock, now)}{before}"
         yield WaitReason(WaitCode.LOCKED, detail, lock.expires_at)
+
+
+def _shared_lock_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
+    """Return that the slots of all firms are taken; of other firms neither who nor how many wait."""
+    held = slots_of_all_firms(job.lock_key or "", now)[: job.lock_limit]
+    if len(held) < job.lock_limit:
+        return
+    own = [_holder(lock, now) for lock in held_by_jobs_of(job.firm_id, held)]
+    ahead, _ = _count_ahead(job, f"{Q_KEY} = %s", [job.lock_key or ""], MAX_AHEAD)
+    by = f" by {', '.join(own)}" if own else ""
+    before = f"; {_number(ahead, MAX_AHEAD)} of the firm before it in line" if ahead else ""
+    detail = f"lock {job.lock_key} of all firms, {job.lock_limit} at once, is taken{by}{before}"
+    yield WaitReason(WaitCode.LOCKED, detail)
+
+
+def _holder(lock: ConcurrencyLock, now: datetime) -> str:
+    held = in_words((now - lock.acquired_at).total_seconds())
+    return f"{lock.holder_id.replace(JOB_HOLDER, 'job ', 1)} for {held}"
 
 
 def _number(ahead: int, most: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Protocol, TypedDict, Unpack, cast
+from typing import Any, Literal, Protocol, TypedDict, Unpack, cast
 
 from django.apps import apps
 from django.utils.module_loading import module_has_submodule
@@ -21,7 +21,7 @@ from jobs.registry.handlers import Declare, Handler, JobHandler, P, Payload, R
 from jobs.registry.payload import JobPayload
 from jobs.registry.scheduled import Scheduled
 from jobs.retry import RetryPolicy
-from jobs.states import Category, Priority
+from jobs.states import Category, CountedBy, Priority
 
 __all__ = ["JobHandler", "JobPayload", "JobType", "Scheduled", "job"]
 
@@ -35,6 +35,7 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 KeyFunction = Callable[[Any], str]
 LimitKeyFunction = Callable[[Any], str | None]
 UnitsFunction = Callable[[Any], int]
+LockCountedBy = Literal["firm", "all_firms"] | CountedBy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,7 @@ class JobType:
     timeout_seconds: float = 1800
     lock_key: KeyFunction | None = None
     lock_limit: int = 1
+    lock_counted_by: LockCountedBy = CountedBy.FIRM
     limit_key: LimitKeyFunction | None = None
     limit_units: int | UnitsFunction = 1
     idempotency_key: KeyFunction | None = None
@@ -108,6 +110,7 @@ class JobOptions(TypedDict, total=False):
     timeout_seconds: float
     lock_key: KeyFunction | None
     lock_limit: int
+    lock_counted_by: LockCountedBy
     limit_key: LimitKeyFunction | None
     limit_units: int | UnitsFunction
     idempotency_key: KeyFunction | None
@@ -132,7 +135,8 @@ def job(
 
     The handler, a `def` or an `async def`, is called as `handler(payload, ctx)`; what it returns
     (a dict, or None for `{}`) becomes the job's result. `lock_key`, `limit_key`, `limit_units` and
-    `idempotency_key` are called with the validated payload at enqueue. Limits can be set for each
+    `idempotency_key` are called with the validated payload at enqueue. At most `lock_limit` jobs with a lock key run at
+    once: of a firm, or of all firms with `lock_counted_by="all_firms"`. Limits can be set for each
     `limit_key`, such as a mailbox; the job counts for `limit_units` in rates. `breaker` holds back a
     firm's jobs of the type and limit key while they keep failing alike. An upcaster takes a payload
     of its version and returns a newer one, of the current version unless it sets `version`.
@@ -201,6 +205,8 @@ def declare(job_type: JobType) -> None:
 def _check_keys(job_type: JobType) -> None:
     if job_type.unique_for is not None and job_type.once_only:
         raise ValueError(f"{job_type.name}: once_only is for ever: leave out unique_for")
+    if job_type.lock_counted_by not in (CountedBy.FIRM, CountedBy.ALL_FIRMS):
+        raise ValueError(f"{job_type.name}: lock_counted_by must be firm or all_firms")
 
 
 def _qualified_name(handler: Handler) -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier
+from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
 
-from jobs.engine.admission import sweep
+from jobs.engine.admission import admit, sweep
+from jobs.engine.outcomes import Completed
+from jobs.engine.transactions import reading
+from jobs.models import JobQueue
 from jobs.queue import acquire_lock, enqueue, set_rate_limit
+from jobs.registry import JobPayload, JobType, job
+from jobs.states import IN_FLIGHT, LIVE, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.queue_kit import row, take
+from tests.queue_kit import finish, locks, row, take
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-20")]
 
@@ -53,6 +59,12 @@ def open_transaction(hold: Callable[[Firm], object], firm: Firm) -> Iterator[Non
         hold(firm)
         yield
         transaction.set_rollback(True)
+
+
+def count(statuses: Collection[Status]) -> int:
+    """Count the jobs with these statuses, as any other session sees them."""
+    jobs = JobQueue.objects.unscoped("watching").filter(status__in=statuses)
+    return reading(jobs.count)
 
 
 def hold_the_firm(firm: Firm) -> None:
@@ -114,3 +126,48 @@ def test_many_admitters_at_once_give_each_room_once(firm: Firm) -> None:
         held = take(10)
         started += len(held)
         assert started == 3
+
+
+@pytest.mark.req("J-20")
+def test_many_workers_at_once_keep_to_a_lock_over_all_firms(
+    firm: Firm, other_firm: Firm, job_types: dict[str, JobType]
+) -> None:
+    """Each claims, and hands over what it completes, for firms that all wait for two slots."""
+
+    @job(
+        "test.provider",
+        category="sync",
+        payload=JobPayload,
+        lock_key=lambda _: "provider",
+        lock_limit=2,
+        lock_counted_by="all_firms",
+    )
+    def handle(payload: JobPayload, ctx: object) -> None: ...
+
+    jobs = {
+        enqueue("test.provider", firm=one).job_id for _ in range(10) for one in (firm, other_firm)
+    }
+    line, most = Barrier(ADMITTERS), []
+
+    def work() -> set[UUID]:
+        done: set[UUID] = set()
+        line.wait(WAIT_SECONDS)
+        try:
+            while count(LIVE):
+                sweep()
+                claims = take(3)
+                most.append(count(IN_FLIGHT))
+                for held in claims:
+                    done.add(held.job_id)
+                    admit(finish(held, Completed({})).released_capacity)
+            return done
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(ADMITTERS) as workers:
+        futures = [workers.submit(work) for _ in range(ADMITTERS)]
+        done = [future.result(WAIT_SECONDS) for future in futures]
+    assert set().union(*done) == jobs
+    assert sum(map(len, done)) == len(jobs)
+    assert max(most) <= 2
+    assert locks() == []

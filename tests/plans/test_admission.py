@@ -50,6 +50,7 @@ def fill(
     key: str | None = None,
     limit_key: str | None = None,
     status: Status = Status.PENDING,
+    lock_counted_by: str = "firm",
 ) -> None:
     """Let so many jobs of the firm wait; "{n}" in a key is the job's number."""
     new_id = {
@@ -63,13 +64,17 @@ def fill(
                 SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < %s
             )
             INSERT INTO jobs_jobqueue (job_id, firm_id, category, job_type, payload_version,
-                payload, correlation_id, lock_key, limit_key, ready, waiting, status)
+                payload, correlation_id, lock_key, limit_key, ready, waiting, status,
+                lock_counted_by)
             SELECT {new_id}, %s, 'maintenance', 'noop', '1.0', '{{}}', 'c',
                 replace(%s, '{{n}}', CAST(n AS text)), replace(%s, '{{n}}', CAST(n AS text)),
-                false, %s, %s
+                false, %s, %s, %s
             FROM number
             """,
-            [count, firm.pk, key, limit_key, status == Status.PENDING, status.value],
+            [
+                *(count, firm.pk, key, limit_key),
+                *(status == Status.PENDING, status.value, lock_counted_by),
+            ],
         )
     )
 
@@ -190,6 +195,7 @@ def crowd(firm: Firm, other_firm: Firm, many: int) -> Firm:
         fill(one, many, key="key")
         fill(one, many)
         fill(one, OTHERS, key="key-{n}")
+        fill(one, many, key="provider", lock_counted_by="all_firms")
         fill(one, OTHERS, limit_key="mailbox-{n}")
     analyze()
     return firm
@@ -206,8 +212,16 @@ def by_hand_over(firm: Firm) -> Callable[[], object]:
     return lambda: admit(released_capacity)
 
 
+def by_turns(firm: Firm) -> Callable[[], object]:
+    released_capacity = ReleasedCapacity(keys_of_all_firms=frozenset([(firm.pk, "provider")]))
+    return lambda: admit(released_capacity)
+
+
+WAYS = [by_sweep, by_hand_over, by_turns]
+
+
 @on_postgresql
-@pytest.mark.parametrize("way", [by_sweep, by_hand_over])
+@pytest.mark.parametrize("way", WAYS)
 def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd, way):
     for look in admissions(way(crowd)):
         ((plan,),) = in_transaction(
@@ -232,7 +246,7 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd
 
 
 @on_sqlite
-@pytest.mark.parametrize("way", [by_sweep, by_hand_over])
+@pytest.mark.parametrize("way", WAYS)
 def test_every_look_of_an_admission_goes_by_an_index(crowd, way):
     for look in admissions(way(crowd)):
         rows = table_rows(f"EXPLAIN QUERY PLAN {look}")

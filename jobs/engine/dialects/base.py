@@ -56,6 +56,7 @@ CLAIM_COLUMNS = (
     "deaths",
     "lease_token",
     "lock_key",
+    "lock_counted_by",
     "limit_key",
     "scheduled_at",
     "cancel_requested_at",

@@ -138,6 +138,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("correlation id", job.correlation_id),
         ("parent", job.parent_id),
         ("lock key", job.lock_key),
+        ("lock counted by", "all firms" if job.shares_lock else None),
         ("limit key", job.limit_key),
         ("limit units", job.limit_units if job.limit_units > 1 else None),
         ("idempotency key", job.idempotency_key),

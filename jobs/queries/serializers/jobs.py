@@ -14,7 +14,15 @@ from jobs.queries.serializers.fields import (
     TimestampField,
 )
 from jobs.queries.why_waiting import WaitCode
-from jobs.states import AttemptEnd, Category, DeadReason, Priority, Resolution, Status
+from jobs.states import (
+    AttemptEnd,
+    Category,
+    CountedBy,
+    DeadReason,
+    Priority,
+    Resolution,
+    Status,
+)
 
 
 class JobRowSerializer(serializers.Serializer[Any]):
@@ -34,7 +42,10 @@ class JobRowSerializer(serializers.Serializer[Any]):
     parent_id = serializers.UUIDField(
         allow_null=True, help_text="The job whose handler enqueued this one."
     )
-    lock_key = NullableTextField("At most one job of the firm with this key runs at a time.")
+    lock_key = NullableTextField(
+        "At most one job with this key runs at a time, or as many as its type allows: of the firm, "
+        "or of all firms (`lock_counted_by`)."
+    )
     limit_key = NullableTextField("Pauses, breakers and rates can be for jobs of this key alone.")
     limit_units = serializers.IntegerField(help_text="What the job counts for in rate limits.")
     idempotency_key = NullableTextField()
@@ -101,6 +112,9 @@ class JobDetailSerializer(JobRowSerializer):
         allow_null=True, source="job.progress", help_text="How far the handler got, from 0 to 1."
     )
     progress_note = NullableTextField("What the handler said with it.", source="job.progress_note")
+    lock_counted_by = EnumField(
+        CountedBy, source="job.lock_counted_by", help_text="Whose jobs with the lock key count."
+    )
     payload = RedactedField(REDACTED, source="job.payload")
     result = RedactedField(REDACTED, source="job.result")
     attempts_log = AttemptSerializer(many=True, source="attempts")

@@ -99,6 +99,11 @@ class LockSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
     lock_key = serializers.CharField()
+    counted_by = serializers.ChoiceField(
+        [CountedBy.FIRM.value, CountedBy.ALL_FIRMS.value],
+        help_text="Whose jobs wait for it: the firm's, or those of all firms. The latter are the "
+        "system firm's.",
+    )
     slot = serializers.IntegerField(help_text="From 0 to the key's limit minus one.")
     holder_id = serializers.CharField(help_text="job:ID for a job's own lock.")
     acquired_at = TimestampField()

@@ -293,6 +293,31 @@ def test_a_locks_page_names_who_waits_for_it(
     assert listed(member, lock=key) == {sooner.pk, later.pk}
 
 
+@pytest.mark.req("J-20", "T-03")
+def test_the_page_of_a_lock_over_all_firms_names_who_waits_in_each(
+    staff: Client, member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    with all_firms("test"):
+        lock = type(acme.lock).objects.create(
+            firm=Firm.objects.system(), lock_key="provider", holder_id="me", fencing_token=1
+        )
+    waiting = {"lock_key": "provider", "ready": False, "waiting": True}
+    shared = [
+        JobQueueFactory(firm=one.firm, lock_counted_by="all_firms", **waiting)
+        for one in (acme, globex)
+    ]
+    JobQueueFactory(firm=acme.firm, **waiting)
+    address = reverse("admin:jobs_concurrencylock_change", args=[lock.pk])
+    shown = staff.get(address)
+    assert [job.pk for job, _ in shown.context["waiters"]] == [job.pk for job in shared]
+    text = shown.content.decode()
+    assert "all firms" in text
+    assert acme.firm.name in text
+    assert shown.context["all_waiters"] == f"{LIST}?lock=provider"
+    assert member.get(address).status_code == 404
+    assert "all firms" in page(member, shared[0].pk)
+
+
 @pytest.mark.req("O-08")
 def test_the_list_takes_qualifiers_and_says_how_far_back_it_searched(
     operator: Client, member: Client, acme: FirmRows, monkeypatch: pytest.MonkeyPatch

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from jobs import registry
 from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import JobQueue
+from jobs.registry import JobType
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, problem
 from tests.queue_kit import row, rows
 
@@ -48,6 +51,17 @@ def test_a_job_is_enqueued_and_written_down(developer: Api, acme: FirmRows) -> N
         "api",
         "asked for by the customer",
     )
+
+
+@pytest.mark.req("J-20")
+def test_a_key_of_ones_own_for_a_lock_over_all_firms_is_refused(
+    developer: Api, job_types: dict[str, JobType]
+) -> None:
+    job_types["noop"] = replace(registry.get("noop"), lock_counted_by="all_firms")
+    refused = developer.post("jobs/", {"job_type": "noop", "lock_key": "mine"})
+    assert fields(refused) == {"lock_key": "not_possible"}
+    chain = {"jobs": [{"job_type": "noop"}, {"job_type": "noop", "lock_key": "mine"}]}
+    assert fields(developer.post("jobs/chain/", chain)) == {"jobs.1.lock_key": "not_possible"}
 
 
 @pytest.mark.req("J-07")

@@ -26,7 +26,7 @@ JOB_FIELDS = [
 ]  # fmt: skip
 DETAIL_FIELDS = [
     *JOB_FIELDS,
-    "progress", "progress_note", "payload", "result", "attempts_log", "steps", "log", "children", "then", "dead_letter_id", "why_waiting",
+    "progress", "progress_note", "lock_counted_by", "payload", "result", "attempts_log", "steps", "log", "children", "then", "dead_letter_id", "why_waiting",
 ]  # fmt: skip
 DEAD_LETTER_FIELDS = [
     "id", "job_id", "firm", "category", "job_type", "reason", "error_class", "error",
@@ -108,6 +108,20 @@ def test_locks_and_workers(viewer: Api, acme: FirmRows, worker: Worker) -> None:
     assert lock["lock_key"] == acme.lock.lock_key
     (shown,) = viewer.results("workers/")
     assert (shown["host"], shown["pid"], shown["concurrency"]) == ("host-1", 42, 3)
+
+
+@pytest.mark.req("J-20", "T-03")
+def test_a_lock_over_all_firms_is_listed_for_platform_staff_alone(
+    viewer: Api, staff: Api, acme: FirmRows
+) -> None:
+    with all_firms("test"):
+        shared = type(acme.lock).objects.create(
+            firm=Firm.objects.system(), lock_key="provider", holder_id="me", fencing_token=1
+        )
+    assert [one["id"] for one in viewer.results("locks/")] == [str(acme.lock.pk)]
+    shown = {one["id"]: one for one in staff.results("locks/")}
+    assert shown[str(shared.pk)]["counted_by"] == "all_firms"
+    assert shown[str(acme.lock.pk)]["counted_by"] == "firm"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ def work_types(job_types: dict[str, Any]) -> None:
     declare("test.named", idempotency_key=lambda p: f"named:{p.name}")
     declare("test.locked", lock_key=lambda p: p.name)
     declare("test.two_at_once", lock_key=lambda p: p.name, lock_limit=2)
+    shared: dict[str, Any] = {"lock_key": lambda p: p.name, "lock_counted_by": "all_firms"}
+    declare("test.shared", **shared)
+    declare("test.shared_by_two", lock_limit=2, **shared)
     declare("test.mailbox", limit_key=lambda p: p.name or None, limit_units=lambda p: p.units)
     declare("test.shrug", dead_letter=False)
 

@@ -24,7 +24,7 @@ ROW = {
     "last_error", "scheduled_at", "created_at", "started_at", "completed_at",
 }  # fmt: skip
 DETAIL = ROW | {
-    "progress", "progress_note", "payload", "result", "attempts_log", "steps", "log", "children", "then", "dead_letter_id", "why_waiting",
+    "progress", "progress_note", "lock_counted_by", "payload", "result", "attempts_log", "steps", "log", "children", "then", "dead_letter_id", "why_waiting",
 }  # fmt: skip
 CATEGORY = {
     "category", *Status, "runnable", "scheduled", "waiting_lock", "held_back", "oldest_wait_seconds",
@@ -62,6 +62,15 @@ def test_jobs_of_one_limit_key_are_listed_and_shown_with_it(run: Runner, firm: F
     shown = run("jobs", "show", str(mine.pk)).out
     assert "mailbox:1" in shown
     assert "limit units" in shown
+
+
+@pytest.mark.req("J-20")
+def test_a_job_is_shown_with_whom_its_lock_counts(run: Runner, firm: Firm) -> None:
+    mine = JobQueueFactory(firm=firm, lock_key="provider", lock_counted_by="all_firms")
+    plain = JobQueueFactory(firm=firm, lock_key="provider")
+    assert run("jobs", "show", str(mine.pk), "--json").json["lock_counted_by"] == "all_firms"
+    assert "lock counted by" in run("jobs", "show", str(mine.pk)).out
+    assert "lock counted by" not in run("jobs", "show", str(plain.pk)).out
 
 
 @pytest.mark.req("J-01")
