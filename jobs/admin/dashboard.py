@@ -18,7 +18,8 @@ from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.models import CircuitBreaker, Pause
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
-from jobs.queries.stats import JobCounts, QueueStats, count_jobs, live_jobs, queue_stats
+from jobs.queries.live import live_jobs
+from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
 from jobs.states import Status
 from tenants.admin.base import sees_all_firms, sees_several_firms
 from tenants.models import Firm

@@ -178,10 +178,10 @@ def run(sql: str, params: list[Any], *, prepared: bool = False) -> int:
         return int(cursor.rowcount)
 
 
-def fetch_in_scope(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+def fetch_in_scope(sql: str, params: list[Any], *, prepared: bool = True) -> list[tuple[Any, ...]]:
     """Run a statement in the caller's transaction, which sees the rows of the firms in scope only."""
     with _engine():
-        return fetch(sql, params, prepared=True)
+        return fetch(sql, params, prepared=prepared)
 
 
 def fetch_alone(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:

@@ -87,12 +87,14 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
         narrow: Any = filter_dead_letters
     else:
         rows = JobQueue.objects.all() if selection.rows is None else selection.rows
-        rows = rows.filter(status__in=_ELIGIBLE[operation])
-        if selection.seen_at is not None:
-            rows = rows.filter(updated_at__lte=selection.seen_at)
         if operation is not BulkOperation.RETRY:
             # Through the indexes of live jobs: history is not read.
             rows = rows.filter(Q(ready=True) | Q(waiting=True))
+        if operation is not BulkOperation.CANCEL:
+            # Live jobs are ready or waiting. To say so twice would let PostgreSQL expect few of them.
+            rows = rows.filter(status__in=_ELIGIBLE[operation])
+        if selection.seen_at is not None:
+            rows = rows.filter(updated_at__lte=selection.seen_at)
         narrow = filter_jobs
     if selection.ids is not None:
         return rows.filter(pk__in=set(selection.ids))

@@ -7,61 +7,30 @@ jobs are never counted: their numbers come from the counters that settling keeps
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, Sum
+from django.db.models import Count, Q, Sum
 
-from jobs.engine import dialects
 from jobs.models import (
     CircuitBreaker,
     DeadLetterQueue,
     JobHour,
-    JobQueue,
     Schedule,
     Worker,
 )
 from jobs.models.history import OPERATED
 from jobs.queries.counters import sum_counters
-from jobs.queries.held_back import (
-    HELD_BACK,
-    INTENDED,
-    WAITS_FOR_LOCK,
-    JobFacts,
-    LimitsInForce,
-    limits_in_force,
-)
+from jobs.queries.held_back import HELD_BACK, INTENDED
+from jobs.queries.live import Group, LiveGroup, LiveJobs, live_jobs
 from jobs.queries.why_waiting import WaitCode
 from jobs.states import OPEN_RESOLUTIONS, BreakerState, Category, Status
 
 WINDOW_MINUTES = 60
 # Workers tick every second; a run that is a minute late still happens.
 LATE_SECONDS = 60.0
-
-Group = Literal["category", "firm_id"]
-
-
-class LiveGroup(NamedTuple):
-    """Live jobs of one status that the limits treat alike; `due` counts those that are due."""
-
-    category: str
-    firm_id: int
-    status: str
-    jobs: int
-    due: int
-    due_since: datetime | None
-    held_back: WaitCode | None
-
-
-@dataclass(frozen=True)
-class LiveJobs:
-    """The pending, claimed and processing jobs in scope, and the limits in force."""
-
-    counted_at: datetime
-    limits: LimitsInForce
-    groups: list[LiveGroup]
 
 
 @dataclass
@@ -120,7 +89,7 @@ class JobCounts:
 
     def add_live(self, group: LiveGroup) -> None:
         """Add a group of live jobs."""
-        self.statuses[Status(group.status)] += group.jobs
+        self.statuses[group.status] += group.jobs
         if group.status != Status.PENDING:
             return
         self.scheduled += group.jobs - group.due
@@ -133,8 +102,8 @@ class JobCounts:
 
     def add_due(self, since: datetime | None) -> None:
         """Keep the time at which the oldest due job became due."""
-        known = [moment for moment in (self.due_since, since) if moment is not None]
-        self.due_since = min(known, default=None)
+        if since is not None and (self.due_since is None or since < self.due_since):
+            self.due_since = since
 
 
 @dataclass(frozen=True)
@@ -160,17 +129,6 @@ def queue_stats(live: LiveJobs | None = None) -> QueueStats:
     return QueueStats(now, categories, totals, live_workers(now))
 
 
-def live_jobs(*by: Group) -> LiveJobs:
-    """Count the live jobs in scope: one read of their rows, and one of the limits.
-
-    `by` names what they will be counted by, beside the category.
-    """
-    limits = limits_in_force()
-    # The fewer columns, the fewer groups: a type is read only where a limit is about types.
-    columns = limits.columns | {"category", *by}
-    return LiveJobs(limits.now, limits, list(_live(limits, sorted(columns))))
-
-
 def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
     """Return the jobs in scope by category or firm, for each that has any.
 
@@ -186,7 +144,9 @@ def count_jobs(by: Group, live: LiveJobs) -> dict[Any, JobCounts]:
         return counts[group]
 
     for group in live.groups:
-        of(getattr(group, by)).add_live(group)
+        key = group.category if by == "category" else group.firm_id
+        if key is not None:
+            of(key).add_live(group)
     for key, jobs in _open_dead_letters(by):
         of(key).statuses[Status.DLQ] = jobs
     for row in _settled(by, now - timedelta(minutes=WINDOW_MINUTES)):
@@ -222,43 +182,6 @@ def schedules_late(now: datetime) -> int:
     late = now - timedelta(seconds=LATE_SECONDS)
     due = Schedule.objects.filter(enabled=True, next_run_at__lt=late)
     return due.filter(firm__active=True).count()
-
-
-def _live(limits: LimitsInForce, columns: list[str]) -> Iterator[LiveGroup]:
-    """Yield the groups of live jobs by these columns; each job is either ready or waiting.
-
-    PostgreSQL reads both in the order of the table, through two indexes at once.
-    """
-    due = Q(status=Status.PENDING, scheduled_at__lte=limits.now)
-    keyed = ExpressionWrapper(WAITS_FOR_LOCK, output_field=BooleanField())
-    ready, waiting = Q(ready=True), Q(waiting=True)
-    at_once = dialects.current().combines_indexes
-    names = [name for name in columns if name in limits.columns]
-    reasons: dict[tuple[Any, ...], WaitCode | None] = {}
-
-    def reason(row: Mapping[str, Any]) -> WaitCode | None:
-        # There are many groups, and few that the limits tell apart.
-        key = tuple(row[name] for name in names)
-        if key not in reasons:
-            facts = JobFacts(**dict(zip(names, key, strict=True)))
-            reasons[key] = limits.reason(facts._replace(limit_key=facts.limit_key or ""))
-        return reasons[key]
-
-    for live in (ready | waiting,) if at_once else (ready, waiting):
-        rows = JobQueue.objects.filter(live).annotate(waits_for_lock=keyed)
-        for *facts, status, jobs, due_jobs, due_since in (
-            rows.values_list(*columns, "status")
-            .annotate(
-                jobs=Count("pk"),
-                due=Count("pk", filter=due),
-                due_since=Min("scheduled_at", filter=due),
-            )
-            .order_by()
-        ):
-            row = dict(zip(columns, facts, strict=True))
-            why = reason(row) if due_jobs else None
-            category, firm_id = row["category"], row.get("firm_id", 0)
-            yield LiveGroup(category, firm_id, status, jobs, due_jobs, due_since, why)
 
 
 def _open_dead_letters(by: Group) -> Iterable[tuple[Any, int]]:

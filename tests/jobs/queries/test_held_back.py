@@ -19,13 +19,15 @@ from jobs.models import CircuitBreaker, JobQueue, Pause
 from jobs.operations.breakers import open_breaker
 from jobs.queries.filters import filter_jobs
 from jobs.queries.held_back import ANYTHING, HELD_BACK, limits_in_force
-from jobs.queries.stats import count_jobs, live_jobs, queue_stats
+from jobs.queries.live import live_jobs
+from jobs.queries.stats import count_jobs, queue_stats
 from jobs.queries.why_waiting import WaitCode, why_waiting
 from jobs.queue import pause, set_rate_limit
 from jobs.states import CountedBy, Status
 from tenants.models import Firm
 from tenants.scope import all_firms, firm_scope
 from tests.queue_kit import row, take
+from tests.support.databases import postgresql_only
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-25", "O-01", "O-03")]
 
@@ -207,12 +209,15 @@ def test_counts_filters_and_single_jobs_agree_under_any_limits(
             live = live_jobs("firm_id")
             limits = live.limits
             pending = list(JobQueue.objects.filter(status=Status.PENDING))
-            by_firm = count_jobs("firm_id", live)
+            counts = [count_jobs("category", live), count_jobs("firm_id", live)]
         due = [job for job in pending if job.scheduled_at <= limits.now]
         for code in HELD_BACK:
             of_code = {job.pk for job in due if limits.reason_of(job) == code}
             assert found(code) == of_code
-            assert sum(counts.held_back[code] for counts in by_firm.values()) == len(of_code)
+            for by in counts:
+                assert sum(one.held_back[code] for one in by.values()) == len(of_code)
+        for by in counts:
+            assert sum(one.statuses[Status.PENDING] for one in by.values()) == len(pending)
 
 
 def _change_limits(rng: Random, firms: list[Firm]) -> None:
@@ -258,3 +263,19 @@ def test_the_number_of_queries_does_not_depend_on_jobs_or_limits(
             open_breaker(kind, one, reason="x")
             set_rate_limit(kind, 1, 60, firm=one)
     assert queries() == few
+
+
+@postgresql_only
+def test_firms_and_categories_are_counted_apart_where_no_limit_is_about_them(
+    firm: Firm, other_firm: Firm, system_firm: Firm, add
+) -> None:
+    for one in (firm, other_firm):
+        for kind in TYPES:
+            add(kind, "x", firm=one)
+    with all_firms("test"):
+        apart = live_jobs("firm_id").groups
+        pause(firm=firm, reason="x")
+        together = live_jobs("firm_id").groups
+    assert all((group.category is None) != (group.firm_id is None) for group in apart)
+    assert all(group.category and group.firm_id for group in together)
+    assert sum(group.jobs for group in apart) == 2 * sum(group.jobs for group in together)

@@ -1,0 +1,118 @@
+"""Counts of the live jobs in scope, by what tells them apart: one read of their rows.
+
+The rows themselves are read: no index tells a claimed job from a pending one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from jobs.engine import dialects
+from jobs.engine.dialects import Column
+from jobs.engine.transactions import fetch_in_scope
+from jobs.queries.held_back import JobFacts, LimitsInForce, limits_in_force
+from jobs.queries.why_waiting import WaitCode
+from tenants.scope import require_scope
+
+Group = Literal["category", "firm_id"]
+GROUPS: tuple[Group, ...] = ("category", "firm_id")
+
+# How a fact that limits are about is read from a job's row.
+_FACTS = {
+    "limit_key": "COALESCE(q.limit_key, '')",
+    "waits_for_lock": "(q.waiting AND q.lock_key IS NOT NULL)",
+}
+_DUE = "q.status = 'pending' AND q.scheduled_at <= %s"
+
+
+class LiveGroup(NamedTuple):
+    """Live jobs of one status that the limits treat alike; `due` counts those that are due.
+
+    Where no limit is about categories or firms, jobs are counted by each of these by itself: then
+    the other is None.
+    """
+
+    category: str | None
+    firm_id: int | None
+    status: str
+    jobs: int
+    due: int
+    due_since: datetime | None
+    held_back: WaitCode | None
+
+
+@dataclass(frozen=True)
+class LiveJobs:
+    """The pending, claimed and processing jobs in scope, and the limits in force."""
+
+    counted_at: datetime
+    limits: LimitsInForce
+    groups: list[LiveGroup]
+
+
+def live_jobs(*by: Group) -> LiveJobs:
+    """Count the live jobs in scope; `by` names what they are counted by, beside the category."""
+    limits = limits_in_force()
+    wanted = [name for name in GROUPS if name in {"category", *by}]
+    return LiveJobs(limits.now, limits, list(_groups(limits, wanted)))
+
+
+def _groups(limits: LimitsInForce, wanted: Collection[Group]) -> Iterator[LiveGroup]:
+    # The fewer columns, the fewer groups: a type is read only where a limit is about types.
+    names = sorted(limits.columns)
+    columns = [*wanted, *(name for name in names if name not in wanted)]
+    apart = limits.columns.isdisjoint(GROUPS)
+    read_time = dialects.current().read_time
+    reasons: dict[tuple[Any, ...], WaitCode | None] = {}
+    for *facts, status, jobs, due, due_since in _rows(limits.now, columns, wanted, apart=apart):
+        row = dict(zip(columns, facts, strict=True))
+        # There are many groups, and few that the limits tell apart.
+        key = tuple(row[name] for name in names)
+        if key not in reasons:
+            reasons[key] = limits.reason(JobFacts(**dict(zip(names, key, strict=True))))
+        yield LiveGroup(
+            row["category"],
+            row.get("firm_id"),
+            status,
+            jobs,
+            due,
+            read_time(due_since),
+            reasons[key] if due else None,
+        )
+
+
+def _rows(
+    now: datetime, columns: list[str], wanted: Collection[Group], *, apart: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Read the jobs, each of which is either ready or waiting.
+
+    PostgreSQL reads both in the order of the table, through two indexes at once, and counts by
+    several groups in one pass.
+    """
+    dialect = dialects.current()
+    read = {name: _FACTS.get(name, f"q.{name}") for name in columns}
+    by = ", ".join([*read.values(), "q.status"])
+    if apart and len(wanted) > 1 and dialect.combines_indexes:
+        shared = [*(read[name] for name in columns if name not in wanted), "q.status"]
+        sets = (", ".join([read[name], *shared]) for name in wanted)
+        by = f"GROUPING SETS ({', '.join(f'({one})' for one in sets)})"
+    firm_ids = require_scope("jobs").firm_ids
+    mine = ""
+    if firm_ids is not None:
+        # Their numbers in the text, so that the planner knows how many jobs they have.
+        mine = f"AND q.firm_id IN ({', '.join(map(str, sorted(firm_ids))) or 'NULL'})"
+    moment = dialect.value(Column.TIME, now)
+    ready_or_waiting = ("(q.ready OR q.waiting)",)
+    for live in ready_or_waiting if dialect.combines_indexes else ("q.ready", "q.waiting"):
+        yield from fetch_in_scope(
+            f"""
+            SELECT {", ".join(read.values())}, q.status, count(*),
+                count(*) FILTER (WHERE {_DUE}), min(q.scheduled_at) FILTER (WHERE {_DUE})
+            FROM "jobs_jobqueue" q WHERE {live} {mine} GROUP BY {by}
+            """,
+            [moment, moment],
+            prepared=False,
+        )
