@@ -6,7 +6,7 @@ import base64
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from googleapiclient.http import BatchHttpRequest
 
@@ -27,25 +27,18 @@ from mail.gmail.answers import (
 )
 from mail.gmail.errors import (
     TRANSLATED,
+    UNANSWERED,
     GmailError,
     GmailHistoryExpired,
     GmailNotFound,
     GmailUnavailable,
     translate,
 )
-from mail.gmail.service import Resources, gmail_resources
+from mail.gmail.service import Http, Resources, gmail_resources
 
 # What Google advises; it takes 100.
 MAX_BATCH = 50
 _ME = "me"
-
-
-class Http(Protocol):
-    """What a request is sent through: httplib2.Http, AuthorizedHttp or the simulator's."""
-
-    def request(self, uri: str, method: str = ..., *args: Any, **kwargs: Any) -> Any:
-        """Send one request and return (response, content)."""
-        ...
 
 
 class GmailClient:
@@ -62,6 +55,8 @@ class GmailClient:
         self._open_http = open_http
         self._resources = resources or gmail_resources()
         self._local = threading.local()
+        self.is_answered: bool | None = None
+        """Whether the last request was answered in time; None before the first."""
 
     def profile(self) -> Profile:
         """Return the mailbox's address, size and newest history id."""
@@ -114,7 +109,7 @@ class GmailClient:
         for message_id in message_ids:
             request = self._resources.messages.get(userId=_ME, id=message_id, format=fmt)
             batch.add(request, request_id=message_id)
-        with _translated():
+        with self._translated():
             try:
                 batch.execute(http=self._http())
             except (KeyError, ValueError) as error:
@@ -275,24 +270,27 @@ class GmailClient:
         self._execute(self._resources.drafts.delete(userId=_ME, id=draft_id))
 
     def _execute(self, request: Any) -> dict[str, Any]:
-        with _translated():
+        with self._translated():
             answer = request.execute(http=self._http(), num_retries=0)
         # An empty answer arrives as an empty string.
         return cast("dict[str, Any]", answer or {})
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Raise a GmailError in place of what the libraries raise, and note whether it answers."""
+        try:
+            yield
+        except TRANSLATED as error:
+            translated = translate(error)
+            self.is_answered = translated.reason != UNANSWERED
+            raise translated from error
+        self.is_answered = True
 
     def _http(self) -> Http:
         if not hasattr(self._local, "http"):
             self._local.http = self._open_http()
         http: Http = self._local.http
         return http
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except TRANSLATED as error:
-        raise translate(error) from error
 
 
 def _label_change(add: Sequence[str], remove: Sequence[str]) -> dict[str, list[str]]:

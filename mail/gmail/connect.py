@@ -15,7 +15,8 @@ from mail.gmail.shared_token import SharedCredentials, TokenSource
 from mail.gmail.simulator.api import GmailSimulator
 from mail.gmail.simulator.transport import SimulatorHttp
 
-_TIMEOUT_SECONDS = 60
+# Without a single byte: a worker's thread waits so long, and does nothing else.
+_TIMEOUT_SECONDS = 20
 
 _connections = threading.local()
 

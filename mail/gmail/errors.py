@@ -36,6 +36,8 @@ _USAGE_REASONS = frozenset(
     {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
 )
 INVALID_GRANT = "invalid_grant"
+UNANSWERED = "TimeoutError"
+"""The reason of a GmailUnavailable for which Gmail was waited for in vain."""
 _CLIENT_REASONS = frozenset(
     {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
 )

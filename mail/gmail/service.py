@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import httplib2
 from googleapiclient.discovery import build
@@ -18,6 +18,14 @@ GMAIL_ENDPOINT = "https://gmail.googleapis.com"
 
 # The generated resources have no types of their own.
 Resource = Any
+
+
+class Http(Protocol):
+    """What a request is sent through: httplib2.Http, AuthorizedHttp or the simulator's."""
+
+    def request(self, uri: str, method: str = ..., *args: Any, **kwargs: Any) -> Any:
+        """Send one request and return (response, content)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from mail.services.mailboxes.connection import (
     note_error,
 )
 from mail.services.mailboxes.gmail_connection import gmail_of
+from mail.services.mailboxes.unanswered import alone_while_silent
 from tenants.scope import firm_scope
 
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
@@ -74,7 +75,9 @@ def usable_mailbox(firm_id: int, account_id: UUID) -> Iterator[tuple[MailAccount
     try:
         account = usable_account(firm_id, account_id)
         with _kept_errors(account):
-            yield account, gmail_of(account)
+            gmail = gmail_of(account)
+            with alone_while_silent(account, gmail):
+                yield account, gmail
     except MailboxWaits as error:
         raise Snooze(str(error), seconds=error.seconds) from error
     except (MailboxInactive, MailboxDisconnected, RowGone) as error:

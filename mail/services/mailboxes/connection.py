@@ -26,6 +26,7 @@ REAUTH_REASON = "The mailbox must be connected again"
 HOLD_REASON = "Gmail asked for fewer requests"
 # What Gmail means when it asks for fewer requests and does not say for how long.
 HOLD_SECONDS = 60
+SILENT_REASON = "Gmail does not answer"
 
 
 def mailbox_limit_key(account_id: UUID) -> str:
@@ -49,7 +50,7 @@ def check_connection(account: MailAccount) -> None:
     if account.held_until is not None:
         seconds = (account.held_until - timezone.now()).total_seconds()
         if seconds > 0:
-            message = f"Gmail asked for fewer requests to mailbox {account.pk}"
+            message = f"Gmail takes no requests to mailbox {account.pk} for now"
             raise MailboxWaits(message, seconds=seconds)
 
 
@@ -77,13 +78,18 @@ def require_reauth(
 def hold_account(account: MailAccount, error: GmailError) -> float:
     """Let no job of the mailbox call Gmail for as long as it asks; return the seconds."""
     seconds = HOLD_SECONDS if error.retry_after is None else error.retry_after
-    until = timezone.now() + timedelta(seconds=seconds)
     with firm_scope(account.firm_id):
-        shorter = Q(held_until__isnull=True) | Q(held_until__lt=until)
-        MailAccount.objects.filter(shorter, pk=account.pk).update(held_until=until)
         note_error(account, error)
-        _pause_mailbox(account, HOLD_REASON, until=until)
+        hold_mailbox(account, seconds, HOLD_REASON)
     return seconds
+
+
+def hold_mailbox(account: MailAccount, seconds: float, reason: str) -> None:
+    """Let no job of the mailbox call Gmail for so long. Must run in the firm's scope."""
+    until = timezone.now() + timedelta(seconds=seconds)
+    shorter = Q(held_until__isnull=True) | Q(held_until__lt=until)
+    MailAccount.objects.filter(shorter, pk=account.pk).update(held_until=until)
+    _pause_mailbox(account, reason, until=until)
 
 
 def resume_mailbox(account: MailAccount) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from jobs.engine.outcomes import Completed, Retry
-from jobs.models import CircuitBreaker
+from jobs.errors import Retryable, Snooze
+from jobs.models import CircuitBreaker, Pause
 from jobs.queue import enqueue
 from jobs.registry import get
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailAuthExpired
+from mail.gmail.simulator.faults import LOST_REQUEST
 from mail.job_handlers import base
 from mail.job_handlers.base import GMAIL_BREAKER, mailbox_key
 from mail.models import MailAccount
 from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.gmail_connection import gmail_of
+from tenants.scope import firm_scope
 from tests.mail.mail_kit import Mailbox, drain
 from tests.queue_kit import row, rows
 
@@ -56,3 +60,32 @@ def test_refused_credentials_of_one_mailbox_do_not_stop_another(mailbox: Mailbox
         ingest(mailbox.account, mailbox.receive())
         assert {type(one) for one in drain()} == {Completed}
     assert (row(held).status, row(held).attempts) == ("pending", 0)
+
+
+@pytest.mark.req("M-02")
+def test_a_mailbox_without_answers_takes_no_second_thread(mailbox: Mailbox) -> None:
+    silent, other = mailbox.account, open_account(mailbox.firm, "other@acme.example")
+
+    def working_on(account: MailAccount) -> AbstractContextManager[tuple[Any, GmailClient]]:
+        return base.usable_mailbox(mailbox.firm.pk, account.pk)
+
+    with working_on(silent), working_on(silent):
+        """While Gmail answers, jobs go side by side."""
+    mailbox.simulator.order_fault(LOST_REQUEST, address=silent.address)
+    with pytest.raises(Retryable), working_on(silent) as (_, gmail):
+        gmail.profile()
+    assert rows(Pause) == []
+
+    with working_on(silent) as (_, gmail):
+        with pytest.raises(Snooze), working_on(silent):
+            """Gmail may still not answer: one finds out, the others wait."""
+        with working_on(other):
+            """Of another mailbox nobody waits."""
+        (pause,) = rows(Pause)
+        assert pause.limit_key == f"mailbox:{silent.pk}"
+        assert pause.until == mailbox.reload().held_until
+        gmail.profile()
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(held_until=None)
+    with working_on(silent), working_on(silent):
+        """It does again."""
