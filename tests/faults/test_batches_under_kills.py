@@ -1,0 +1,116 @@
+"""A batch whose workers are killed: all its jobs settle, and each event has its job once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from jobs.models import Batch, DeadLetterQueue, JobQueue
+from jobs.queue import EnqueueSpec, enqueue_batch, reprocess
+from jobs.states import LIVE, Status
+from tenants.scope import all_firms
+from tests.support.scenario import Scenario
+from tests.support.waiting import wait_until
+from tests.support.workers import SHORT_LEASE_SECONDS, Fleet, WorkerProcess
+
+pytestmark = pytest.mark.processes
+
+# Jobs and kills: in the suite, and in `make chaos`.
+SUITE = (120, 3)
+CHAOS = (10_000, 40)
+WORKERS = 2
+JOB_SECONDS = 0.02
+EVENTS = ("failed", "settled", "completed")
+
+
+def batch_now() -> Batch:
+    """Return the only batch there is."""
+    with all_firms("looking at the batch"):
+        batch: Batch = Batch.objects.get()
+        return batch
+
+
+def labels() -> Counter[str]:
+    """Return how many jobs there are for each event."""
+    with all_firms("looking at the queue"):
+        payloads = JobQueue.objects.filter(job_type="process.work").values_list(
+            "payload", flat=True
+        )
+        return Counter(one["label"] for one in payloads if one["label"] in EVENTS)
+
+
+@pytest.mark.req("A-02", "J-14")
+def test_a_batch_whose_workers_are_killed_settles_and_fires_each_event_once(
+    queue: Scenario, fleet: Fleet, chaos: bool
+) -> None:
+    jobs, kills = CHAOS if chaos else SUITE
+    rng, gate = Random(7), queue.gate()
+    journal = str(queue.journal.path)
+    start = ("--concurrency", "4")
+    workers = fleet.start_many(WORKERS, *start, lease_seconds=SHORT_LEASE_SECONDS)
+
+    def kill(victim: WorkerProcess) -> None:
+        victim.kill()
+        workers.remove(victim)
+        workers.append(fleet.start(*start, lease_seconds=SHORT_LEASE_SECONDS))
+
+    def of_session(session: int) -> WorkerProcess:
+        return next(worker for worker in workers if worker.session == session)
+
+    def work(label: str = "", **options: object) -> EnqueueSpec:
+        return EnqueueSpec("process.work", {"journal": journal, "label": label, **options})
+
+    bad = {"journal": journal, "how": "error", "times": 1}
+    batch = enqueue_batch(
+        [
+            EnqueueSpec("process.fail", bad, max_attempts=1),
+            *[work(seconds=JOB_SECONDS)] * jobs,
+            work("last", gate=str(gate.path)),
+        ],
+        **{f"on_{event}": work(event) for event in EVENTS},  # type: ignore[arg-type]  # three specs
+        firm=queue.firm,
+    )
+    members = [result.job_id for result in batch.jobs]
+    failing = members[0]
+
+    for _ in range(kills):
+        more = len(queue.journal.starts()) + rng.randint(1, jobs // (kills + 1))
+        starts = wait_until(
+            lambda: len(found := queue.journal.starts()) >= more and found,  # noqa: B023 - at once
+            "more handlers to start",
+            timeout=300,
+        )
+        kill(of_session(starts[-1].session))
+    wait_until(lambda: not LIVE & queue.statuses(members[:-1]).keys(), "all but the last")
+    wait_until(lambda: batch_now().failed_at, "the job for the failure")
+    assert batch_now().settled_at is None
+
+    gate.open()
+    ended = wait_until(
+        lambda: [
+            one for one in queue.journal.entries() if (one.what, one.label) == ("end", "last")
+        ],
+        "the end of the last handler",
+    )
+    # Its outcome is being stored, or the job for the end.
+    kill(of_session(ended[-1].session))
+    wait_until(lambda: batch_now().settled_at, "the job for the end")
+    assert batch_now().completed_at is None
+    assert queue.statuses(members) == {Status.COMPLETED: jobs + 1, Status.DLQ: 1}
+
+    with all_firms("an operator"):
+        letter = DeadLetterQueue.objects.get(original_job_id=failing)
+        reprocess(letter, note="mended", payload={**bad, "times": 0})
+    wait_until(lambda: batch_now().completed_at, "the job for the completion")
+    queue.wait_until_settled()
+    for worker in workers:
+        worker.wait_until_started()
+    fleet.stop()
+
+    assert labels() == dict.fromkeys(EVENTS, 1)
+    found = batch_now()
+    callbacks = [getattr(found, f"{event}_job_id") for event in EVENTS]
+    assert queue.statuses([*members, *callbacks]) == {Status.COMPLETED: jobs + 5}
+    assert queue.statuses() == {Status.COMPLETED: jobs + 5}
