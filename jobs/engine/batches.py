@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -46,49 +46,44 @@ CASE WHEN j.status IN ('completed', 'canceled') THEN j.status
 """
 
 
-def store_batch(
-    batch_id: UUID,
-    name: str,
-    correlation_id: str,
-    firm_id: int,
-    jobs: Sequence[NewJob],
-    callbacks: Mapping[str, NewJob],
-) -> tuple[list[UUID], frozenset[UUID]] | None:
-    """Store the jobs as one batch, with a job for some of EVENTS; None: the firm has this batch already.
+class NewBatch(NamedTuple):
+    """Validated jobs to store as one batch, with a job for some of EVENTS."""
+
+    batch_id: UUID
+    firm_id: int
+    name: str
+    correlation_id: str
+    jobs: Sequence[NewJob]
+    callbacks: Mapping[str, NewJob]
+
+
+def store_batch(batch: NewBatch) -> tuple[list[UUID], frozenset[UUID]] | None:
+    """Store the batch; None: the firm has it already.
 
     Returns what `insert_or_replace` does. An existing job counts as it is.
 
     Raises:
         ArgumentsInvalid: another firm has a batch of this id.
     """
-    return in_transaction(
-        lambda: _store(batch_id, name, correlation_id, firm_id, jobs, callbacks), savepoint=True
-    )
+    return in_transaction(lambda: _store(batch), savepoint=True)
 
 
-def _store(
-    batch_id: UUID,
-    name: str,
-    correlation_id: str,
-    firm_id: int,
-    jobs: Sequence[NewJob],
-    callbacks: Mapping[str, NewJob],
-) -> tuple[list[UUID], frozenset[UUID]] | None:
+def _store(batch: NewBatch) -> tuple[list[UUID], frozenset[UUID]] | None:
     dialect = dialects.current()
-    own_id = dialect.value(Column.UUID, batch_id)
-    kept = json.dumps({event: job_to_json(job) for event, job in callbacks.items()})
+    own_id = dialect.value(Column.UUID, batch.batch_id)
+    kept = json.dumps({event: job_to_json(job) for event, job in batch.callbacks.items()})
     new = run(
         f"""
         INSERT INTO jobs_batch (id, firm_id, name, correlation_id, callbacks, created_at)
         VALUES (%s, %s, %s, %s, %s{dialect.json_cast}, {dialect.now_sql()})
         ON CONFLICT (id) DO NOTHING
         """,
-        [own_id, firm_id, name, correlation_id, kept],
+        [own_id, batch.firm_id, batch.name, batch.correlation_id, kept],
     )
     if not new:
-        _refuse_other_firms(batch_id, firm_id)
+        _refuse_other_firms(batch)
         return None
-    stored, replacing = insert_or_replace(jobs)
+    stored, replacing = insert_or_replace(batch.jobs)
     columns = {"member": Column.UUID, "job_id": Column.UUID}
     rows, params = dialect.rows_sql("r", columns, [(uuid7(), one) for one in sorted(set(stored))])
     run(
@@ -97,16 +92,16 @@ def _store(
         SELECT r.member, %s, %s, j.job_id, {_STATE} FROM {rows}
         JOIN jobs_jobqueue j ON j.job_id = r.job_id
         """,
-        [firm_id, own_id, *params],
+        [batch.firm_id, own_id, *params],
     )
-    _fire([batch_id])
+    _fire([batch.batch_id])
     return stored, replacing
 
 
-def _refuse_other_firms(batch_id: UUID, firm_id: int) -> None:
-    own_id = dialects.current().value(Column.UUID, batch_id)
+def _refuse_other_firms(batch: NewBatch) -> None:
+    own_id = dialects.current().value(Column.UUID, batch.batch_id)
     found = fetch("SELECT firm_id FROM jobs_batch WHERE id = %s", [own_id])
-    if any(row[0] != firm_id for row in found):
+    if any(row[0] != batch.firm_id for row in found):
         raise ArgumentsInvalid([Fault("batch_id", "taken", "is the id of another batch")])
 
 

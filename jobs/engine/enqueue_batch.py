@@ -11,7 +11,7 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
-from jobs.engine.batches import store_batch
+from jobs.engine.batches import NewBatch, store_batch
 from jobs.engine.chains import FOR_THE_FIRST
 from jobs.engine.enqueue import EnqueueResult, firm_in_scope
 from jobs.engine.insert import dispatch, dispatch_groups
@@ -66,7 +66,7 @@ def enqueue_batch(
     jobs = [new_job(made(spec), firm_id) for spec in specs]
     following = {event: new_job(made(spec), firm_id) for event, spec in callbacks.items()}
     batch_id = batch_id or uuid7()
-    stored = store_batch(batch_id, name, correlation_id, firm_id, jobs, following)
+    stored = store_batch(NewBatch(batch_id, firm_id, name, correlation_id, jobs, following))
     if stored is None:
         return BatchResult(batch_id, created=False, jobs=[])
     ids, replacing = stored

@@ -179,16 +179,8 @@ def _prune_locks(firm_id: int) -> int:
 
 def _prune_bulk_runs(firm_id: int, days: int) -> int:
     """Delete bulk runs that ended long ago, with their members, which may be of other firms."""
-    old, params = f"finished_at < {_ago_sql()}", [firm_id, -days * DAY_SECONDS]
-    runs = f"SELECT id FROM jobs_bulkrun WHERE firm_id = %s AND {old}"
-    members = f"""
-        DELETE FROM jobs_bulkmember WHERE id IN (
-            SELECT id FROM jobs_bulkmember WHERE run_id IN ({runs}) LIMIT {CHUNK}
-        )
-        """
-    while in_transaction(lambda: run(members, params)) == CHUNK:
-        pass
-    return _delete_where("jobs_bulkrun", old, params)
+    old = f"finished_at < {_ago_sql()}"
+    return _prune_with_members("bulkrun", "bulkmember.run_id", old, firm_id, days)
 
 
 def _prune_batches(firm_id: int, days: int) -> int:
@@ -196,16 +188,23 @@ def _prune_batches(firm_id: int, days: int) -> int:
     old = f"""settled_at < {_ago_sql()} AND NOT EXISTS (
         SELECT 1 FROM jobs_batchmember m JOIN jobs_jobqueue j ON j.job_id = m.job_id
         WHERE m.batch_id = jobs_batch.id AND m.{UNCOMPLETED_SQL})"""
+    return _prune_with_members("batch", "batchmember.batch_id", old, firm_id, days)
+
+
+def _prune_with_members(table: str, reference: str, old: str, firm_id: int, days: int) -> int:
+    """Delete the firm's old rows, after their members, whose column `reference` names them."""
     params = [firm_id, -days * DAY_SECONDS]
-    batches = f"SELECT id FROM jobs_batch WHERE firm_id = %s AND {old}"
-    members = f"""
-        DELETE FROM jobs_batchmember WHERE id IN (
-            SELECT id FROM jobs_batchmember WHERE batch_id IN ({batches}) LIMIT {CHUNK}
+    members, column = reference.split(".")
+    chunk = f"""
+        DELETE FROM jobs_{members} WHERE id IN (
+            SELECT id FROM jobs_{members} WHERE {column} IN (
+                SELECT id FROM jobs_{table} WHERE firm_id = %s AND {old}
+            ) LIMIT {CHUNK}
         )
         """
-    while in_transaction(lambda: run(members, params)) == CHUNK:
+    while in_transaction(lambda: run(chunk, params)) == CHUNK:
         pass
-    return _delete_where("jobs_batch", old, params)
+    return _delete_where(f"jobs_{table}", old, params)
 
 
 def _prune_requests(firm_id: int) -> int:
