@@ -55,6 +55,12 @@ class Server:
         """The folder of its socket, and its port."""
         return self._socket_folder, self._port
 
+    @property
+    def account(self) -> str | None:
+        """The account that it runs as, and that alone may read its folder; None: this process's."""
+        account: str | None = self._server.system_user
+        return account
+
     def crash(self) -> None:
         """Stop it as a crash does: nothing is written back, every connection is cut."""
         self._control("stop", "-m", "immediate")

@@ -10,13 +10,21 @@ from urllib.parse import quote, urlencode
 import environ
 import psycopg
 import pytest
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 postgresql_only = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="a fault that only a server can have"
 )
 sqlite_only = pytest.mark.skipif(
     connection.vendor != "sqlite", reason="a fault that only a file can have"
+)
+
+# Whether the suite runs behind a pooler in transaction mode: see `tests.pooled`.
+POOLED = connection.vendor == "postgresql" and settings.LISTEN_DATABASE_URL not in ("", "off")
+unpooled_only = pytest.mark.skipif(
+    POOLED, reason="about sessions of the server, which a pooler exchanges after each transaction"
 )
 
 
@@ -32,6 +40,23 @@ def database_url() -> str:
     names = ("host", "port", "sslmode")
     options = {name: database["OPTIONS"][name] for name in names if name in database["OPTIONS"]}
     return f"postgres://{login}@{place}/{quote(database['NAME'])}?{urlencode(options)}"
+
+
+def listen_url() -> str:
+    """Return the address past the pooler of the database that this process works on; empty: no pooler."""
+    url = settings.LISTEN_DATABASE_URL
+    if url in ("", "off"):
+        return str(url)
+    return make_conninfo(**{**conninfo_to_dict(url), "dbname": connection.settings_dict["NAME"]})
+
+
+def end_pooled_sessions() -> None:
+    """End the sessions that the pooler keeps with this process's database, which is to be dropped."""
+    with psycopg.connect(listen_url(), autocommit=True) as server:
+        server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 @contextmanager

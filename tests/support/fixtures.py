@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
+from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
 from tenants.models import Firm
 from tests.factories.tenants import FirmFactory
 from tests.postgres import Server, postgres_server
-from tests.support.databases import default_database
+from tests.support.databases import POOLED, default_database, end_pooled_sessions, listen_url
 from tests.support.history import recorded_history
 from tests.support.scenario import Scenario
 from tests.support.workers import Fleet
@@ -41,6 +43,16 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Have LISTEN go to the database of this process, where the suite runs behind a pooler."""
+    settings.LISTEN_DATABASE_URL = listen_url()
+    yield
+    if POOLED:
+        with django_db_blocker.unblock():
+            end_pooled_sessions()
+
+
+@pytest.fixture(scope="session")
 def own_server() -> Iterator[Server]:
     """Return a PostgreSQL that nobody else uses, so that it may crash."""
     with postgres_server() as server:
@@ -60,7 +72,7 @@ def queue_on_own_server(
 @contextmanager
 def queue_at(url: str, folder: Path) -> Iterator[Scenario]:
     """Make the database at `url`, which may be empty, the default one; yield a queue on it."""
-    with default_database(url):
+    with default_database(url), override_settings(LISTEN_DATABASE_URL=""):
         call_command("migrate", verbosity=0)
         with recorded_history():
             yield Scenario(FirmFactory(name="Acme", slug="acme"), folder)

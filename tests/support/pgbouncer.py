@@ -39,8 +39,12 @@ server_tls_sslmode = disable
 class PgBouncer:
     """A running pooler that may be paused and restarted."""
 
-    def __init__(self, configuration: Path, port: int, user: str) -> None:
+    def __init__(
+        self, configuration: Path, port: int, user: str, account: str | None = UNPRIVILEGED
+    ) -> None:
+        """Use the configuration's `port` as the role `user`; the program runs as `account`."""
         self._configuration = configuration
+        self._account = account
         self._console = f"host=127.0.0.1 port={port} user={user} dbname=pgbouncer"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -52,7 +56,7 @@ class PgBouncer:
                 [str(PROGRAM), str(self._configuration)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                user=UNPRIVILEGED,
+                user=self._account,
             )
         wait_until(self._answers, "PgBouncer")
 
@@ -93,6 +97,13 @@ def _has_answered(console: psycopg.Connection) -> bool:
     return not console.pgconn.is_busy()
 
 
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
 @contextmanager
 def pgbouncer(proxy: Proxy, mode: str = "transaction") -> Iterator[tuple[PgBouncer, str]]:
     """Run one inside the block; yield it and the address of the database through it."""
@@ -104,8 +115,7 @@ def pgbouncer(proxy: Proxy, mode: str = "transaction") -> Iterator[tuple[PgBounc
 
 def _running(proxy: Proxy, mode: str, folder: Path) -> Iterator[tuple[PgBouncer, str]]:
     server = urlsplit(proxy.url)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     configuration = folder / "pgbouncer.ini"
     configuration.write_text(
         CONFIGURATION.format(

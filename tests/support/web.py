@@ -16,6 +16,7 @@ from django.conf import settings
 
 from tests.support.databases import database_url
 from tests.support.paths import ROOT
+from tests.support.pgbouncer import free_port
 from tests.support.waiting import wait_until
 
 START_SECONDS = 180.0
@@ -67,9 +68,7 @@ class WebProcess:
 @contextmanager
 def web_process(log: Path, *options: str, **environment: str) -> Iterator[WebProcess]:
     """Run gunicorn on a free port, with `environment` added to the tests' own; end it afterwards."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         str(Path(sys.executable).with_name("gunicorn")),
         "config.wsgi",
@@ -77,7 +76,11 @@ def web_process(log: Path, *options: str, **environment: str) -> Iterator[WebPro
         f"127.0.0.1:{port}",
         *options,
     ]
-    own = {"DATABASE_URL": database_url(), "VAR_DIR": str(settings.VAR_DIR)}
+    own = {
+        "DATABASE_URL": database_url(),
+        "LISTEN_DATABASE_URL": settings.LISTEN_DATABASE_URL,
+        "VAR_DIR": str(settings.VAR_DIR),
+    }
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

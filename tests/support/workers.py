@@ -194,6 +194,7 @@ class Fleet:
                 **os.environ,
                 "DJANGO_SETTINGS_MODULE": "tests.support.worker_settings",
                 "DATABASE_URL": database_url(),
+                "LISTEN_DATABASE_URL": settings.LISTEN_DATABASE_URL,
                 "VAR_DIR": str(settings.VAR_DIR),
                 "LOG_FORMAT": "json",
                 "JOB_LEASE_SECONDS": str(lease_seconds),

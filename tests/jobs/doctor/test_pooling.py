@@ -10,7 +10,7 @@ import pytest
 
 from jobs.doctor import Severity
 from tests.jobs.doctor.kit import findings, ill, only_ill
-from tests.support.databases import database_url, default_database, postgresql_only
+from tests.support.databases import database_url, default_database, postgresql_only, unpooled_only
 from tests.support.pgbouncer import PROGRAM, pgbouncer
 from tests.support.proxy import proxied
 
@@ -42,6 +42,7 @@ def mode() -> str:
     return found.what
 
 
+@unpooled_only
 def test_listening_through_a_pooler_is_a_problem_and_a_direct_address_mends_it(
     pooled: Pooled, settings: Any
 ) -> None:
@@ -63,6 +64,7 @@ def test_listening_through_a_pooler_is_a_problem_and_a_direct_address_mends_it(
     assert mode() == "The service is connected to PostgreSQL itself."
 
 
+@unpooled_only
 def test_a_pooler_that_keeps_sessions_is_told_from_one_that_does_not(pooled: Pooled) -> None:
     with pooled("session"):
         assert "seems to keep a session for each client" in mode()

@@ -20,7 +20,7 @@ from tenants.scope import all_firms
 from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.queue_kit import table_rows
 from tests.support.backlog import fill
-from tests.support.databases import postgresql_only
+from tests.support.databases import postgresql_only, unpooled_only
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-06"), postgresql_only]
@@ -61,6 +61,7 @@ def test_a_fresh_database_is_well() -> None:
     assert {one.id.partition(".")[0] for one in findings()} == set(examination.CHECKS["postgresql"])
 
 
+@unpooled_only
 @pytest.mark.django_db(transaction=True)
 def test_an_old_snapshot_is_named_and_the_sql_ends_it(
     holder: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch

@@ -132,7 +132,8 @@ def test_others_are_notified_once_there_is_something_to_claim(firm):
     with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
         enqueue("test.work", firm=firm)
-        assert [hint.payload for hint in elsewhere.notifies(timeout=5, stop_after=1)] == ["sync"]
+        # A statement that takes long notifies once more when it is committed.
+        assert {hint.payload for hint in elsewhere.notifies(timeout=5, stop_after=1)} == {"sync"}
 
 
 @on_postgresql
