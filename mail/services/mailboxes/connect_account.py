@@ -18,10 +18,13 @@ from mail.gmail.oauth import AccessToken, Grant
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import (
     Action,
+    AgentRun,
+    Approval,
     Attachment,
     Connection,
     Decision,
     Document,
+    Draft,
     EventType,
     MailAccount,
     MailCredential,
@@ -29,6 +32,7 @@ from mail.models import (
     MailLabel,
     MailThread,
     Message,
+    OutboundMessage,
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import in_firm_scope, own_aliases
@@ -47,10 +51,14 @@ from tenants.scope import all_firms, firm_scope
 
 DELETED_AT_ONCE = 500
 # What holds the mail of a mailbox, in the order in which it goes.
-_CONTENT: tuple[type[Any], ...] = (
+CONTENT: tuple[type[Any], ...] = (
     MailEvent,
+    Approval,
+    OutboundMessage,
+    AgentRun,
     Action,
     Decision,
+    Draft,
     Document,
     Attachment,
     Message,
@@ -224,14 +232,16 @@ def erase_mail(account_id: Any, firm_id: int) -> dict[str, Any]:
         due = MailAccount.objects.filter(
             pk=account_id, connection=Connection.DISCONNECTED, delete_mail_at__lte=now
         )
-        if not due.exists():
-            return {"skipped": True, "reason": "The mailbox is connected, or its mail is kept"}
-    deleted = sum(_delete_all(firm_id, _of_account(model, account_id)) for model in _CONTENT)
+    deleted = 0
+    for model in CONTENT:
+        rows = _of_account(model, account_id)
+        while page := _delete_page(firm_id, due, rows):
+            deleted += page
     with firm_scope(firm_id):
+        ended = due.update(delete_mail_at=None, history_cursor=None, last_sync_at=None)
+        if not ended:
+            return {"skipped": True, "reason": "The mailbox is connected, or its mail is kept"}
         MailLabel.objects.filter(account_id=account_id).delete()
-        MailAccount.objects.filter(pk=account_id).update(
-            delete_mail_at=None, history_cursor=None, last_sync_at=None
-        )
         record_operation(
             SERVICE,
             "mailbox.erase_mail",
@@ -247,14 +257,12 @@ def _of_account(model: type[Any], account_id: Any) -> Any:
     return lambda: model.objects.filter(**{column: account_id})
 
 
-def _delete_all(firm_id: int, rows: Any) -> int:
-    """Delete some rows at a time, each in a transaction of its own; return how many went."""
-    deleted = 0
-    while True:
-        with firm_scope(firm_id):
-            found: QuerySet[Any] = rows()
-            page = list(found.order_by("pk").values_list("pk", flat=True)[:DELETED_AT_ONCE])
-            found.filter(pk__in=page).delete()
-        if not page:
-            return deleted
-        deleted += len(page)
+def _delete_page(firm_id: int, due: QuerySet[MailAccount], rows: Any) -> int:
+    """Delete some rows in a transaction of its own, while the mail is due; return how many went."""
+    with firm_scope(firm_id):
+        if not due.select_for_update().exists():
+            return 0
+        found: QuerySet[Any] = rows()
+        page = list(found.order_by("pk").values_list("pk", flat=True)[:DELETED_AT_ONCE])
+        found.filter(pk__in=page).delete()
+    return len(page)

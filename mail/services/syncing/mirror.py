@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mail.errors import MailboxDisconnected
 from mail.gmail.answers import HistoryRecord
 from mail.gmail.client import GmailClient
-from mail.models import MailAccount, MailThread, Message
+from mail.models import Connection, MailAccount, MailThread, Message
 from mail.services.drafting.follow import follow_all_drafts, follow_drafts, follow_labels
 from mail.services.rules.routing import hand_over
 from mail.services.timelines.threads import refresh_threads
@@ -59,11 +60,16 @@ def cursor_of(account: MailAccount, *, lock: bool = False) -> int | None:
     """Return the account's cursor as it is in the table; with `lock`, nobody moves it meanwhile.
 
     Must run in the firm's scope.
+
+    Raises:
+        MailboxDisconnected: with `lock`; nothing more is stored, for its mail may be deleted already.
     """
     rows = MailAccount.objects.filter(pk=account.pk)
-    cursor: int | None = (rows.select_for_update() if lock else rows).values_list(
-        "history_cursor", flat=True
-    )[0]
+    found = (rows.select_for_update() if lock else rows).values_list("history_cursor", "connection")
+    cursor: int | None
+    cursor, connection = found[0]
+    if lock and connection == Connection.DISCONNECTED:
+        raise MailboxDisconnected(f"mailbox {account.pk} is disconnected")
     return cursor
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import pytest
+from django.apps import apps
 from django.test import Client
 from django.urls import reverse
 
 from jobs.models import Pause
+from jobs.queue import enqueue
+from mail.gmail.client import GmailClient
 from mail.gmail.simulator.server import SimulatorServer
 from mail.models import (
     Action,
+    AgentRun,
     Connection,
     Decision,
     MailAccount,
@@ -21,8 +27,11 @@ from mail.models import (
     Message,
     Mode,
 )
+from mail.services.mailboxes import connect_account as connect_account_module
+from mail.services.mailboxes.connect_account import CONTENT, disconnect_account, erase_mail
 from mail.services.mailboxes.credentials import StoredToken
 from mail.services.queueing import request_sync
+from mail.services.sending.outbound import request_reply
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
@@ -253,8 +262,6 @@ def test_disconnecting_in_one_firm_leaves_the_other_firm_its_mailbox(
 
 
 def test_google_that_does_not_answer_is_asked_again_to_withdraw(connected: Mailbox) -> None:
-    from unittest.mock import patch
-
     from mail.gmail.errors import GmailUnavailable
 
     client = browser_of(connected.firm, Role.ADMIN)
@@ -289,3 +296,81 @@ def test_days_to_keep_are_asked_for(connected: Mailbox) -> None:
     assert answer.status_code == 400
     assert "Say for how many days" in answer.content.decode()
     assert now(connected.account).connection == Connection.CONNECTED
+
+
+# What stays of a mailbox whose mail is deleted: settings, permissions, what calls have cost.
+KEPT = {
+    "AgentSchedule", "Contact", "ContentGrant", "Direction", "LLMCall", "MailCredential", "MailLabel",
+    "ReplySettings", "ReplyStyle", "ReplyTemplate", "RoutingRule", "Rule",
+}  # fmt: skip
+
+
+def test_every_table_with_mail_of_a_mailbox_is_emptied(connected: Mailbox) -> None:
+    connected.receive()
+    connected.store_all()
+    (message,) = stored(Message)
+    with firm_scope(connected.firm):
+        request_reply(message, text="Nobody shall read this any more.")
+        AgentRun.objects.create(
+            account=connected.account, profile_name="helper", job_id=uuid4(), final_message="Secret"
+        )
+    client = browser_of(connected.firm, Role.ADMIN)
+    submit(client, connected.account, "disconnect", keep="now", keep_days="", reason="leaves")
+    drain()
+    left = {
+        model.__name__
+        for model in apps.get_app_config("mail").get_models()
+        if "account" in {field.name for field in model._meta.get_fields()} and stored(model)
+    }
+    assert left <= KEPT
+
+
+def test_each_table_of_a_mailbox_is_either_emptied_or_kept() -> None:
+    of_mailboxes = {
+        model.__name__
+        for model in apps.get_app_config("mail").get_models()
+        if "account" in {field.name for field in model._meta.get_fields()}
+    }
+    # It goes with its message.
+    emptied = {model.__name__ for model in CONTENT} | {"MessageIndex"}
+    assert of_mailboxes <= emptied | KEPT
+    assert not emptied & KEPT
+
+
+def test_what_was_read_while_the_mailbox_was_disconnected_is_not_stored(connected: Mailbox) -> None:
+    gmail_message_id = connected.receive()
+    fetch = GmailClient.get_message
+
+    def disconnects_meanwhile(gmail: GmailClient, *arguments: Any, **options: Any) -> Any:
+        answer = fetch(gmail, *arguments, **options)
+        disconnect_account(connected.account, keep_days=0)
+        return answer
+
+    with patch.object(GmailClient, "get_message", disconnects_meanwhile):
+        payload = {"account_id": connected.account.pk, "gmail_message_id": gmail_message_id}
+        enqueue("ingest.gmail", payload, firm=connected.firm)
+        drain()
+    assert only(jobs(live=False), job_type="ingest.gmail").status == "canceled"
+    assert stored(Message) == []
+
+
+def test_a_mailbox_connected_again_amid_the_deletion_keeps_what_is_left(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected.receive_many(2)
+    connected.store_all()
+    disconnect_account(connected.account, keep_days=0)
+    monkeypatch.setattr(connect_account_module, "DELETED_AT_ONCE", 1)
+    delete = connect_account_module._delete_page
+
+    def connects_again(*arguments: Any) -> int:
+        deleted = delete(*arguments)
+        if len(stored(Message)) == 1:
+            with firm_scope(connected.firm):
+                MailAccount.objects.update(connection=Connection.CONNECTED, history_cursor=7)
+        return deleted
+
+    monkeypatch.setattr(connect_account_module, "_delete_page", connects_again)
+    erase_mail(connected.account.pk, connected.firm.pk)
+    assert len(stored(Message)) == 1
+    assert connected.reload().history_cursor == 7
