@@ -14,18 +14,9 @@ from django.utils.safestring import SafeString
 from interfaces.admin.base import column
 from jobs.admin.base import LABELS, age_column, exact, job_url, link, list_url
 from jobs.models import Batch
-from jobs.queries.batches import failed_jobs_of, progress_of, with_counts
+from jobs.queries.batches import failed_jobs_of, progress_in_words, progress_of, with_counts
 from tenants.admin.base import TenantAdmin
 from tenants.admin.filters import FirmFilter
-
-
-def progress_in_words(row: Any) -> str:
-    """Return how far the batch is, such as `97 of 100 completed, 2 failed`."""
-    progress = progress_of(row)
-    counted = {"failed": progress.failed, "canceled": progress.canceled}
-    parts = [f"{progress.completed:,} of {progress.total:,} completed"]
-    parts += [f"{count:,} {word}" for word, count in counted.items() if count]
-    return ", ".join(parts)
 
 
 def _state(row: Any) -> str:
@@ -66,7 +57,7 @@ class BatchAdmin(TenantAdmin):
     title = column("Batch", str)
     state_now = column("State", lambda row: (_state(row), _state(row)), label=LABELS)
     shown_state = column("State", _state)
-    progress = column("Progress", progress_in_words)
+    progress = column("Progress", lambda row: progress_in_words(progress_of(row)))
     made = age_column("Made", "created_at")
     settled = age_column("All over", "settled_at")
     finished = age_column("Completed", "completed_at")

@@ -14,8 +14,9 @@ from django.utils.safestring import SafeString
 
 from jobs.engine.redaction import redact_secrets
 from jobs.errors import JobError
-from jobs.models import DeadLetterQueue, JobQueue, Schedule, Worker
+from jobs.models import Batch, DeadLetterQueue, JobQueue, Schedule, Worker
 from jobs.operations import dead_letters, jobs
+from jobs.queries.batches import progress_in_words, progress_of, with_counts
 from jobs.states import OPEN_RESOLUTIONS
 from tenants.admin.plain import PlainAdmin
 from tenants.audit import Actor
@@ -186,6 +187,36 @@ class ScheduleAdmin(PlainAdmin):
     def next_run(self, schedule: Schedule) -> Any:
         """When it runs next."""
         return schedule.next_run_at
+
+
+@admin.register(Batch)
+class BatchAdmin(PlainAdmin):
+    """Batches, newest first."""
+
+    list_display = ("__str__", "state", "progress", "firm", "created_at", "completed_at")
+    list_select_related = ("firm",)
+    ordering = ("-id",)
+    fields = (
+        *("name", "firm", "state", "progress", "correlation_id", "created_at"),
+        ("failed_at", "failed_job_id"),
+        ("settled_at", "settled_job_id"),
+        ("completed_at", "completed_job_id"),
+    )
+    readonly_fields = ("state", "progress")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Fetch the counts with the rows."""
+        return with_counts(super().get_queryset(request))
+
+    @admin.display(description="State")
+    def state(self, batch: Any) -> str:
+        """What became of it."""
+        return progress_of(batch).state
+
+    @admin.display(description="Progress")
+    def progress(self, batch: Any) -> str:
+        """How many of its jobs are completed."""
+        return progress_in_words(progress_of(batch))
 
 
 @admin.register(Worker)

@@ -77,6 +77,14 @@ def progress_of(row: Any) -> BatchProgress:
     )
 
 
+def progress_in_words(progress: BatchProgress) -> str:
+    """Return how far a batch is, such as `97 of 100 completed, 2 failed`."""
+    counted = {"failed": progress.failed, "canceled": progress.canceled}
+    parts = [f"{progress.completed:,} of {progress.total:,} completed"]
+    parts += [f"{count:,} {word}" for word, count in counted.items() if count]
+    return ", ".join(parts)
+
+
 def failed_jobs_of(batch: Batch) -> Sequence[UUID]:
     """Return the ids of jobs in scope that failed or were dead-lettered, the oldest first."""
     members = BatchMember.objects.filter(firm_id=batch.firm_id, batch_id=batch.pk, state="failed")

@@ -11,7 +11,17 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from jobs.models import Attempt, AttemptLog, DeadLetterQueue, FanIn, FanInMember, JobQueue, JobStep
+from jobs.models import (
+    Attempt,
+    AttemptLog,
+    Batch,
+    BatchMember,
+    DeadLetterQueue,
+    FanIn,
+    FanInMember,
+    JobQueue,
+    JobStep,
+)
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
@@ -21,6 +31,7 @@ from jobs.states import Status
 ATTEMPTS_SHOWN = 200
 CHILDREN_SHOWN = 100
 THEN_SHOWN = 20
+BATCHES_SHOWN = 20
 LOGS_SHOWN = 10
 TREE_READ = 4_000
 TREE_SHOWN = 100
@@ -55,7 +66,7 @@ class LogLine:
 
 @dataclass(frozen=True)
 class JobDetails:
-    """A job, its attempts, steps and log, its children, what comes then, and why it is not running."""
+    """A job, its attempts, steps and log, its children and batches, what comes then, why it waits."""
 
     job: JobQueue
     attempts: Sequence[Attempt]
@@ -63,6 +74,7 @@ class JobDetails:
     log: Sequence[LogLine]
     children: Sequence[JobQueue]
     then: Sequence[Then]
+    batches: Sequence[Batch]
     dead_letter: DeadLetterQueue | None
     reasons: Sequence[WaitReason]
 
@@ -86,6 +98,7 @@ def details_of(job: JobQueue) -> JobDetails:
         log=_log(job),
         children=_children_of(job, attempts),
         then=_then(job),
+        batches=_batches_of(job),
         dead_letter=dead_letters.order_by("-job_series").first(),
         reasons=why_waiting(job),
     )
@@ -127,6 +140,13 @@ def _then(job: JobQueue) -> list[Then]:
         )
         for one in waiting.annotate(waits_for=waits_for).order_by("pk")[:THEN_SHOWN]
     ]
+
+
+def _batches_of(job: JobQueue) -> list[Batch]:
+    """Return the batches that the job is of: one, or more where it stands for a job with its key."""
+    mine = BatchMember.objects.filter(firm_id=job.firm_id, job_id=job.job_id)
+    batches = Batch.objects.filter(firm_id=job.firm_id, pk__in=mine.values("batch_id"))
+    return list(batches.only("firm_id", "name").order_by("pk")[:BATCHES_SHOWN])
 
 
 def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:

@@ -78,6 +78,9 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
         from django.contrib.auth import get_user_model
         from django.test import Client
         from django.conf import settings
+        from jobs.models import Batch
+        from tenants.models import Firm
+        from tenants.scope import all_firms
         settings.ALLOWED_HOSTS = ["testserver"]
 
         User = get_user_model()
@@ -91,6 +94,11 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
             answer = client.get(address)
             assert answer.status_code == 200, (address, answer.status_code)
         assert "there is nobody" in answer.content.decode()
+        with all_firms("test"):
+            batch = Batch.objects.create(firm=Firm.objects.system(), name="May", correlation_id="c")
+        assert "0 of 0 completed" in client.get("/admin/jobs/batch/").content.decode()
+        page = client.get(f"/admin/jobs/batch/{{batch.pk}}/change/").content.decode()
+        assert "May" in page and "0 of 0 completed" in page
         chosen = {{"action": "retry", "_selected_action": ["{failed["job_id"]}"]}}
         answer = client.post(jobs, chosen, follow=True)
         assert "Retried: 1" in answer.content.decode()

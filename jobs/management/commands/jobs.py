@@ -89,7 +89,10 @@ def _show(options: Options) -> Result:
 
 def _print_details(command: JsonCommand, details: JobDetails) -> None:
     job, now = details.job, database_now()
-    command.facts(f"Job {job.job_id}", _facts(job, now))
+    batches = [
+        ("batch", f"{one.name} ({one.pk})" if one.name else one.pk) for one in details.batches
+    ]
+    command.facts(f"Job {job.job_id}", [*_facts(job, now), *batches])
     for reason in details.reasons:
         command.stdout.write(f"\nWaiting: {printable(reason.detail)}")
     _print_json(command, "Payload", job.payload)

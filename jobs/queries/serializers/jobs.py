@@ -105,6 +105,13 @@ class ThenSerializer(serializers.Serializer[Any]):
     waits_for = serializers.IntegerField(help_text="How many jobs they still wait for.")
 
 
+class BatchNameSerializer(serializers.Serializer[Any]):
+    """A batch, by its id and its name."""
+
+    id = serializers.UUIDField()
+    name = NullableTextField()
+
+
 class JobDetailSerializer(JobRowSerializer):
     """A job with everything that belongs to it."""
 
@@ -121,6 +128,9 @@ class JobDetailSerializer(JobRowSerializer):
     steps = StepSerializer(many=True)
     log = LogLineSerializer(many=True, help_text="Notes of the latest attempts.")
     children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
+    batches = BatchNameSerializer(
+        many=True, help_text="Those it is of; more than one where it has the key of jobs of others."
+    )
     then = ThenSerializer(many=True, help_text="Jobs that wait for this one or its children.")
     dead_letter_id = serializers.UUIDField(allow_null=True, source="dead_letter.pk")
     why_waiting = WaitReasonSerializer(many=True, source="reasons")

@@ -32,6 +32,18 @@ def test_the_list_and_the_page_say_how_far_it_is(member: Client, acme: FirmRows)
     assert f"q=correlation%3A{acme.batch.correlation_id}" in page
 
 
+def test_the_page_of_a_job_leads_to_its_batch(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    with all_firms("test"):
+        BatchMember.objects.create(firm=acme.firm, batch=acme.batch, job=acme.dead, state="failed")
+    address = reverse("admin:jobs_batch_change", args=[acme.batch.pk])
+    of_job = reverse("admin:jobs_jobqueue_change", args=[acme.dead.pk])
+    assert address in member.get(of_job).content.decode()
+    of_none = reverse("admin:jobs_jobqueue_change", args=[acme.waiting.pk])
+    assert address not in member.get(of_none).content.decode()
+
+
 def test_a_list_of_none_says_so(member: Client, acme: FirmRows) -> None:
     with all_firms("test"):
         Batch.objects.all().delete()

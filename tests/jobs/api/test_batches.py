@@ -29,6 +29,12 @@ def test_a_batch_says_how_far_it_is(viewer: Api, acme: FirmRows, globex: FirmRow
     assert one == {**row, "failed_jobs": [str(acme.dead.pk)]}
 
 
+def test_a_job_names_its_batch(viewer: Api, acme: FirmRows) -> None:
+    add_members(acme)
+    shown = viewer.get(f"jobs/{acme.dead.pk}/").json()["batches"]
+    assert shown == [{"id": str(acme.batch.pk), "name": acme.batch.name}]
+
+
 def test_another_firms_batch_is_not_there(viewer: Api, globex: FirmRows) -> None:
     problem(viewer.get(f"batches/{globex.batch.pk}/"), 404)
     assert problem(viewer.get("batches/", {"colour": "red"}), 400)["errors"][0]["field"] == "colour"

@@ -37,3 +37,12 @@ def test_batches_are_listed_and_shown(run: Runner, firm: Firm, other_firm: Firm)
     shown = run("batches", "show", str(made.batch_id))
     assert f"failed: {second.job_id}" in shown.out
     assert run("batches", "show", str(uuid4())).code == 3
+
+
+def test_a_job_is_shown_with_its_batch(run: Runner, firm: Firm) -> None:
+    made = enqueue_batch([EnqueueSpec("noop")], name="import of May", firm=firm)
+    job_id = str(made.jobs[0].job_id)
+    assert run("jobs", "show", job_id, "--json").json["batches"] == [
+        {"id": str(made.batch_id), "name": "import of May"}
+    ]
+    assert "import of May" in run("jobs", "show", job_id).out
