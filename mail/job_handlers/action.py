@@ -12,6 +12,7 @@ from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
+from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.actions.actions import fail_action
 from mail.services.actions.perform import perform_action
@@ -63,6 +64,7 @@ def _failing_at_last(ctx: JobContext, fail: Callable[[str], None]) -> Iterator[N
     payload=ActionPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ + units.MODIFY,
     breaker=GMAIL_BREAKER,
     idempotency_key=lambda p: f"action.gmail:{p.account_id}:{p.action_id}",
 )
@@ -82,6 +84,7 @@ def action(payload: ActionPayload, ctx: JobContext) -> dict[str, Any]:
     payload=UndoPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ + units.MODIFY,
     idempotency_key=lambda p: f"undo.action:{p.account_id}:{p.original_action_id}",
 )
 def undo(payload: UndoPayload, ctx: JobContext) -> dict[str, Any]:
@@ -100,6 +103,7 @@ def undo(payload: UndoPayload, ctx: JobContext) -> dict[str, Any]:
     payload=WakePayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ + units.MODIFY,
     idempotency_key=lambda p: f"unsnooze.gmail:{p.account_id}:{p.action_id}",
 )
 def unsnooze(payload: WakePayload, _: JobContext) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mail.documents import clamd
 from mail.documents.extract import extract_text
 from mail.documents.kinds import Unread, Unreadable, kind_of
 from mail.errors import MailboxDisconnected, MailboxInactive, RowGone
+from mail.gmail import units
 from mail.job_handlers.base import (
     GMAIL_BREAKER,
     GMAIL_RETRY,
@@ -66,6 +67,7 @@ def _find(payload: DocumentPayload, status: DocumentStatus) -> Document | None:
     payload=DocumentPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=2 * units.READ,
     breaker=GMAIL_BREAKER,
     idempotency_key=lambda p: f"{documents.FETCH_TYPE}:{p.document_id}",
 )

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
+from mail.gmail import units
 from mail.job_handlers.base import (
     GMAIL_BREAKER,
     GMAIL_RETRY,
@@ -29,6 +30,9 @@ from mail.services.drafting.jobs import (
 )
 from mail.services.drafting.requests import CleanupAction
 from mail.services.queueing import thread_lock
+
+# The thread, related mail, the draft, and the one it replaces.
+DRAFTING_UNITS = 4 * units.READ + 2 * units.DRAFT
 
 
 class DraftPayload(AccountPayload):
@@ -66,6 +70,7 @@ class CleanupPayload(ThreadPayload):
     payload=DraftPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=DRAFTING_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: thread_lock(payload.thread_id),
     idempotency_key=lambda p: f"draft:{p.account_id}:{p.message_id}",
@@ -88,6 +93,7 @@ def draft(payload: DraftPayload, ctx: JobContext) -> dict[str, Any]:
     payload=ManualDraftPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=DRAFTING_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda p: thread_lock(p.thread_id) if p.thread_id else f"gmail:{p.gmail_message_id}",
     idempotency_key=lambda p: f"manual_draft:{p.account_id}:{p.thread_id or p.gmail_message_id}",
@@ -112,6 +118,7 @@ def manual_draft(payload: ManualDraftPayload, ctx: JobContext) -> dict[str, Any]
     payload=ThreadPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=DRAFTING_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: thread_lock(payload.thread_id),
     idempotency_key=lambda p: f"rework:{p.account_id}:{p.thread_id}",
@@ -134,6 +141,7 @@ def rework(payload: ThreadPayload, ctx: JobContext) -> dict[str, Any]:
     payload=CleanupPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ + units.DRAFT,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: thread_lock(payload.thread_id),
     idempotency_key=lambda p: f"cleanup:{p.account_id}:{p.thread_id}:{p.action}",

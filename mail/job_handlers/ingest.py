@@ -9,6 +9,7 @@ from pydantic import Field
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
+from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.models import MAX_GMAIL_ID_LENGTH
 from mail.services.queueing import PAGE, enqueue_each_ingest, ingest_lock
@@ -36,6 +37,7 @@ class IngestPagePayload(AccountPayload):
     payload=IngestPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ,
     breaker=GMAIL_BREAKER,
     idempotency_key=lambda p: f"ingest.gmail:{p.account_id}:{p.gmail_message_id}",
 )
@@ -51,6 +53,7 @@ def ingest(payload: IngestPayload, _: JobContext) -> dict[str, Any]:
     payload=IngestPagePayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=lambda payload: units.READ * len(payload.gmail_message_ids),
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: ingest_lock(payload.account_id),
 )

@@ -8,6 +8,8 @@ from uuid import UUID
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.states import Category
+from mail.conf import onboarding_messages
+from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, usable_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.onboarding.onboard import onboard
@@ -28,6 +30,7 @@ class EmailProcessingPayload(JobPayload):
     retry=GMAIL_RETRY,
     breaker=GMAIL_BREAKER,
     limit_key=lambda payload: mailbox_limit_key(payload.connection_id),
+    limit_units=lambda _: units.READ * onboarding_messages(),
     lock_key=lambda payload: ingest_lock(payload.connection_id),
     idempotency_key=lambda payload: f"{ONBOARDING_TYPE}:{payload.connection_id}",
 )

@@ -9,6 +9,7 @@ from jobs.errors import Cancel, Fatal, HandlerError, LeaseLost, Snooze
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
+from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.sending.send import send_outbound
 from mail.services.sending.send_outcome import fail_send
@@ -27,6 +28,7 @@ class OutboundPayload(AccountPayload):
     payload=OutboundPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ + units.SEND,
     breaker=GMAIL_BREAKER,
     once_only=True,
     idempotency_key=lambda p: f"outbound.send:{p.account_id}:{p.outbound_id}:{p.release}",

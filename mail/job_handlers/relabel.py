@@ -8,6 +8,7 @@ from uuid import UUID
 from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.states import Category
+from mail.gmail import units
 from mail.job_handlers.base import (
     GMAIL_BREAKER,
     GMAIL_RETRY,
@@ -36,6 +37,7 @@ class ThreadPayload(AccountPayload):
     retry=GMAIL_RETRY,
     breaker=GMAIL_BREAKER,
     limit_key=mailbox_key,
+    limit_units=10 * units.MODIFY,
     idempotency_key=lambda payload: f"activate.gmail:{payload.account_id}",
 )
 def activate(payload: AccountPayload, _: JobContext) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from jobs.registry import job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
+from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.mailboxes.accounts import refresh_aliases
 from mail.services.mailboxes.modes import follow_pause_label
@@ -16,6 +17,10 @@ from mail.services.mailboxes.schedule_targets import MAILBOXES
 from mail.services.queueing import SYNC_PRIORITY, sync_lock
 from mail.services.syncing.sync import backfill_page, sync_mailbox
 from mail.services.syncing.watch import warn_of_lapse
+
+# The history and the pause label; a scan lists a few pages besides. A listing counts as a read.
+HISTORY_UNITS = 3
+SCAN_UNITS = HISTORY_UNITS + 3 * units.READ
 
 
 class HistorySyncPayload(AccountPayload):
@@ -47,6 +52,7 @@ class BackfillPayload(AccountPayload):
     payload=SyncPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=lambda payload: SCAN_UNITS if payload.force_full else HISTORY_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
@@ -83,6 +89,7 @@ default_schedule(
     payload=HistorySyncPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=HISTORY_UNITS,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )
@@ -99,6 +106,7 @@ def history_sync(payload: HistorySyncPayload, _: JobContext) -> dict[str, Any]:
     payload=BackfillPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.READ,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
 )

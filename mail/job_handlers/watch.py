@@ -9,6 +9,7 @@ from jobs.registry import job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.conf import watch_renew_interval_seconds
+from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.mailboxes.schedule_targets import MAILBOXES
 from mail.services.queueing import WATCH_TYPE, sync_lock
@@ -21,6 +22,7 @@ from mail.services.syncing.watch import renew_watch
     payload=AccountPayload,
     retry=GMAIL_RETRY,
     limit_key=mailbox_key,
+    limit_units=units.WATCH,
     breaker=GMAIL_BREAKER,
     lock_key=lambda payload: sync_lock(payload.account_id),
     idempotency_key=lambda payload: f"{WATCH_TYPE}:{payload.account_id}",

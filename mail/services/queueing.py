@@ -17,6 +17,7 @@ from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.states import Category, Priority, Status
 from mail.conf import pubsub_topic
+from mail.gmail import units
 from mail.models import Action, MailAccount, MailThread, Message, Rule
 
 SyncType = Literal["sync", "history.sync.gmail"]
@@ -27,9 +28,6 @@ WATCH_TYPE = "watch.renew.gmail"
 # How many messages one job ingests, judges or labels at most, and from how many on that pays.
 PAGE = 100
 SMALLEST_PAGE = 5
-# What Gmail counts for one message's labels, and for those of a thousand.
-MODIFY_UNITS = 5
-BATCH_UNITS = 50
 
 
 def sync_lock(account_id: UUID) -> str:
@@ -262,7 +260,9 @@ def enqueue_label_page(actions: Sequence[Action]) -> None:
         {
             "account_id": actions[0].account_id,
             "action_ids": [action.pk for action in actions],
-            "units": sum(min(count * MODIFY_UNITS, BATCH_UNITS) for count in labels.values()),
+            "units": sum(
+                min(count * units.MODIFY, units.BATCH_MODIFY) for count in labels.values()
+            ),
         },
         priority=Priority.NORMAL,
     )

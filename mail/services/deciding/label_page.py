@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
+from mail.gmail import units
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailBadRequest, GmailNotFound
 from mail.models import (
@@ -27,7 +28,7 @@ from mail.models import (
 )
 from mail.services.actions.label_changes import LabelChange, undo_hint
 from mail.services.mailboxes.modes import suggests_only
-from mail.services.queueing import BATCH_UNITS, MODIFY_UNITS, enqueue_action
+from mail.services.queueing import enqueue_action
 from mail.services.syncing.labels import ensure_label
 from mail.services.syncing.mirror import cursor_of
 from mail.services.timelines.events import record_events
@@ -103,7 +104,7 @@ def _apply(gmail: GmailClient, actions: Sequence[Action], label_id: str) -> Sequ
 
     Of many messages Gmail does not say which are gone; the next sync deletes them here.
     """
-    if len(actions) * MODIFY_UNITS >= BATCH_UNITS:
+    if len(actions) * units.MODIFY >= units.BATCH_MODIFY:
         gmail.batch_modify([one.message.gmail_message_id for one in actions], add=[label_id])
         return actions
     done = []

@@ -36,7 +36,7 @@ from mail.models import (
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import in_firm_scope, own_aliases
-from mail.services.mailboxes.connection import resume_mailbox
+from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.onboarding.request import request_onboarding
 from mail.services.queueing import (
@@ -125,6 +125,7 @@ def connect_account(
     _mark_connected(account, consent, by)
     store_grant(account, consent.grant)
     resume_mailbox(account)
+    pace_mailboxes(firm_id)
     scopes = sorted(consent.grant.scopes)
     record_event(EventType.CONNECTED, account, detail={"scopes": scopes})
     record_operation(

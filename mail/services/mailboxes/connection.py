@@ -10,10 +10,12 @@ from django.db.models import Q
 from django.utils import timezone
 
 from jobs.errors import WrongState
-from jobs.models import Pause
+from jobs.models import Pause, RateLimit
 from jobs.operations import limits
 from jobs.queue import enqueue
+from jobs.states import CountedBy
 from mail.errors import MailboxDisconnected, MailboxWaits
+from mail.gmail import units
 from mail.gmail.errors import GmailError, GmailNeedsReauth
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, MailCredential
 from mail.services.timelines.events import record_event
@@ -90,6 +92,23 @@ def hold_mailbox(account: MailAccount, seconds: float, reason: str) -> None:
     shorter = Q(held_until__isnull=True) | Q(held_until__lt=until)
     MailAccount.objects.filter(shorter, pk=account.pk).update(held_until=until)
     _pause_mailbox(account, reason, until=until)
+
+
+def pace_mailboxes(firm_id: int) -> None:
+    """Have the firm's mailboxes spend Gmail's units no faster than Gmail lets each of them.
+
+    A rate that somebody has set for each limit key of the firm stays. Must run in the firm's scope.
+    """
+    each_key = {"counted_by": CountedBy.KEY, "job_type": "", "limit_key": ""}
+    if not RateLimit.objects.filter(firm_id=firm_id, everywhere=False, **each_key).exists():
+        limits.set_rate_limit(
+            None,
+            units.A_MINUTE,
+            60,
+            burst=units.AT_ONCE,
+            firm=firm_id,
+            counted_by=CountedBy.KEY,
+        )
 
 
 def resume_mailbox(account: MailAccount) -> None:

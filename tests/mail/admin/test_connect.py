@@ -12,7 +12,7 @@ from django.apps import apps
 from django.test import Client
 from django.urls import reverse
 
-from jobs.models import Pause
+from jobs.models import Pause, RateLimit
 from jobs.queue import enqueue
 from mail.gmail.client import GmailClient
 from mail.gmail.simulator.server import SimulatorServer
@@ -87,6 +87,8 @@ def test_a_mailbox_is_connected_synced_and_only_suggested_for(
     account = only(stored(MailAccount), address=NEW)
     assert answer.headers["location"] == reverse("admin:mail_mailaccount_change", args=[account.pk])
     assert (account.connection, account.mode, account.shared) == ("connected", "suggest", False)
+    pace = only(stored(RateLimit), firm_id=firm.pk)
+    assert (pace.counted_by, pace.amount, pace.per_seconds, pace.burst) == ("key", 9000, 60, 1500)
     assert account.aliases == ["grace@other.example"]
     assert account.owner.username == "grace-of-acme"  # type: ignore[union-attr]
     (entry,) = audit_entries(account.pk)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
+from uuid import uuid4
 
 import pytest
 
 from jobs.engine.outcomes import Completed, Retry
 from jobs.errors import Retryable, Snooze
-from jobs.models import CircuitBreaker, Pause
-from jobs.queue import enqueue
+from jobs.models import CircuitBreaker, Pause, RateLimit
+from jobs.operations import limits
+from jobs.queries.why_waiting import WaitCode
+from jobs.queue import enqueue, why_waiting
 from jobs.registry import get
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailAuthExpired
@@ -20,10 +23,11 @@ from mail.job_handlers import base
 from mail.job_handlers.base import GMAIL_BREAKER, mailbox_key
 from mail.models import MailAccount
 from mail.services.mailboxes.accounts import open_account
+from mail.services.mailboxes.connection import pace_mailboxes
 from mail.services.mailboxes.gmail_connection import gmail_of
-from tenants.scope import firm_scope
+from tenants.scope import all_firms, firm_scope
 from tests.mail.mail_kit import Mailbox, drain
-from tests.queue_kit import row, rows
+from tests.queue_kit import later, row, rows
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-24", "O-07")]
 
@@ -89,3 +93,57 @@ def test_a_mailbox_without_answers_takes_no_second_thread(mailbox: Mailbox) -> N
         MailAccount.objects.update(held_until=None)
     with working_on(silent), working_on(silent):
         """It does again."""
+
+
+@pytest.mark.req("M-02")
+@pytest.mark.parametrize(
+    ("job_type", "payload", "units"),
+    [
+        ("sync", {}, 3),
+        ("sync", {"force_full": True}, 18),
+        ("ingest.gmail", {"gmail_message_id": "f1"}, 5),
+        ("ingest.page.gmail", {"gmail_message_ids": [f"f{n}" for n in range(100)]}, 500),
+        ("watch.renew.gmail", {}, 100),
+        ("outbound.send", {"outbound_id": uuid4()}, 105),
+    ],
+)
+def test_a_job_counts_what_gmail_counts_for_it(
+    mailbox: Mailbox, job_type: str, payload: dict[str, Any], units: int
+) -> None:
+    stored = enqueue(job_type, {"account_id": mailbox.account.pk, **payload}, firm=mailbox.firm)
+    assert row(stored.job_id).limit_units == units
+
+
+@pytest.mark.req("M-02")
+def test_mailboxes_spend_no_more_than_gmail_lets_each_of_them(mailbox: Mailbox) -> None:
+    other = open_account(mailbox.firm, "other@acme.example")
+    with firm_scope(mailbox.firm):
+        limits.set_rate_limit(None, 60, 60, burst=30, firm=mailbox.firm, counted_by="key")
+        pace_mailboxes(mailbox.firm.pk)
+    (kept,) = rows(RateLimit)
+    assert (kept.amount, kept.burst) == (60, 30)
+    ids = mailbox.receive_many(12)
+
+    def page(account: MailAccount, part: list[str]) -> Any:
+        payload = {"account_id": account.pk, "gmail_message_ids": part}
+        return enqueue("ingest.page.gmail", payload, firm=mailbox.firm).job_id
+
+    first, second, others = (
+        page(mailbox.account, ids[:6]),
+        page(mailbox.account, ids[6:]),
+        page(other, ids[:6]),
+    )
+    drain()
+    assert [row(one).status for one in (first, second, others)] == [
+        "completed",
+        "pending",
+        "completed",
+    ]
+    assert row(second).attempts == 0
+    with all_firms("test"):
+        reasons = why_waiting(row(second))
+    (reason,) = [one for one in reasons if one.code == WaitCode.RATE_LIMITED]
+    assert reason.until is not None
+    with later(31):
+        drain()
+    assert row(second).status == "completed"
