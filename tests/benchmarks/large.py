@@ -70,7 +70,7 @@ WITH dead AS (
   SELECT {SHARED}, 'dlq', 3, 'the mailbox did not answer', NULL, born, born, born, born, born,
     born, NULL, false, false
   FROM ({JOB}) AS job
-  RETURNING firm_id, job_id, completed_at, floor({CAUSES} * random()) AS cause,
+  RETURNING firm_id, job_id, category, job_type, completed_at, floor({CAUSES} * random()) AS cause,
     md5(random()::text) AS salt
 ), logged AS (
   INSERT INTO jobs_attempt (id, firm_id, job_id, series, number, ended_at, "end", error_class,
@@ -79,14 +79,14 @@ WITH dead AS (
     ({ERRORS})[1 + CAST(cause AS int) %% 4], 'the mailbox did not answer', repeat('line\n', 40)
   FROM dead
 )
-INSERT INTO jobs_deadletterqueue (id, firm_id, original_job_id, job_series, moved_at, reason,
-  error_class, error, fingerprint, resolution, resolution_note)
-SELECT {ID.replace("born", "completed_at")}, firm_id, job_id, 1, completed_at,
+INSERT INTO jobs_deadletterqueue (id, firm_id, original_job_id, job_series, category, job_type,
+  moved_at, reason, error_class, error, fingerprint, resolution, resolution_note)
+SELECT {ID.replace("born", "completed_at")}, firm_id, job_id, 1, category, job_type, completed_at,
   ({REASONS})[1 + floor({len(DeadReason)} * random())], ({ERRORS})[1 + CAST(cause AS int) %% 4],
   'the mailbox did not answer', lpad(to_hex(CAST(cause AS int)), 16, '0'), '', ''
 FROM dead
 """
-# What settling and its rollups would have kept of these jobs.
+# What settling and its rollups would have kept of these jobs; triggers add up all firms'.
 COUNTERS = """
 INSERT INTO {table} (id, firm_id, category, minute, completed, failed, dlq, canceled, wait_ms, run_ms)
 SELECT gen_random_uuid(), firm_id, category, date_trunc('{unit}', completed_at, 'UTC'),
