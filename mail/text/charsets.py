@@ -49,6 +49,7 @@ _META_CHARSET: Final = re.compile(
     rb"""charset\s{0,8}=\s{0,8}["']?([\w.:+-]{1,40})""", re.IGNORECASE
 )
 _HEAD_BYTES: Final = 2048
+_REPLACED: Final = "\ufffd"
 
 
 def codec_for(label: str | None) -> str | None:
@@ -92,18 +93,19 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     if declared not in {None, "utf-8"}:
         return data.decode(declared, "replace")
     text = data.decode("utf-8", "replace")
-    if _plausible("utf-8", data) and _mostly_valid(text):
+    # What stood there before as a replacement was written in UTF-8, and is no damage.
+    damaged = text.count(_REPLACED) - data.count(_REPLACED.encode())
+    if _plausible("utf-8", data) and _mostly_valid(text, damaged):
         return text
     return data.decode(guess_codec(data), "replace")
 
 
-def _mostly_valid(text: str) -> bool:
+def _mostly_valid(text: str, damaged: int) -> bool:
     """Say whether what was decoded as UTF-8 is that, with some damage.
 
     In other charsets hardly any letters beyond ASCII happen to be valid, so most are replaced.
     """
-    replaced = text.count("\ufffd")
-    return sum(char > "\x7f" for char in text) - replaced >= replaced
+    return sum(char > "\x7f" for char in text) - damaged >= damaged
 
 
 def _plausible(codec: str, data: bytes) -> bool:

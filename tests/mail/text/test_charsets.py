@@ -123,3 +123,9 @@ def test_the_charset_of_an_html_head_is_found():
     head = b'<meta http-equiv="Content-Type" content="text/html; charset=windows-1250">'
     assert html_charset(head) == "windows-1250"
     assert html_charset(b"<p>none") is None
+
+
+def test_letters_that_were_lost_before_are_no_damage():
+    before = "Mr \ufffdlek and Mrs \ufffdern\ufffd met in Caf\ufffd Slavia, where the caf\u00e9 is."
+    data = before.encode().replace("\u00e9".encode(), b"\xc3")
+    assert decode_bytes(data) == before.replace("\u00e9", "\ufffd")
