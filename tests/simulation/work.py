@@ -142,6 +142,7 @@ class Workshop:
                 fence=ctx.fence,
                 pid=0,
                 session=0,
+                thread=0,
                 label="",
                 at=self._scheduler.now,
             )
