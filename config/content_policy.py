@@ -17,11 +17,12 @@ NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame
 # attributes, and sets its colours by inline scripts; the API's documentation starts by one.
 # style 'unsafe-inline': the theme's and its charts' style attributes.
 # img and font data: the theme's and Swagger's icons.
+# frame 'self': a mail's HTML, which comes with a policy of its own.
 # form-action https: Google's consent page, and sign-on at a provider of one's own.
 PAGES: Final = (
     "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' https:"
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' https:"
 )
 
 

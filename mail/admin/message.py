@@ -1,4 +1,4 @@
-"""Messages in the admin, as text: their HTML is never rendered."""
+"""Messages in the admin: as text, and their HTML in a frame where nothing acts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from unfold.decorators import display
 
 from interfaces.admin.operations import Operation, OptionalReasonForm
@@ -25,6 +26,7 @@ from mail.admin.base import (
 )
 from mail.admin.document import DOCUMENT_STATUS_LABELS
 from mail.admin.filters import DirectionFilter, MessageCategoryFilter, ReceivedFilter
+from mail.admin.message_html import has_remote_images, html_answer
 from mail.admin.message_timeline import shown_timeline
 from mail.models import CATEGORY_CHOICES, Document, MailLabel, Message
 from mail.services.deciding.corrections import reclassify
@@ -33,6 +35,7 @@ from mail.services.mailboxes.content_access import may_read, readable
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
+from tenants.scope import firm_scope
 
 
 class ReclassifyForm(OptionalReasonForm):
@@ -114,12 +117,29 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
             "category_label": CATEGORY_LABELS[thread.classification],
             "recipients": [("To", row.to), ("Cc", row.cc)],
             "labels": _label_names(row) if row.is_readable else [],
+            "frame": _frame(request, row) if row.is_readable and row.html else None,
             "attachments": _attachments(row),
             "timeline": shown_timeline(request, row),
             "new_rule": _new_rule_address(row),
             "break_glass": _break_glass_address(request, row),
             "facts": _facts(row),
         }
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the HTML of a mail, for the frame on its page."""
+        view = self.admin_site.admin_view(self.html_view)
+        own = path("<path:object_id>/html/", view, name=self.url_name("html"))
+        return [own, *super().get_urls()]
+
+    def html_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a reader the mail as its sender formatted it."""
+        message: Any = self.get_object(request, object_id)
+        if not message.is_readable:
+            raise PermissionDenied
+        with firm_scope(message.firm_id):
+            if not message.html:
+                raise Http404("the mail has no HTML")
+            return html_answer(message.html, remote_images=wants_images(request))
 
     def subject(self, row: Message) -> str:
         """Name the message: only its readers get to an operation."""
@@ -148,6 +168,22 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return the category of its thread."""
         thread = message.thread
         return thread.classification, thread.get_classification_display() or "not classified"
+
+
+def wants_images(request: HttpRequest) -> bool:
+    """Say whether the user asked for remote images, of this one page."""
+    return request.GET.get("images") == "1"
+
+
+def _frame(request: HttpRequest, message: Message) -> dict[str, Any]:
+    """Return the address of the frame with the mail's HTML, and whether images are left out of it."""
+    images = wants_images(request)
+    address = reverse("admin:mail_message_html", args=[message.pk])
+    return {
+        "address": f"{address}?images=1" if images else address,
+        "images": images,
+        "left_out": not images and has_remote_images(message.html),
+    }
 
 
 def _new_rule_address(message: Message) -> str:
