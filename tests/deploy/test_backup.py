@@ -27,11 +27,13 @@ from tests.support.databases import (
     default_database,
     empty_database,
     postgresql_only,
+    unpooled_only,
 )
 from tests.support.paths import ROOT
 from tests.support.superuser import superuser_url
 
 pytestmark = [
+    unpooled_only,
     postgresql_only,
     pytest.mark.req("E-04", "T-02"),
     pytest.mark.django_db(transaction=True),

@@ -11,11 +11,16 @@ import pytest
 from tenants.models import Firm
 from tests.factories.jobs import JobQueueFactory
 from tests.factories.tenants import UserFactory
-from tests.support.databases import postgresql_only
+from tests.support.databases import postgresql_only, unpooled_only
 from tests.support.paths import ROOT
 from tests.support.superuser import superuser_url
 
-pytestmark = [postgresql_only, pytest.mark.req("J-01"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    postgresql_only,
+    unpooled_only,
+    pytest.mark.req("J-01"),
+    pytest.mark.django_db(transaction=True),
+]
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from django.db import connection
 
 from jobs.states import Status
 from tests.queue_kit import table_rows
-from tests.support.databases import database_url, postgresql_only
+from tests.support.databases import database_url, postgresql_only, unpooled_only
 from tests.support.proxy import Proxy
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import Fleet
 
-pytestmark = [pytest.mark.processes, postgresql_only]
+pytestmark = [pytest.mark.processes, postgresql_only, unpooled_only]
 
 WORKERS = 2
 JOB_SECONDS = 0.02

@@ -11,12 +11,14 @@ from django.db import connection
 from jobs.queue import enqueue
 from jobs.states import Status
 from tests.queue_kit import table_rows
+from tests.support.databases import unpooled_only
 from tests.support.scenario import Scenario
 
 JOBS = 20
 WORKED = 7
 
 
+@unpooled_only
 @pytest.mark.req("J-06", "W-06")
 def test_a_forked_child_leaves_its_parents_connection_alone(queue: Scenario) -> None:
     queue.add()

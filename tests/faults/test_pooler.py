@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.states import Status
-from tests.support.databases import database_url, postgresql_only
+from tests.support.databases import database_url, postgresql_only, unpooled_only
 from tests.support.pgbouncer import PROGRAM, pgbouncer
 from tests.support.proxy import Proxy
 from tests.support.scenario import Scenario
@@ -59,6 +59,7 @@ def test_a_worker_outlives_pauses_and_crashes_of_the_pooler(
     queue.check()
 
 
+@unpooled_only
 @pytest.mark.req("W-04", "W-02")
 def test_without_the_setting_a_worker_names_it_and_polls(
     queue: Scenario, proxy: Proxy, fleet: Fleet

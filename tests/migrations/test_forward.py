@@ -38,7 +38,7 @@ from jobs.registry import JobPayload, job
 from tenants.models import ApiKey, Membership
 from tenants.scope import all_firms
 from tests.queue_kit import rows, table_rows
-from tests.support.databases import default_database, empty_database
+from tests.support.databases import default_database, empty_database, unpooled_only
 from tests.support.paths import ROOT
 from tests.support.schema import described
 
@@ -155,6 +155,7 @@ def stored_jobs() -> list[dict[str, Any]]:
         return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 
+@unpooled_only
 def test_an_old_database_keeps_its_jobs_and_runs(
     new_schema: set[tuple[Any, ...]],
     old_database: None,

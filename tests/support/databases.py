@@ -24,7 +24,7 @@ sqlite_only = pytest.mark.skipif(
 # Whether the suite runs behind a pooler in transaction mode: see `tests.pooled`.
 POOLED = connection.vendor == "postgresql" and settings.LISTEN_DATABASE_URL not in ("", "off")
 unpooled_only = pytest.mark.skipif(
-    POOLED, reason="about sessions of the server, which a pooler exchanges after each transaction"
+    POOLED, reason="asks for the server itself: its sessions, its superuser, a session's settings"
 )
 
 

@@ -10,13 +10,15 @@ from functools import cache
 from typing import Any
 
 from django.apps import apps
-from django.db import connection
+from django.db import OperationalError, connection
+from psycopg.errors import DeadlockDetected
 
 from tenants.models import SYSTEM_SLUG
 from tenants.scope import all_firms
 
 KEPT = {"django_content_type", "auth_permission"}
 FIRMS = "tenants_firm"
+ATTEMPTS = 5
 # Foreign keys of the database: the table that has one, and the table it refers to.
 REFERENCES = """
     SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint
@@ -25,7 +27,21 @@ REFERENCES = """
 
 
 def empty_used_tables() -> None:
-    """Delete every row but those that the migrations wrote."""
+    """Delete every row but those that the migrations wrote.
+
+    A page that a browser had asked for may still be read: then one of the two has to begin anew.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            _empty()
+        except OperationalError as error:
+            if not left or not isinstance(error.__cause__, DeadlockDetected):
+                raise
+        else:
+            return
+
+
+def _empty() -> None:
     with all_firms("test"), connection.cursor() as cursor:
         used = _used(cursor)
         if connection.vendor == "postgresql":

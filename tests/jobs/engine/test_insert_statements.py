@@ -20,6 +20,7 @@ from jobs.registry import job
 from tests.factories.tenants import UserFactory
 from tests.jobs.engine.conftest import WorkPayload
 from tests.queue_kit import later, rows, table_rows
+from tests.support.databases import unpooled_only
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -233,6 +234,7 @@ def test_many_join_the_callers_transaction_whatever_their_number(firm, small_bat
 
 
 @on_postgresql
+@unpooled_only
 @pytest.mark.req("J-01")
 def test_a_statement_used_over_and_over_is_prepared_where_that_is_allowed(firm):
     wakeup.note_notify("sync", float("inf"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -174,7 +175,10 @@ def _reader_of_long(worker: WorkerProcess) -> Path | None:
             is_reader = READER in (process / "cmdline").read_bytes()
             # Its standard input is the file.
             is_long = (process / "fd" / "0").stat().st_size == len(LONG_PDF)
-            if int(stat[3]) == worker.session and is_reader and is_long:
+            # Its limits are set once it would end with its parent.
+            limits = (process / "limits").read_text("ascii")
+            is_ready = re.search(r"Max file size +0 ", limits) is not None
+            if int(stat[3]) == worker.session and is_reader and is_long and is_ready:
                 return process
     return None
 
