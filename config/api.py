@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.states import BatchState, BulkState, Category, Status
+from jobs.states import BatchState, BulkState, Category, CountedBy, Status
 from mail.llm.base import Category as MailCategory
 
 REST_FRAMEWORK_SETTINGS: dict[str, Any] = {
@@ -60,12 +60,14 @@ OPENAPI_SETTINGS: dict[str, Any] = {
         "BatchStateEnum": [word.value for word in BatchState],
         "BulkStateEnum": [word.value for word in BulkState],
         "CategoryEnum": [word.value for word in Category],
+        "CountedByEnum": [word.value for word in CountedBy],
         "DocumentStatusEnum": "mail.models.document.DocumentStatus",
         "DraftSourceEnum": "mail.models.draft.DraftSource",
         "DraftStatusEnum": "mail.models.draft.DraftStatus",
         "KindEnum": "mail.models.direction.DirectionKind",
         "ReminderStatusEnum": "mail.models.reminder.ReminderStatus",
         "RequestKindEnum": "mail.models.data_request.RequestKind",
+        "LockCountedByEnum": [CountedBy.FIRM.value, CountedBy.ALL_FIRMS.value],
         "MailCategoryEnum": [word.value for word in MailCategory],
         "OutboundKindEnum": "mail.models.outbound.OutboundKind",
         "OutboundStatusEnum": "mail.models.outbound.OutboundStatus",
