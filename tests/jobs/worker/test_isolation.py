@@ -109,6 +109,7 @@ def claimed(job_type: str, **payload: Any) -> Claim:
         deaths=1,
         lease_token=7,
         lock_key=None,
+        lock_counted_by="firm",
         limit_key=None,
         scheduled_at=datetime(2026, 3, 1, tzinfo=UTC),
         cancel_requested=False,
