@@ -148,6 +148,9 @@ def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
     """Store that the mailbox is connected; one without an owner is its connector's."""
     if not account.shared and account.owner_id is None:
         account.owner_id = by.user_id
+    if account.connection == Connection.DISCONNECTED and account.active_since is not None:
+        # What arrived while nothing was to be read is labelled no further back than at activation.
+        account.active_since = timezone.now()
     account.connection = Connection.CONNECTED
     account.active = True
     account.aliases = consent.aliases
@@ -158,6 +161,7 @@ def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
             "owner",
             "connection",
             "active",
+            "active_since",
             "aliases",
             "held_until",
             "delete_mail_at",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
@@ -11,6 +12,7 @@ import pytest
 from django.apps import apps
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from jobs.models import Pause, RateLimit
 from jobs.queue import enqueue
@@ -376,3 +378,24 @@ def test_a_mailbox_connected_again_amid_the_deletion_keeps_what_is_left(
     erase_mail(connected.account.pk, connected.firm.pk)
     assert len(stored(Message)) == 1
     assert connected.reload().history_cursor == 7
+
+
+@pytest.mark.parametrize(
+    ("connection", "labelled_anew"), [("disconnected", True), ("needs_reauth", False)]
+)
+def test_a_mailbox_that_was_given_up_for_long_has_no_old_mail_labelled_when_it_is_back(
+    google: SimulatorServer, firm: Firm, connection: str, labelled_anew: bool
+) -> None:
+    client = browser_of(firm)
+    connect(client)
+    account = only(stored(MailAccount), address=NEW)
+    long_ago = timezone.now() - timedelta(days=400)
+    with firm_scope(firm):
+        MailAccount.objects.filter(pk=account.pk).update(
+            connection=connection, mode=Mode.ACTIVE, active_since=long_ago
+        )
+    connect(client, account=account)
+    account = only(stored(MailAccount), address=NEW)
+    assert (account.connection, account.mode) == ("connected", "active")
+    # One that only had to be granted again misses nothing that arrived meanwhile.
+    assert (account.active_since > long_ago) is labelled_anew
