@@ -71,13 +71,14 @@ FROM waiting_group w {candidate}
 WHERE w.steps > 0
 """
 
-# Each firm of which something waits, after the start's; the start keeps its key.
-WAITING_FIRMS_SQL = """
+# Each firm of which something waits, after the start's; the start keeps its key. Ordered as the
+# waiting index is, too: by the index of all a firm's jobs it would read those that are over.
+WAITING_FIRMS_SQL = f"""
 WITH RECURSIVE waiting_firm (firm_id, lock_key, steps) AS (
-    SELECT s.firm_id, s.lock_key, 0 FROM {starts}
+    SELECT s.firm_id, s.lock_key, 0 FROM {{starts}}
     UNION ALL
     SELECT (SELECT q.firm_id FROM jobs_jobqueue q WHERE q.waiting AND q.firm_id > w.firm_id
-        ORDER BY q.firm_id LIMIT 1), w.lock_key, w.steps + 1
+        ORDER BY q.firm_id, {Q_KEY}, q.job_type, {Q_LIMIT_KEY}, {ADMISSION_ORDER} LIMIT 1), w.lock_key, w.steps + 1
     FROM waiting_firm w WHERE w.firm_id IS NOT NULL AND w.steps < %s
 )
 SELECT w.firm_id, w.lock_key FROM waiting_firm w WHERE w.steps > 0 AND w.firm_id IS NOT NULL
