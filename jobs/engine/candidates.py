@@ -13,13 +13,7 @@ from uuid import UUID
 
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
-from jobs.engine.limit_sql import (
-    capped_sql,
-    due_sql,
-    key_sql,
-    may_run_sql,
-    rated_sql,
-)
+from jobs.engine.limit_sql import capped_sql, due_sql, key_sql, may_run_sql, rated_sql
 from jobs.engine.locks import WaitingGroup, lock_firm_sql
 from jobs.engine.token_bucket import empty_bucket_sql
 from jobs.engine.transactions import fetch

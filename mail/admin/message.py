@@ -139,7 +139,7 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         with firm_scope(message.firm_id):
             if not message.html:
                 raise Http404("the mail has no HTML")
-            return html_answer(message.html, remote_images=wants_images(request))
+            return html_answer(message.html, remote_images=_wants_images(request))
 
     def subject(self, row: Message) -> str:
         """Name the message: only its readers get to an operation."""
@@ -170,14 +170,14 @@ class MessageAdmin(TenantOperationsAdmin, ContentAdmin):
         return thread.classification, thread.get_classification_display() or "not classified"
 
 
-def wants_images(request: HttpRequest) -> bool:
+def _wants_images(request: HttpRequest) -> bool:
     """Say whether the user asked for remote images, of this one page."""
     return request.GET.get("images") == "1"
 
 
 def _frame(request: HttpRequest, message: Message) -> dict[str, Any]:
     """Return the address of the frame with the mail's HTML, and whether images are left out of it."""
-    images = wants_images(request)
+    images = _wants_images(request)
     address = reverse("admin:mail_message_html", args=[message.pk])
     return {
         "address": f"{address}?images=1" if images else address,
