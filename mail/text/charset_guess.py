@@ -126,6 +126,9 @@ _EAST_ASIAN: Final[Weights] = (
     ("gb18030", _weighted(0.95, _of_rows("gb18030", range(0xB0, 0xD8), _HIGH) + _STOPS)),
     ("big5", _weighted(0.9, _of_rows("big5", range(0xA4, 0xC7), range(0x40, 0xFF)) + _STOPS)),
 )
+EAST_ASIAN_CODECS: Final = frozenset(codec for codec, _ in _EAST_ASIAN)
+"""The codecs whose letters take two bytes."""
+
 _LATIN_WEIGHTS: Final[Weights] = tuple((codec, _of_letters(letters)) for codec, letters in _LATIN)
 _OTHER_WEIGHTS: Final[Weights] = tuple(
     (codec, _of_letters(letters)) for codec, letters in _OTHER_SCRIPTS

@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import Final
 
-from mail.text.charset_guess import guess_codec
+from mail.text.charset_guess import EAST_ASIAN_CODECS, guess_codec
 
 _UNKNOWN_LABELS: Final = {
     "iso-8859-8-i": "iso-8859-8",
@@ -50,6 +50,8 @@ _META_CHARSET: Final = re.compile(
 )
 _HEAD_BYTES: Final = 2048
 _REPLACED: Final = "\ufffd"
+_LONG_SPEAKS: Final = 4
+"""How many damaged letters a whole letter of three bytes outweighs, beside one for itself."""
 
 
 def codec_for(label: str | None) -> str | None:
@@ -92,20 +94,24 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     # A label other than UTF-8 was chosen by somebody; bytes it cannot hold are damage.
     if declared not in {None, "utf-8"}:
         return data.decode(declared, "replace")
+    guess = guess_codec(data)
+    damaged = _damaged_utf_8(data, several_bytes=guess in EAST_ASIAN_CODECS)
+    return data.decode(guess, "replace") if damaged is None else damaged
+
+
+def _damaged_utf_8(data: bytes, *, several_bytes: bool) -> str | None:
+    """Return the text if the bytes are UTF-8 with some damage.
+
+    In other charsets hardly any letters beyond ASCII happen to be valid: of one byte each, nearly
+    none; of two (`several_bytes`), a part, but nearly none of three bytes in a row.
+    """
     text = data.decode("utf-8", "replace")
     # What stood there before as a replacement was written in UTF-8, and is no damage.
     damaged = text.count(_REPLACED) - data.count(_REPLACED.encode())
-    if _plausible("utf-8", data) and _mostly_valid(text, damaged):
-        return text
-    return data.decode(guess_codec(data), "replace")
-
-
-def _mostly_valid(text: str, damaged: int) -> bool:
-    """Say whether what was decoded as UTF-8 is that, with some damage.
-
-    In other charsets hardly any letters beyond ASCII happen to be valid, so most are replaced.
-    """
-    return sum(char > "\x7f" for char in text) - damaged >= damaged
+    valid = sum(char > "\x7f" for char in text) - damaged
+    long = sum(char > "\u07ff" and char != _REPLACED for char in text)
+    speaks_for_it = valid * (1 if several_bytes else 2) + _LONG_SPEAKS * long
+    return text if _plausible("utf-8", data) and speaks_for_it >= damaged else None
 
 
 def _plausible(codec: str, data: bytes) -> bool:
