@@ -32,6 +32,11 @@ class AutomatedSignal:
 
 _ROBOT: Final = re.compile(
     r"no-?reply|do-?not-?reply|mailer-daemon|postmaster|notification|bounce|newsletter|listserv|majordomo"
+    # Names that programs send under, whole or beside a tag.
+    r"|(?:^|[-+])(?:alerts?|notify|nobody|mailer|mailing-?list|list|subscriptions?|subscriber|digest"
+    r"|dev-?null|rss-?feeds?)(?:[-+][^@]*)?@"
+    # A tag that tells the answers to one message from those to another.
+    r"|[-+][0-9a-f]{14,}@"
 )
 # What mail servers call themselves in reports of failed deliveries; people do not.
 _SERVER_NAME: Final = re.compile(
@@ -39,7 +44,12 @@ _SERVER_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _LIST_SENDER: Final = re.compile(
-    r"(?:^|<)owner-|-(?:owner|request|bounces?)(?:\+[^@]*)?@|@listserv\.", re.IGNORECASE
+    r"(?:^|<)owner-|-(?:owner|request)(?:\+[^@]*)?@|@listserv\."
+    # A part of a domain, never the whole: list.ru gives mailboxes to people.
+    r"|@(?:[^@>]*\.)?lists?\.[^.@>]+\."
+    # Where failed deliveries of many messages go, often with the recipient or a number in it.
+    r"|(?:^|[<.+_-])bounces?(?:[.+=_-][^@]*)?@|[@.]bounce[sd]?\.",
+    re.IGNORECASE,
 )
 _SEPARATORS: Final = str.maketrans("._", "--")
 _PRESENCE: Final = (
@@ -57,6 +67,7 @@ _PRESENCE: Final = (
     ("X-BeenThere", AutomatedKind.MAILING_LIST),
     ("X-Mailman-Version", AutomatedKind.MAILING_LIST),
     ("X-ListProcessor-Version", AutomatedKind.MAILING_LIST),
+    ("Errors-To", AutomatedKind.MAILING_LIST),
     ("X-Failed-Recipients", AutomatedKind.DELIVERY_REPORT),
     ("X-Auto-Response-Suppress", AutomatedKind.BULK),
     ("Feedback-ID", AutomatedKind.BULK),
@@ -99,7 +110,9 @@ def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | Non
 
 
 def _is_robot(sender: Address) -> bool:
-    if _ROBOT.search(sender.key.translate(_SEPARATORS)) or _SERVER_NAME.fullmatch(sender.name):
+    if _ROBOT.search(sender.key.translate(_SEPARATORS)) or _LIST_SENDER.search(sender.key):
+        return True
+    if _SERVER_NAME.fullmatch(sender.name):
         return True
     # `From: MAILER-DAEMON <>`: nobody can be answered.
     return not sender.address and "<>" in sender.name.replace(" ", "")

@@ -39,6 +39,12 @@ PERSON = Address("Ann", "ann@x.example")
         ("Sender", "List <l-request@x.example>", AutomatedKind.MAILING_LIST),
         ("Return-Path", "<l-bounces+ann=y.example@x.example>", AutomatedKind.MAILING_LIST),
         ("Sender", "Words <words@LISTSERV.x.example>", AutomatedKind.MAILING_LIST),
+        ("Sender", "Words <words@lists.x.example>", AutomatedKind.MAILING_LIST),
+        ("Return-Path", "<109.8@bounced.x.example>", AutomatedKind.MAILING_LIST),
+        ("Return-Path", "<news-bounce-571-2c9c@x.example>", AutomatedKind.MAILING_LIST),
+        ("Return-Path", "<x@a.bounce.x.example>", AutomatedKind.MAILING_LIST),
+        ("Return-Path", "<bounces+17-ann=y.example@x.example>", AutomatedKind.MAILING_LIST),
+        ("Errors-To", "errors@x.example", AutomatedKind.MAILING_LIST),
     ],
 )
 def test_each_header_gives_a_machine_away(name, value, kind):
@@ -52,7 +58,9 @@ def test_each_header_gives_a_machine_away(name, value, kind):
     "address",
     ["noreply@x.example", "No-Reply@x.example", "no_reply@x.example", "do-not-reply@x.example",
      "donotreply+17@x.example", "MAILER-DAEMON@x.example", "postmaster@x.example",
-     "notifications@x.example", "notification@x.example", "bounces-1@x.example", "a@bounce.x.example"],
+     "notifications@x.example", "notification@x.example", "bounces-1@x.example", "a@bounce.x.example",
+     "alerts@x.example", "notify+7@x.example", "mailinglist@x.example", "owner-news@x.example",
+     "news-f485fcce40b794d5@x.example", "words@lists.x.example", "list@x.example"],
 )  # fmt: skip
 def test_each_robot_address_gives_a_machine_away(address):
     signal = automated_signal(Address("", address), Headers())
@@ -71,10 +79,22 @@ def test_each_robot_address_gives_a_machine_away(address):
         ("Subject", "List-Id: <fake>"),
         ("Sender", "Ann <ann@x.example>"),
         ("Return-Path", "<homeowner-bob@x.example>"),
+        ("Return-Path", "<prvs=1234567890=ann@x.example>"),
+        ("Return-Path", "<SRS0=ab12=CD=y.example=ann@x.example>"),
+        ("Return-Path", "<ann@bouncers.example>"),
     ],
 )
 def test_a_person_is_not_taken_for_a_machine(name, value):
     assert automated_signal(PERSON, Headers(((name, value),))) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ann@list.ru", "ann@lists.example", "alerto@x.example", "ann.liste@x.example", "calist@x.example",
+     "10293847561029@x.example", "ann-1984@x.example", "subscribers.ann@x.example"],
+)  # fmt: skip
+def test_a_persons_address_is_not_taken_for_a_machines(address):
+    assert automated_signal(Address("", address), Headers()) is None
 
 
 @pytest.mark.parametrize(
