@@ -284,6 +284,10 @@ class GmailClient:
             translated = translate(error)
             self.is_answered = translated.reason != UNANSWERED
             raise translated from error
+        except GmailError as error:
+            # Of the access token, which is renewed on the way.
+            self.is_answered = error.reason != UNANSWERED
+            raise
         self.is_answered = True
 
     def _http(self) -> Http:

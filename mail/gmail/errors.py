@@ -38,6 +38,8 @@ _USAGE_REASONS = frozenset(
 INVALID_GRANT = "invalid_grant"
 UNANSWERED = "TimeoutError"
 """The reason of a GmailUnavailable for which Gmail was waited for in vain."""
+REFRESH_IN_PROGRESS = "refresh_in_progress"
+"""The reason of a GmailUnavailable for which somebody else is renewing the account's token."""
 _CLIENT_REASONS = frozenset(
     {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
 )
@@ -163,7 +165,10 @@ def translate(error: Exception, *, now: datetime | None = None) -> GmailError:
         return refused_grant(_refresh_reason(error))
     if isinstance(error, GoogleAuthError) and not isinstance(error, RefreshError | TransportError):
         return GmailAuthExpired(reason=type(error).__name__)
-    return GmailUnavailable(reason=type(error).__name__)
+    cause = error.args[0] if isinstance(error, TransportError) and error.args else error
+    return GmailUnavailable(
+        reason=UNANSWERED if isinstance(cause, TimeoutError) else type(error).__name__
+    )
 
 
 def refused_grant(reason: str) -> GmailError:

@@ -13,6 +13,7 @@ from jobs.retry import RetryPolicy
 from mail.errors import MailboxDisconnected, MailboxInactive, MailboxWaits, MailError, RowGone
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import (
+    REFRESH_IN_PROGRESS,
     GmailAuthExpired,
     GmailBadRequest,
     GmailError,
@@ -39,6 +40,9 @@ from tenants.scope import firm_scope
 GMAIL_RETRY = RetryPolicy(max_attempts=5, base_delay_seconds=5)
 # Refused credentials or an outage of Gmail fail every job of a mailbox alike: better wait than try.
 GMAIL_BREAKER = Breaker(min_attempts=10, window_seconds=300)
+
+# How long a job waits when another renews the mailbox's access token.
+REFRESH_SECONDS = 10
 
 _FINAL = (GmailBadRequest, GmailForbidden, GmailNotFound)
 _ABOUT_THE_ACCOUNT = (GmailAuthExpired, GmailForbidden)
@@ -111,6 +115,8 @@ def _kept_errors(account: MailAccount) -> Iterator[None]:
     except GmailNeedsReauth as error:
         raise Snooze(str(error), seconds=REAUTH_CHECK_SECONDS) from error
     except GmailError as error:
+        if error.reason == REFRESH_IN_PROGRESS:
+            raise Snooze(str(error), seconds=REFRESH_SECONDS) from error
         if isinstance(error, _ABOUT_THE_ACCOUNT):
             with firm_scope(account.firm_id):
                 note_error(account, error)

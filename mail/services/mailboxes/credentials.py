@@ -12,7 +12,7 @@ from django.utils import timezone
 from jobs.queue import acquire_lock, release_lock
 from mail.conf import oauth_client, uses_google
 from mail.gmail import oauth
-from mail.gmail.errors import GmailNeedsReauth, GmailUnavailable
+from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailNeedsReauth, GmailUnavailable
 from mail.gmail.oauth import AccessToken, Grant
 from mail.gmail.scopes import FULL_SCOPE
 from mail.models import MailAccount, MailCredential
@@ -25,6 +25,8 @@ _EARLY = timedelta(minutes=5)
 # Longer than the token endpoint is waited for, so that the lock never ends during a refresh.
 _LOCK_SECONDS = 3 * oauth.TIMEOUT_SECONDS
 _POLL_SECONDS = 0.1
+# A job that waits for another's refresh keeps a thread of its worker.
+_WAIT_SECONDS = 5
 
 
 def store_grant(account: MailAccount, grant: Grant) -> None:
@@ -107,10 +109,10 @@ class StoredToken:
     @contextmanager
     def _refresh_lock(self) -> Iterator[None]:
         key = f"gmail-token:{self._account.pk}"
-        deadline = time.monotonic() + _LOCK_SECONDS
+        deadline = time.monotonic() + _WAIT_SECONDS
         while (lock := acquire_lock(key, _LOCK_SECONDS, firm=self._account.firm_id)) is None:
             if time.monotonic() > deadline:
-                raise GmailUnavailable(reason="refresh_in_progress")
+                raise GmailUnavailable(reason=REFRESH_IN_PROGRESS)
             time.sleep(_POLL_SECONDS)
         try:
             yield

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,11 +14,14 @@ from django.utils import timezone
 
 from jobs.engine.outcomes import Completed, Snoozed
 from jobs.models import Pause
+from mail.conf import oauth_client
 from mail.errors import MailboxWaits
+from mail.gmail import oauth
 from mail.gmail.errors import GmailMisconfigured, GmailUnavailable
 from mail.gmail.simulator.faults import Fault
 from mail.gmail.simulator.server import SimulatorServer
 from mail.models import Connection, MailCredential, MailEvent
+from mail.services.mailboxes import credentials
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.connection import resume_mailbox
 from mail.services.mailboxes.credentials import StoredToken, store_grant
@@ -71,8 +76,6 @@ def test_a_token_is_refreshed_before_it_ends(connected: Mailbox) -> None:
 def test_many_who_need_a_new_token_ask_google_once(
     connected: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mail.gmail import oauth
-
     asked = []
     refresh = oauth.refresh
     monkeypatch.setattr(oauth, "refresh", lambda *args: asked.append(1) or refresh(*args))
@@ -156,6 +159,39 @@ def test_an_outage_of_the_token_endpoint_passes(connected: Mailbox) -> None:
     with pytest.raises(GmailUnavailable):
         StoredToken(connected.account).fresh(token_of(connected))
     assert connected.reload().connection == Connection.CONNECTED
+
+
+def test_a_job_waits_without_an_attempt_while_another_renews_the_token(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "_WAIT_SECONDS", 0)
+    sync_now(connected)
+    with firm_scope(connected.firm):
+        MailCredential.objects.update(expires_at=timezone.now())
+
+    with StoredToken(connected.account)._refresh_lock():
+        (outcome,) = drain()
+
+    assert isinstance(outcome, Snoozed)
+    assert [job.attempts for job in jobs("sync")] == [0]
+
+
+def test_a_token_endpoint_that_does_not_answer_makes_a_silent_mailbox(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth, "TIMEOUT_SECONDS", 0.05)
+    with firm_scope(connected.firm):
+        MailCredential.objects.update(expires_at=timezone.now())
+    gmail = connected.gmail
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = replace(
+            oauth_client(), token_uri=f"http://127.0.0.1:{silent.getsockname()[1]}/token"
+        )
+        monkeypatch.setattr(credentials, "oauth_client", lambda: client)
+        with pytest.raises(GmailUnavailable):
+            gmail.profile()
+
+    assert gmail.is_answered is False
 
 
 @pytest.mark.parametrize(
