@@ -8,15 +8,17 @@ from jobs.execution.context import JobContext
 from jobs.registry import job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
-from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds
+from mail.conf import sync_fallback_interval_seconds, sync_full_interval_seconds, uses_google
 from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.mailboxes.accounts import refresh_aliases
+from mail.services.mailboxes.connection import pace_mailboxes
 from mail.services.mailboxes.modes import follow_pause_label
 from mail.services.mailboxes.schedule_targets import MAILBOXES
 from mail.services.queueing import SYNC_PRIORITY, sync_lock
 from mail.services.syncing.sync import backfill_page, sync_mailbox
 from mail.services.syncing.watch import warn_of_lapse
+from tenants.scope import firm_scope
 
 # The history and the pause label; a scan lists a few pages besides. A listing counts as a read.
 HISTORY_UNITS = 3
@@ -63,6 +65,9 @@ def sync(payload: SyncPayload, _: JobContext) -> dict[str, Any]:
         follow_pause_label(account, gmail)
         if payload.force_full:
             refresh_aliases(account, gmail)
+            if uses_google():
+                with firm_scope(account.firm_id):
+                    pace_mailboxes(account.firm_id)
         return sync_mailbox(account, gmail, force_full=payload.force_full).as_result()
 
 

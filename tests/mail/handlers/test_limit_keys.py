@@ -115,6 +115,23 @@ def test_a_job_counts_what_gmail_counts_for_it(
 
 
 @pytest.mark.req("M-02")
+def test_a_full_scan_paces_a_firm_whose_mailboxes_were_connected_before(connected: Mailbox) -> None:
+    request_sync_of(connected, force_full=False)
+    assert rows(RateLimit) == []
+
+    request_sync_of(connected, force_full=True)
+
+    (limit,) = rows(RateLimit)
+    assert (limit.counted_by, limit.amount, limit.per_seconds) == ("key", 9_000, 60)
+
+
+def request_sync_of(mailbox: Mailbox, *, force_full: bool) -> None:
+    payload = {"account_id": mailbox.account.pk, "force_full": force_full}
+    enqueue("sync", payload, firm=mailbox.firm)
+    drain()
+
+
+@pytest.mark.req("M-02")
 def test_mailboxes_spend_no_more_than_gmail_lets_each_of_them(mailbox: Mailbox) -> None:
     other = open_account(mailbox.firm, "other@acme.example")
     with firm_scope(mailbox.firm):
