@@ -120,6 +120,8 @@ def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Itera
     server = Server(wheel, started)
     try:
         started.psql(f"ALTER SYSTEM SET max_connections = {MAX_CONNECTIONS};")
+        if durable:
+            started.psql(f"ALTER SYSTEM SET shared_buffers = '{_shared_buffers() >> 20}MB';")
         for name in ("fsync", "full_page_writes"):
             started.psql(f"ALTER SYSTEM SET {name} = {'on' if durable else 'off'};")
         started.psql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS CREATEDB;")
@@ -133,6 +135,12 @@ def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Itera
             server.crash()
         started.cleanup()
         folder.rmdir()
+
+
+def _shared_buffers() -> int:
+    """Return a quarter of the memory, as PostgreSQL's documentation has it, and 1 GB at most."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(memory // 4, 1 << 30)
 
 
 def _memory(durable: bool) -> Path | None:

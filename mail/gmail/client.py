@@ -57,6 +57,8 @@ class GmailClient:
         self._local = threading.local()
         self.is_answered: bool | None = None
         """Whether the last request was answered in time; None before the first."""
+        self.is_waiting = False
+        """Whether a request is under way."""
 
     def profile(self) -> Profile:
         """Return the mailbox's address, size and newest history id."""
@@ -278,6 +280,7 @@ class GmailClient:
     @contextmanager
     def _translated(self) -> Iterator[None]:
         """Raise a GmailError in place of what the libraries raise, and note whether it answers."""
+        self.is_waiting = True
         try:
             yield
         except TRANSLATED as error:
@@ -288,6 +291,8 @@ class GmailClient:
             # Of the access token, which is renewed on the way.
             self.is_answered = error.reason != UNANSWERED
             raise
+        finally:
+            self.is_waiting = False
         self.is_answered = True
 
     def _http(self) -> Http:

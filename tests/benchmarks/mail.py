@@ -108,14 +108,14 @@ def main() -> int:
     os.environ.setdefault("OAUTHLIB_INSECURE_TRANSPORT", "1")
     with empty_database() as vendor, tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "gmail.sqlite3"
-        with _served(store):
+        with served(store):
             figures = measure(store)
     sys.stdout.write(keep("mail", vendor, figures) + "\n")
     return 0
 
 
 @contextmanager
-def _served(store: Path) -> Iterator[None]:
+def served(store: Path) -> Iterator[None]:
     """Serve the simulator from a process of its own, and let the product take it for Google."""
     from django.conf import settings
 
@@ -139,8 +139,9 @@ def measure(store: Path) -> dict[str, Any]:
     from tenants.scope import firm_scope
 
     simulator = GmailSimulator(store)
-    accounts = [_account(simulator, number) for number in range(MAILBOXES)]
-    letters = _letters()
+    addresses = [f"owner{number}@bench.example" for number in range(MAILBOXES)]
+    accounts = [open_mailbox(simulator, address, "bench") for address in addresses]
+    letters = sample_letters()
     meter = Meter()
     meter.install()
     for account in accounts:
@@ -148,7 +149,7 @@ def measure(store: Path) -> dict[str, Any]:
         for copy in range(COPIES):
             for number, raw in enumerate(letters):
                 at = now - timedelta(minutes=(COPIES - copy) * len(letters) - number)
-                _receive(simulator, account, _copy_of(raw, copy), at)
+                _receive(simulator, account, with_other_ids(raw, copy), at)
         _connection_of(account, ensure_own_labels)
         with firm_scope(account.firm_id):
             request_backfill(account)
@@ -159,7 +160,7 @@ def measure(store: Path) -> dict[str, Any]:
     arrivals: dict[str, list[dict[str, float]]] = {"one_by_one": [], "answer": []}
     for letter in letters[:ARRIVALS]:
         for account in accounts:
-            _receive(simulator, account, _copy_of(letter, COPIES), datetime.now(UTC))
+            _receive(simulator, account, with_other_ids(letter, COPIES), datetime.now(UTC))
             with firm_scope(account.firm_id):
                 request_sync(account, job_type="history.sync.gmail")
         kind = "answer" if _ANSWER.search(letter) else "one_by_one"
@@ -169,15 +170,16 @@ def measure(store: Path) -> dict[str, Any]:
     return {"bulk": bulk, **figures, "document": documents}
 
 
-def _account(simulator: GmailSimulator, number: int) -> MailAccount:
+def open_mailbox(simulator: GmailSimulator, address: str, firm_slug: str) -> MailAccount:
+    """Connect a mailbox of the simulator's; its firm is made if need be."""
     from mail.gmail.oauth import AccessToken, Grant
     from mail.services.mailboxes.accounts import open_account
     from mail.services.mailboxes.credentials import store_grant
     from tenants.models import Firm
     from tenants.scope import firm_scope
 
-    firm = Firm.objects.get_or_create(slug="bench", defaults={"name": "Bench"})[0]
-    account = open_account(firm, f"owner{number}@bench.example")
+    firm = Firm.objects.get_or_create(slug=firm_slug, defaults={"name": firm_slug})[0]
+    account = open_account(firm, address)
     value = simulator.access_token(account.address)
     access = AccessToken(value, datetime.now(UTC) + timedelta(days=1))
     with firm_scope(firm):
@@ -191,7 +193,8 @@ def _connection_of(account: MailAccount, act: Any) -> None:
     act(account, gmail_of(account))
 
 
-def _letters() -> list[bytes]:
+def sample_letters() -> list[bytes]:
+    """Return the product's sample mail."""
     from mail.services.importing.mail_files import FoundMessage, find_messages
     from mail.services.importing.sample_mailbox import SAMPLE_PATH
 
@@ -199,7 +202,7 @@ def _letters() -> list[bytes]:
     return [one.raw for one in found if isinstance(one, FoundMessage)]
 
 
-def _copy_of(raw: bytes, copy: int) -> bytes:
+def with_other_ids(raw: bytes, copy: int) -> bytes:
     """Return the letter with other message ids: the copies of a conversation are one of their own."""
     head, separator, body = raw.partition(b"\n\n")
     if b"\r\n\r\n" in raw[: len(head) + 2]:

@@ -1,15 +1,17 @@
 """Mailboxes that Gmail leaves without an answer: one of them takes no second thread of a worker.
 
 A request without an answer keeps its thread until the time is over. Jobs of one mailbox could so
-keep every thread, and those of the others would wait.
+keep every thread, and those of the others would wait. Until its first answer a mailbox takes two.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from mail.errors import MailboxWaits
@@ -20,10 +22,38 @@ from tenants.scope import firm_scope
 
 # How long the other jobs of the mailbox wait when one finds out whether Gmail answers again.
 HOLD_SECONDS = 20.0
+# As many jobs of a mailbox may wait for a first answer at once.
+MOST_ASKING = 2
+# A further job gives them so long, keeping its thread; then those that are not at work wait.
+PATIENCE_SECONDS = 1.0
+LATER_SECONDS = 2.0
+# A job that has just begun has not sent its request yet.
+BEGINNING_SECONDS = 0.1
+LOOK_SECONDS = 0.02
 
-_lock = threading.Lock()
+
+@dataclass(frozen=True, eq=False)
+class _JobAtWork:
+    gmail: GmailClient
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def may_wait_in_vain(self) -> bool:
+        """Whether Gmail has not answered it so far, and it waits for that or soon will."""
+        begins = time.monotonic() - self.begun < BEGINNING_SECONDS
+        return self.gmail.is_answered is None and (self.gmail.is_waiting or begins)
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """For how long all jobs of the mailbox wait that are not at work."""
+
+    seconds: float
+
+
+_changed = threading.Condition()
 _silent: set[UUID] = set()
-_at_work: Counter[UUID] = Counter()
+_at_work: dict[UUID, list[_JobAtWork]] = defaultdict(list)
 
 
 @contextmanager
@@ -31,32 +61,44 @@ def alone_while_silent(account: MailAccount, gmail: GmailClient) -> Iterator[Non
     """Let a job work on the mailbox: alone in this process, if Gmail left the last one waiting.
 
     Raises:
-        MailboxWaits: another job finds out whether Gmail answers again.
+        MailboxWaits: other jobs find out whether Gmail answers.
     """
-    if not _enter(account.pk):
+    job = _enter(account.pk, gmail)
+    if isinstance(job, _Wait):
         with firm_scope(account.firm_id):
-            hold_mailbox(account, HOLD_SECONDS, SILENT_REASON)
-        raise MailboxWaits(f"Gmail does not answer mailbox {account.pk}", seconds=HOLD_SECONDS)
+            hold_mailbox(account, job.seconds, SILENT_REASON)
+        raise MailboxWaits(f"Gmail does not answer mailbox {account.pk}", seconds=job.seconds)
     try:
         yield
     finally:
-        _leave(account.pk, gmail)
+        _leave(account.pk, job)
 
 
-def _enter(account_id: UUID) -> bool:
-    with _lock:
-        if account_id in _silent and _at_work[account_id]:
-            return False
-        _at_work[account_id] += 1
-    return True
+def _enter(account_id: UUID, gmail: GmailClient) -> _JobAtWork | _Wait:
+    """Note that a job is at work, unless other jobs find out whether Gmail answers."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    with _changed:
+        while True:
+            others = _at_work[account_id]
+            if others and account_id in _silent:
+                return _Wait(HOLD_SECONDS)
+            if sum(one.may_wait_in_vain for one in others) < MOST_ASKING:
+                job = _JobAtWork(gmail)
+                others.append(job)
+                return job
+            if time.monotonic() > until:
+                return _Wait(LATER_SECONDS)
+            _changed.wait(LOOK_SECONDS)
 
 
-def _leave(account_id: UUID, gmail: GmailClient) -> None:
-    with _lock:
-        _at_work[account_id] -= 1
-        if not _at_work[account_id]:
+def _leave(account_id: UUID, job: _JobAtWork) -> None:
+    with _changed:
+        others = _at_work[account_id]
+        others.remove(job)
+        if not others:
             del _at_work[account_id]
-        if gmail.is_answered:
+        if job.gmail.is_answered:
             _silent.discard(account_id)
-        elif gmail.is_answered is False:
+        elif job.gmail.is_answered is False:
             _silent.add(account_id)
+        _changed.notify_all()

@@ -22,6 +22,7 @@ from mail.gmail.simulator.faults import LOST_REQUEST
 from mail.job_handlers import base
 from mail.job_handlers.base import GMAIL_BREAKER, mailbox_key
 from mail.models import MailAccount
+from mail.services.mailboxes import unanswered
 from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.connection import pace_mailboxes
 from mail.services.mailboxes.gmail_connection import gmail_of
@@ -112,6 +113,33 @@ def test_a_job_counts_what_gmail_counts_for_it(
 ) -> None:
     stored = enqueue(job_type, {"account_id": mailbox.account.pk, **payload}, firm=mailbox.firm)
     assert row(stored.job_id).limit_units == units
+
+
+@pytest.mark.req("M-02")
+def test_two_jobs_of_a_mailbox_wait_for_its_first_answer(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unanswered, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(unanswered, "BEGINNING_SECONDS", 0)
+    quiet, other = mailbox.account, open_account(mailbox.firm, "other@acme.example")
+
+    def working_on(account: MailAccount) -> AbstractContextManager[tuple[Any, GmailClient]]:
+        return base.usable_mailbox(mailbox.firm.pk, account.pk)
+
+    with working_on(quiet) as (_, first), working_on(quiet) as (_, second):
+        with working_on(quiet):
+            """Nobody has asked Gmail yet."""
+        first.is_waiting = second.is_waiting = True
+        with pytest.raises(Snooze) as raised, working_on(quiet):
+            """Two find out whether Gmail answers."""
+        assert raised.value.seconds == unanswered.LATER_SECONDS
+        with working_on(other):
+            """Of another mailbox nobody waits."""
+        first.profile()
+        with firm_scope(mailbox.firm):
+            MailAccount.objects.update(held_until=None)
+        with working_on(quiet):
+            """Gmail has answered one of them."""
 
 
 @pytest.mark.req("M-02")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -110,7 +110,7 @@ class Sending:
             # What a process knows of mailboxes that do not answer is its own.
             with (
                 patch.object(unanswered, "_silent", set()),
-                patch.object(unanswered, "_at_work", Counter()),
+                patch.object(unanswered, "_at_work", defaultdict(list)),
             ):
                 self.finish()
 
