@@ -18,6 +18,7 @@ from mail.text.plain import drop_uuencoded, unflow
 
 _TEXT_CHARS: Final = 1_000_000
 _HTML_CHARS: Final = 2_000_000
+_HEAD_BYTES: Final = 200
 _CALENDAR_BYTES: Final = 4_096
 _PLAIN_TYPES: Final = frozenset({"text/plain", "text", "text/markdown", "text/x-plain"})
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -131,10 +132,13 @@ def _is_still_quoted(part: Part, data: bytes) -> bool:
     Its attributes would not be understood, and text would be taken for hidden.
     """
     encoding = (part.raw_headers.get("Content-Transfer-Encoding") or "").strip().lower()
+    is_html = part.mime_type in _HTML_TYPES and b"<" in data
+    if part.mime_type in _PLAIN_TYPES:
+        # Text may cite how something was written, and is no page for that.
+        is_html = _LOOKS_LIKE_HTML.match(data[:_HEAD_BYTES].decode("ascii", "replace")) is not None
     return (
         encoding != "quoted-printable"
-        and part.mime_type in _HTML_TYPES | _PLAIN_TYPES
-        and b"<" in data
+        and is_html
         and data.count(b"=3D") > max(data.count(b'="') + data.count(b"='"), 2)
     )
 

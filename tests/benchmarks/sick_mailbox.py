@@ -117,7 +117,15 @@ def _run(
             _until_judged(healthy, HEALTHY)
             taken = time.monotonic() - begun
         simulator.clear_faults()
+    _stop_firm(healthy)
     return taken
+
+
+def _stop_firm(account: MailAccount) -> None:
+    """Let nothing of the firm run any more: what is left would take time from the next run."""
+    from tenants.models import Firm
+
+    Firm.objects.filter(pk=account.firm_id).update(active=False)
 
 
 def _refuse(simulator: GmailSimulator, account: MailAccount, status: int) -> None:

@@ -41,11 +41,9 @@ def test_a_push_makes_one_pending_sync(mailbox: Mailbox, pusher: Pusher) -> None
     assert job.lock_key == f"gmail-sync:{mailbox.account.pk}"
 
 
-def test_many_pushes_make_one_pending_sync(
-    mailbox: Mailbox, pusher: Pusher, request: pytest.FixtureRequest
-) -> None:
+def test_many_pushes_make_one_pending_sync(mailbox: Mailbox, pusher: Pusher, chaos: bool) -> None:
     token = pusher.token()
-    for number in range(10_000 if request.config.getoption("--chaos") else 60):
+    for number in range(10_000 if chaos else 60):
         answer = pusher.push(OWNER, 1500 + number, str(number), token=token)
         assert answer.status_code == 200
     assert syncs() == [Status.PENDING]

@@ -238,6 +238,13 @@ def test_quoted_printable_that_is_not_declared_is_decoded():
         "text/html", b"<p>a=3Db=3Dc=3Dd</p>", Content_Transfer_Encoding="quoted-printable"
     )
     assert parse_message(message(declared)).text == "a=3Db=3Dc=3Dd"
+    page = part("text/plain", b"<html>" + body, Content_Type="text/plain")
+    assert "Seen" in parse_message(message(page)).text.split()
+
+
+def test_a_text_may_cite_quoted_printable():
+    text = "> <<<<<<< here\n> =3D=3D=3D=3D\n> >>>>>>> there"
+    assert parse_message(message(part(data=text.encode()))).text == text
 
 
 def test_what_overrides_the_direction_of_writing_is_named():
