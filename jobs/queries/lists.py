@@ -33,7 +33,7 @@ T = TypeVar("T", bound=Model)
 # Fetched apart: where PostgreSQL takes few rows for granted it would compare each with every firm.
 FIRM = "firm"
 # Rows that a page of a search reads.
-MOST_READ = 20_000
+MOST_READ = 10_000
 # A job's large columns, which no list shows.
 LARGE_COLUMNS = ("payload", "result")
 LARGE_COLUMNS_OF_JOB = tuple(f"original_job__{column}" for column in LARGE_COLUMNS)
