@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from googleapiclient.http import BatchHttpRequest
@@ -26,14 +25,13 @@ from mail.gmail.answers import (
     Watch,
 )
 from mail.gmail.errors import (
-    TRANSLATED,
-    UNANSWERED,
     GmailError,
     GmailHistoryExpired,
     GmailNotFound,
     GmailUnavailable,
     translate,
 )
+from mail.gmail.exchange import Exchange
 from mail.gmail.service import Http, Resources, gmail_resources
 
 # What Google advises; it takes 100.
@@ -55,10 +53,7 @@ class GmailClient:
         self._open_http = open_http
         self._resources = resources or gmail_resources()
         self._local = threading.local()
-        self.is_answered: bool | None = None
-        """Whether the last request was answered in time; None before the first."""
-        self.is_waiting = False
-        """Whether a request is under way."""
+        self.exchange = Exchange()
 
     def profile(self) -> Profile:
         """Return the mailbox's address, size and newest history id."""
@@ -111,7 +106,7 @@ class GmailClient:
         for message_id in message_ids:
             request = self._resources.messages.get(userId=_ME, id=message_id, format=fmt)
             batch.add(request, request_id=message_id)
-        with self._translated():
+        with self.exchange.request():
             try:
                 batch.execute(http=self._http())
             except (KeyError, ValueError) as error:
@@ -272,28 +267,10 @@ class GmailClient:
         self._execute(self._resources.drafts.delete(userId=_ME, id=draft_id))
 
     def _execute(self, request: Any) -> dict[str, Any]:
-        with self._translated():
+        with self.exchange.request():
             answer = request.execute(http=self._http(), num_retries=0)
         # An empty answer arrives as an empty string.
         return cast("dict[str, Any]", answer or {})
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Raise a GmailError in place of what the libraries raise, and note whether it answers."""
-        self.is_waiting = True
-        try:
-            yield
-        except TRANSLATED as error:
-            translated = translate(error)
-            self.is_answered = translated.reason != UNANSWERED
-            raise translated from error
-        except GmailError as error:
-            # Of the access token, which is renewed on the way.
-            self.is_answered = error.reason != UNANSWERED
-            raise
-        finally:
-            self.is_waiting = False
-        self.is_answered = True
 
     def _http(self) -> Http:
         if not hasattr(self._local, "http"):

@@ -41,7 +41,9 @@ class _JobAtWork:
     def may_wait_in_vain(self) -> bool:
         """Whether Gmail has not answered it so far, and it waits for that or soon will."""
         begins = time.monotonic() - self.begun < BEGINNING_SECONDS
-        return self.gmail.is_answered is None and (self.gmail.is_waiting or begins)
+        return self.gmail.exchange.is_answered is None and (
+            self.gmail.exchange.is_waiting or begins
+        )
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ def _leave(account_id: UUID, job: _JobAtWork) -> None:
         others.remove(job)
         if not others:
             del _at_work[account_id]
-        if job.gmail.is_answered:
+        if job.gmail.exchange.is_answered:
             _silent.discard(account_id)
-        elif job.gmail.is_answered is False:
+        elif job.gmail.exchange.is_answered is False:
             _silent.add(account_id)
         _changed.notify_all()

@@ -129,7 +129,7 @@ def test_two_jobs_of_a_mailbox_wait_for_its_first_answer(
     with working_on(quiet) as (_, first), working_on(quiet) as (_, second):
         with working_on(quiet):
             """Nobody has asked Gmail yet."""
-        first.is_waiting = second.is_waiting = True
+        first.exchange.is_waiting = second.exchange.is_waiting = True
         with pytest.raises(Snooze) as raised, working_on(quiet):
             """Two find out whether Gmail answers."""
         assert raised.value.seconds == unanswered.LATER_SECONDS

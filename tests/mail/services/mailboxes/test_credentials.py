@@ -191,7 +191,7 @@ def test_a_token_endpoint_that_does_not_answer_makes_a_silent_mailbox(
         with pytest.raises(GmailUnavailable):
             gmail.profile()
 
-    assert gmail.is_answered is False
+    assert gmail.exchange.is_answered is False
 
 
 @pytest.mark.parametrize(

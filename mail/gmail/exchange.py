@@ -1,0 +1,36 @@
+"""Whether Gmail answers a client's requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mail.gmail.errors import TRANSLATED, UNANSWERED, GmailError, translate
+
+
+class Exchange:
+    """What is known of one client's requests and their answers."""
+
+    def __init__(self) -> None:
+        self.is_answered: bool | None = None
+        """Whether the last request was answered in time; None before the first."""
+        self.is_waiting = False
+        """Whether a request is under way."""
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Watch a request, and raise a GmailError in place of what the libraries raise."""
+        self.is_waiting = True
+        try:
+            yield
+        except TRANSLATED as error:
+            translated = translate(error)
+            self.is_answered = translated.reason != UNANSWERED
+            raise translated from error
+        except GmailError as error:
+            # Of the access token, which is renewed on the way.
+            self.is_answered = error.reason != UNANSWERED
+            raise
+        finally:
+            self.is_waiting = False
+        self.is_answered = True
