@@ -106,7 +106,7 @@ def _seen(profile: AgentProfile) -> str:
 
 
 def _instructions(profile: AgentProfile) -> SafeString:
-    return format_html('<pre class="queue-code">{}</pre>', profile.instructions)
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', profile.instructions)
 
 
 @admin.register(AgentProfile)

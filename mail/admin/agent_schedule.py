@@ -148,7 +148,7 @@ OPERATIONS = (
 
 
 def _prompt(row: AgentSchedule) -> SafeString:
-    return format_html('<pre class="queue-code">{}</pre>', row.prompt)
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', row.prompt)
 
 
 @admin.register(AgentSchedule)

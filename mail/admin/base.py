@@ -151,4 +151,4 @@ def json_block(value: object) -> SafeString | str:
     """Return indented JSON data; a dash for none."""
     if value in (None, {}, []):
         return "-"
-    return format_html('<pre class="queue-code">{}</pre>', pretty_json(value))
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', pretty_json(value))

@@ -69,7 +69,9 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return what it says."""
         if not document.is_readable:
             return PRIVATE
-        return format_html('<pre class="queue-code">{}</pre>', document.text or "(no text)")
+        return format_html(
+            '<pre class="queue-code" tabindex="0">{}</pre>', document.text or "(no text)"
+        )
 
     @display(description="Message")
     def on(self, document: Any) -> SafeString | str:

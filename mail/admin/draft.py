@@ -155,4 +155,4 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
 def _block(draft: Any, text: str) -> SafeString | str:
     if not draft.is_readable:
         return PRIVATE
-    return format_html('<pre class="queue-code">{}</pre>', text)
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)

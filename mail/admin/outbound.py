@@ -167,7 +167,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         if not outbound.is_readable:  # type: ignore[attr-defined]  # annotated
             return PRIVATE
         forms = [(said,) for _, said in content_of(outbound)]
-        return format_html_join("", '<pre class="queue-code">{}</pre>', forms) or "-"
+        return format_html_join("", '<pre class="queue-code" tabindex="0">{}</pre>', forms) or "-"
 
     @display(description="Files")
     def files(self, outbound: OutboundMessage) -> str:

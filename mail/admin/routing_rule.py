@@ -157,7 +157,7 @@ def _goes_to(rule: RoutingRule) -> str:
 
 
 def _conditions(rule: RoutingRule) -> SafeString:
-    return format_html('<pre class="queue-code">{}</pre>', pretty_json(rule.match))
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', pretty_json(rule.match))
 
 
 @admin.register(RoutingRule)

@@ -147,7 +147,7 @@ def _because(rule: Rule) -> str:
 
 
 def _lines(lines: list[str]) -> SafeString:
-    return format_html('<pre class="queue-code">{}</pre>', "\n".join(lines) or "-")
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', "\n".join(lines) or "-")
 
 
 @admin.register(Rule)

@@ -75,4 +75,4 @@ class AuditEntryAdmin(TenantAdmin):
 
 def _json_block(value: object) -> SafeString:
     text = json.dumps(presentable(value), ensure_ascii=False, indent=2)
-    return format_html('<pre class="queue-code">{}</pre>', text)
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)

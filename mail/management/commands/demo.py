@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandParser
+from django.utils.text import Truncator
 from rich.status import Status
 
 from interfaces.commands import JsonCommand, NotFound, Refused
@@ -31,6 +32,7 @@ from tenants.scope import firm_scope
 FIRM_SLUG = "demo"
 OWN_MAIL_ADDRESS = "my.mail@demo.example"
 PROGRESS_SECONDS = 0.5
+SUBJECT_CHARS = 60
 LAST_LOG_LINES = 5
 
 
@@ -165,7 +167,15 @@ class Command(JsonCommand):
         self.table(
             "One decision of each category, and why",
             ["category", "by", "message", "why"],
-            [(one.category, one.source, one.subject, one.rationale) for one in overview.examples],
+            [
+                (
+                    one.category,
+                    one.source,
+                    Truncator(one.subject).chars(SUBJECT_CHARS),
+                    one.rationale,
+                )
+                for one in overview.examples
+            ],
         )
         python = _as_typed(Path(sys.executable))
         self.stdout.write(
