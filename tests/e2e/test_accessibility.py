@@ -28,6 +28,7 @@ def addresses() -> list[str]:
         f"/admin/jobs/deadletterqueue/{letter.pk}/change/",
         "/admin/jobs/deadletterqueue/groups/",
         "/admin/jobs/schedule/",
+        "/admin/jobs/batch/",
         "/admin/mail/message/",
     ]
 
