@@ -12,6 +12,7 @@ from typing import Final
 
 from mail.llm.base import MailContext
 from mail.llm.reading import Reading, asks
+from mail.llm.words import Concept
 from mail.text.parsed import Address
 
 REASONS: Final[Mapping[str, str]] = {
@@ -38,12 +39,16 @@ REASONS: Final[Mapping[str, str]] = {
     "question_to_you": "it asks you a question",
     "asks_briefly": "it asks in few words",
     "asks_last": "it ends with what it asks",
+    "wants": "it says what is needed of you",
+    "sells": "it sells something",
+    "settles": "it thanks, confirms or encloses",
+    "settles_only": "it thanks, confirms or encloses, and asks for nothing",
 }
 """What each feature is, as a clause for people."""
 RAISING: Final = frozenset(
     {
         "addressed", "addressed_first", "addressed_alone", "named_sender", "question", "asks",
-        "asks_you", "question_to_you", "asks_briefly", "asks_last",
+        "asks_you", "question_to_you", "asks_briefly", "asks_last", "wants",
     }
 )  # fmt: skip
 """The features that may only speak for an answer; the others only against it."""
@@ -79,6 +84,8 @@ def features(mail: MailContext, reading: Reading) -> dict[str, float]:
     asking = asks(reading)
     ends = asking and (not asked or asked[-1] >= len(reading.sentences) - _LAST_SENTENCES)
     question = bool(reading.questions) or reading.asks_in_subject
+    wants = Concept.WANTING in reading.in_body
+    settles = Concept.SETTLING in reading.in_body
     capitals = _capitals(reading.sentences)
     facts = {
         "addressed": addressed,
@@ -99,6 +106,10 @@ def features(mail: MailContext, reading: Reading) -> dict[str, float]:
         "question_to_you": personal and question,
         "asks_briefly": personal and asking and reading.words < _SHORT,
         "asks_last": personal and ends,
+        "wants": personal and wants,
+        "sells": min(3, len(reading.in_body.get(Concept.SELLING, ()))),
+        "settles": settles,
+        "settles_only": settles and not asking and not wants,
     } | _of_sender(mail)
     return {name: float(value) for name, value in facts.items()}
 

@@ -75,7 +75,7 @@ class Reading:
         return tuple(
             number
             for number, sentence in enumerate(self.sentences)
-            if Concept.ASKING in _PHRASES.find(words_of(sentence))
+            if _is_request(_PHRASES.find(words_of(sentence)))
         )
 
     @cached_property
@@ -132,6 +132,10 @@ def read(mail: MailContext) -> Reading:
 def asks(reading: Reading) -> bool:
     """Say whether it asks for an answer, in so many words."""
     return bool(reading.questions or reading.requests or reading.asks_in_subject)
+
+
+def _is_request(words: Hits) -> bool:
+    return Concept.ASKING in words and Concept.COURTESY not in words
 
 
 def _without_footer(parts: list[str]) -> str:

@@ -9,9 +9,9 @@ from typing import Final
 from mail.llm.base import Category
 from mail.llm.signals.signal import Signal
 
-REPLY_FROM: Final = 0.35
+REPLY_FROM: Final = 0.45
 """The chance from which a mail needs an answer."""
-FYI_UNTIL: Final = 0.25
+FYI_UNTIL: Final = 0.36
 """The chance up to which it is for information; in between nothing is labelled."""
 _DECISIVE: Final = 3.0
 """A score from which a task or a payment outweighs the questions that come with it."""

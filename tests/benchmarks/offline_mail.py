@@ -1,14 +1,17 @@
-"""The real mail that the offline classifier is measured on: files become mails with an addressee.
+"""The mail that the offline classifier is measured on: files become mails with an addressee.
 
-The mail is third parties' and stays outside the repository; an id names a file of it, and the labels
-beside this module say what its addressee would want of it (see offline_labels.md).
+Most is third parties' and stays outside the repository; an id names a file of it. The rest was
+written for this and lies in written_mail/. The labels beside this module say what its addressee would
+want of it (see offline_labels.md).
 """
 
 from __future__ import annotations
 
 import csv
+import mailbox
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +22,8 @@ from mail.text.parse import parse_message
 from mail.text.parsed import Address, Headers, ParsedMail
 
 LABELS: Final = Path(__file__).with_name("offline_labels.csv")
+WRITTEN: Final = Path(__file__).with_name("written_mail")
+_WRITTEN_FOLDER: Final = "written-"
 COPY: Final = "#copy"
 """Ends the id of a mailing list's message seen as the copy that its first addressee got directly."""
 READER, WRITER = "reader@mailbox.example", "writer@elsewhere.example"
@@ -54,6 +59,11 @@ class Mail:
         return self.id.endswith(COPY)
 
     @property
+    def is_written(self) -> bool:
+        """Whether it was written to be judged."""
+        return self.id.startswith(_WRITTEN_FOLDER)
+
+    @property
     def folder(self) -> str:
         """The folder it lies in: what is held out together."""
         return self.id.partition("/")[0]
@@ -74,6 +84,9 @@ def ids(data: Path) -> list[str]:
 def load(data: Path, mail_id: str) -> Mail:
     """Read a mail by its id."""
     folder, _, name = mail_id.removesuffix(COPY).partition("/")
+    if folder.startswith(_WRITTEN_FOLDER):
+        raw = _written(folder.removeprefix(_WRITTEN_FOLDER))[int(name) - 1]
+        return _as_mail(mail_id, raw)
     root = data / _FOLDERS[folder]
     file = (
         next(root.glob(f"{name}.*")) if folder in {"easy-ham", "hard-ham", "spam"} else root / name
@@ -81,6 +94,16 @@ def load(data: Path, mail_id: str) -> Mail:
     raw = file.read_bytes()
     if folder in {"crisp", "github"} or (folder == "talon" and file.suffix != ".eml"):
         raw = _wrapped(raw, folder, html=file.suffix == ".html")
+    return _as_mail(mail_id, raw)
+
+
+@cache
+def _written(box: str) -> list[bytes]:
+    """Return the mails of a box in their order; their ids are their places from 1."""
+    return [bytes(one) for one in mailbox.mbox(WRITTEN / f"{box}.mbox", create=False)]
+
+
+def _as_mail(mail_id: str, raw: bytes) -> Mail:
     mail = parse_message({"payload": message_part(parse(raw))})
     if mail_id.endswith(COPY):
         mail = _direct_copy(mail)

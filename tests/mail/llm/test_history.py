@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("M-12")
 REPLY, ACTION, PAYMENT, FYI, _ = Category
 NEWS = "For your information: we are moving."
 PLAIN = "Here are the photographs."
-UNDECIDED = OfflineClassifier(Prior(-0.85, {}))
+UNDECIDED = OfflineClassifier(Prior(-0.4, {}))
 INVOICE = "Please find attached our invoice. Amount due: £1,284.00."
 ROBOT = {"Auto-Submitted": "auto-generated"}
 

@@ -72,7 +72,7 @@ def test_everyday_mail(expected, subject, text):
 
 
 def test_what_may_be_either_is_not_labelled():
-    undecided = OfflineClassifier(Prior(-0.85, {})).classify(letter("The park.", "Photographs"))
+    undecided = OfflineClassifier(Prior(-0.4, {})).classify(letter("The park.", "Photographs"))
     assert not undecided.labelled
     assert "Not sure enough" in undecided.rationale
     likely, unlikely = (
@@ -102,7 +102,7 @@ def test_a_circular_asks_nobody():
     text = "Did you see our offer? Click to unsubscribe from this list."
     verdict = judge(letter(text, "Please sign up"))
     assert verdict.category is FYI
-    assert "unsubscribe" in verdict.features
+    assert {"asks_you", "asks_briefly", "asks_last"}.isdisjoint(verdict.features)
 
 
 def test_a_calendar_invitation_asks_for_an_action_and_its_answer_for_none():
