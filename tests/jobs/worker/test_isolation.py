@@ -41,6 +41,7 @@ from jobs.worker.isolation import (
     encode_outcome,
 )
 from jobs.worker.threads import StopReason
+from tenants.models import Firm
 from tests.support.journal import Journal
 from tests.support.scenario import Gate
 from tests.support.testjobs import job_handlers
@@ -50,6 +51,7 @@ pytestmark = pytest.mark.req("J-15")
 
 assert job_handlers
 
+OWNER = {"firm_id": 1}
 Text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 Failures = st.builds(Failure, Text, Text, Text, Text)
 Numbers = st.floats(0, 1e6)
@@ -78,7 +80,13 @@ def isolation(isolated_memory_mb: int) -> Iterator[IsolatedProcesses]:
 
 
 @pytest.fixture
-def process(isolation: IsolatedProcesses) -> Iterator[IsolatedProcess]:
+def owner(transactional_db: None, system_firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the claims be of a firm that there is: processes look for it."""
+    monkeypatch.setitem(OWNER, "firm_id", system_firm.pk)
+
+
+@pytest.fixture
+def process(isolation: IsolatedProcesses, owner: None) -> Iterator[IsolatedProcess]:
     """Return a process that is ready."""
     with isolation.lend() as process:
         yield process
@@ -92,10 +100,14 @@ def journal(tmp_path: Path) -> Journal:
 
 def claimed(job_type: str, **payload: Any) -> Claim:
     """Return a claim of a job that is in no table."""
-    envelope = {"tenant_id": 1, "version": "1.0", "correlation_id": "it-belongs-together"}
+    envelope = {
+        "tenant_id": OWNER["firm_id"],
+        "version": "1.0",
+        "correlation_id": "it-belongs-together",
+    }
     return Claim(
         job_id=UUID(str(uuid7())),
-        firm_id=1,
+        firm_id=OWNER["firm_id"],
         user_id=None,
         category="notifications",
         job_type=job_type,
