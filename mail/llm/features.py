@@ -1,6 +1,6 @@
 """The facts about a message from which the trained prior tells whether it needs an answer.
 
-Headers and form, and hardly a word: they are the same in every language.
+Headers and form are the same in every language; of words it knows what asks, settles and sells.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _AUTOMATED: Final = {
 
 
 class OfflineClassifier:
-    """Judges a message by its headers, its form, few words, and its sender's earlier mail."""
+    """Judges a message by its headers, its form, what it asks, and its sender's earlier mail."""
 
     source = "offline"
 
