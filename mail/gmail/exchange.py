@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mail.gmail.errors import TRANSLATED, UNANSWERED, GmailError, translate
+from mail.gmail.errors import REFRESH_IN_PROGRESS, TRANSLATED, UNANSWERED, GmailError, translate
 
 
 class Exchange:
@@ -28,8 +28,9 @@ class Exchange:
             self.is_answered = translated.reason != UNANSWERED
             raise translated from error
         except GmailError as error:
-            # Of the access token, which is renewed on the way.
-            self.is_answered = error.reason != UNANSWERED
+            # Of the access token, which is renewed on the way. Who waits for another's refresh learns nothing.
+            if error.reason != REFRESH_IN_PROGRESS:
+                self.is_answered = error.reason != UNANSWERED
             raise
         finally:
             self.is_waiting = False

@@ -84,7 +84,7 @@ def features(mail: MailContext, reading: Reading) -> dict[str, float]:
     asking = asks(reading)
     ends = asking and (not asked or asked[-1] >= len(reading.sentences) - _LAST_SENTENCES)
     question = bool(reading.questions) or reading.asks_in_subject
-    wants = Concept.WANTING in reading.in_body
+    wants = reading.wants
     settles = Concept.SETTLING in reading.in_body
     capitals = _capitals(reading.sentences)
     facts = {

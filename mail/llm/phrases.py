@@ -11,6 +11,8 @@ from mail.llm.words import Concept
 
 _WORD: Final = re.compile(r"[^\W_]+\*?")
 _MAX_WORD_CHARS: Final = 40
+# Letters with a stroke, which is no accent to Unicode.
+_STROKES: Final = str.maketrans("łøđ", "lod")
 
 Hits = Mapping[Concept, tuple[str, ...]]
 """The phrases found, by meaning, as the text has them but without case and accents."""
@@ -18,7 +20,7 @@ Hits = Mapping[Concept, tuple[str, ...]]
 
 def fold(text: str) -> str:
     """Return ``text`` without case and accents, which people leave out when they type fast."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    decomposed = unicodedata.normalize("NFKD", text.casefold()).translate(_STROKES)
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 

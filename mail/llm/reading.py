@@ -75,8 +75,13 @@ class Reading:
         return tuple(
             number
             for number, sentence in enumerate(self.sentences)
-            if _is_request(_PHRASES.find(words_of(sentence)))
+            if _says(Concept.ASKING, sentence)
         )
+
+    @cached_property
+    def wants(self) -> bool:
+        """Whether a sentence says what is needed."""
+        return any(_says(Concept.WANTING, sentence) for sentence in self.sentences)
 
     @cached_property
     def in_subject(self) -> Hits:
@@ -134,8 +139,10 @@ def asks(reading: Reading) -> bool:
     return bool(reading.questions or reading.requests or reading.asks_in_subject)
 
 
-def _is_request(words: Hits) -> bool:
-    return Concept.ASKING in words and Concept.COURTESY not in words
+def _says(concept: Concept, sentence: str) -> bool:
+    """Say whether a sentence has words of this meaning, and is not what letters end with."""
+    words = _PHRASES.find(words_of(sentence))
+    return concept in words and Concept.COURTESY not in words
 
 
 def _without_footer(parts: list[str]) -> str:

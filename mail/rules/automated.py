@@ -33,24 +33,28 @@ class AutomatedSignal:
 _ROBOT: Final = re.compile(
     r"no-?reply|do-?not-?reply|mailer-daemon|postmaster|notification|bounce|newsletter|listserv|majordomo"
     # Names that programs send under, whole or beside a tag.
-    r"|(?:^|[-+])(?:alerts?|notify|nobody|mailer|mailing-?list|list|subscriptions?|subscriber|digest"
+    r"|(?:^|-)(?:alerts?|notify|nobody|mailing-?list|subscriptions?|subscriber|digest"
     r"|dev-?null|rss-?feeds?)(?:[-+][^@]*)?@"
-    # A tag that tells the answers to one message from those to another.
-    r"|[-+][0-9a-f]{14,}@"
+    # A tag that tells the answers to one message from those to another; digits alone may be a telephone's.
+    r"|[-+](?=[0-9]*[a-f])[0-9a-f]{14,}@"
 )
+# Names that people have, too, behind a dot.
+_ROBOT_WHOLE: Final = re.compile(r"(?:^|[-+])(?:mailer|list)(?:[-+][^@]*)?@")
 # What mail servers call themselves in reports of failed deliveries; people do not.
 _SERVER_NAME: Final = re.compile(
     r"\W*(?:mailer[- ]daemon|mail delivery (?:sub)?system|mail administrator|postmaster)\W*",
     re.IGNORECASE,
 )
 _LIST_SENDER: Final = re.compile(
-    r"(?:^|<)owner-|-(?:owner|request)(?:\+[^@]*)?@|@listserv\."
+    r"(?:^|<)owner-|-owner(?:\+[^@]*)?@|@listserv\."
     # A part of a domain, never the whole: list.ru gives mailboxes to people.
-    r"|@(?:[^@>]*\.)?lists?\.[^.@>]+\."
+    r"|@(?:[^@>]*\.)?lists?\.(?!(?:co|com|org|net|ac|gov)\.)[^.@>]+\."
     # Where failed deliveries of many messages go, often with the recipient or a number in it.
     r"|(?:^|[<.+_-])bounces?(?:[.+=_-][^@]*)?@|[@.]bounce[sd]?\.",
     re.IGNORECASE,
 )
+# The address for requests to a list's program, in what names who sent it.
+_LIST_REQUEST: Final = re.compile(r"-request(?:\+[^@]*)?@", re.IGNORECASE)
 _SEPARATORS: Final = str.maketrans("._", "--")
 _PRESENCE: Final = (
     ("X-Autoreply", AutomatedKind.AUTO_RESPONSE),
@@ -102,7 +106,8 @@ def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | Non
     if return_path is not None and return_path.replace(" ", "") in {"<>", ""}:
         return AutomatedSignal(AutomatedKind.NULL_RETURN_PATH, "Return-Path")
     for name in ("Sender", "Return-Path"):
-        if _LIST_SENDER.search(headers.get(name) or ""):
+        value = headers.get(name) or ""
+        if _LIST_SENDER.search(value) or _LIST_REQUEST.search(value):
             return AutomatedSignal(AutomatedKind.MAILING_LIST, name)
     if _is_robot(sender):
         return AutomatedSignal(AutomatedKind.ROBOT_SENDER, "From")
@@ -110,7 +115,9 @@ def automated_signal(sender: Address, headers: Headers) -> AutomatedSignal | Non
 
 
 def _is_robot(sender: Address) -> bool:
-    if _ROBOT.search(sender.key.translate(_SEPARATORS)) or _LIST_SENDER.search(sender.key):
+    if _ROBOT.search(sender.key.translate(_SEPARATORS)) or _ROBOT_WHOLE.search(sender.key):
+        return True
+    if _LIST_SENDER.search(sender.key):
         return True
     if _SERVER_NAME.fullmatch(sender.name):
         return True

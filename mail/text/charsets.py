@@ -49,6 +49,8 @@ _META_CHARSET: Final = re.compile(
     rb"""charset\s{0,8}=\s{0,8}["']?([\w.:+-]{1,40})""", re.IGNORECASE
 )
 _HEAD_BYTES: Final = 2048
+_CHANCE_UTF_8: Final = EAST_ASIAN_CODECS | {"cp874"}
+"""Codecs whose text is valid UTF-8 in part, by chance."""
 _REPLACED: Final = "\ufffd"
 _LONG_SPEAKS: Final = 4
 """How many damaged letters a whole letter of three bytes outweighs, beside one for itself."""
@@ -95,7 +97,7 @@ def decode_bytes(data: bytes, label: str | None = None) -> str:
     if declared not in {None, "utf-8"}:
         return data.decode(declared, "replace")
     guess = guess_codec(data)
-    damaged = _damaged_utf_8(data, several_bytes=guess in EAST_ASIAN_CODECS)
+    damaged = _damaged_utf_8(data, several_bytes=guess in _CHANCE_UTF_8)
     return data.decode(guess, "replace") if damaged is None else damaged
 
 
@@ -103,7 +105,7 @@ def _damaged_utf_8(data: bytes, *, several_bytes: bool) -> str | None:
     """Return the text if the bytes are UTF-8 with some damage.
 
     In other charsets hardly any letters beyond ASCII happen to be valid: of one byte each, nearly
-    none; of two (`several_bytes`), a part, but nearly none of three bytes in a row.
+    none; of two, and in Thai (`several_bytes`), a part, but nearly none of three bytes in a row.
     """
     text = data.decode("utf-8", "replace")
     # What stood there before as a replacement was written in UTF-8, and is no damage.

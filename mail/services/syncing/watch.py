@@ -12,7 +12,7 @@ from django.utils import timezone
 from mail.conf import pubsub_topic
 from mail.errors import WrongState
 from mail.gmail.client import GmailClient
-from mail.gmail.errors import GmailError
+from mail.gmail.errors import REFRESH_IN_PROGRESS, GmailError
 from mail.labels import LABEL_NAMES, PAUSE_LABEL, LabelKey
 from mail.models import MAX_ERROR_LENGTH, Connection, EventType, MailAccount, PushReceipt
 from mail.services.mailboxes.accounts import in_firm_scope
@@ -51,7 +51,9 @@ def renew_watch(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
         own = (known_label_id(account, label) for label in WATCHED_OWN_LABELS)
         answer = gmail.watch(topic, [*WATCHED_LABELS, *(label for label in own if label)])
     except GmailError as error:
-        _note_failure(account, error)
+        # Another job renews the token: this one comes back in a moment.
+        if error.reason != REFRESH_IN_PROGRESS:
+            _note_failure(account, error)
         raise
     expires_at = datetime.fromtimestamp(int(answer["expiration"]) / 1000, tz=UTC)
     with firm_scope(account.firm_id):

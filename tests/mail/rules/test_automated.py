@@ -90,7 +90,9 @@ def test_a_person_is_not_taken_for_a_machine(name, value):
 
 @pytest.mark.parametrize(
     "address",
-    ["ann@list.ru", "ann@lists.example", "alerto@x.example", "ann.liste@x.example", "calist@x.example",
+    ["anna.list@x.example", "norman.mailer@x.example", "list.anna@x.example", "ann+alerts@x.example",
+     "editor@list.co.uk", "jan.00420603123456@x.example", "quote-request@x.example",
+     "ann@list.ru", "ann@lists.example", "alerto@x.example", "ann.liste@x.example", "calist@x.example",
      "10293847561029@x.example", "ann-1984@x.example", "subscribers.ann@x.example"],
 )  # fmt: skip
 def test_a_persons_address_is_not_taken_for_a_machines(address):
