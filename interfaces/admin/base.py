@@ -45,6 +45,11 @@ def clipped(text: str) -> SafeString:
     return format_html('<span class="queue-clip" title="{0}">{0}</span>', text)
 
 
+def code_block(text: str) -> SafeString:
+    """Return text as it was written; what scrolls can be reached by keyboard."""
+    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)
+
+
 class ParameterRefused(Exception):
     """A list cannot be shown as its address asks; `why` says what is wrong with `parameter`."""
 

@@ -7,10 +7,9 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import (
     OperationForm,
     OptionalReasonForm,
@@ -106,7 +105,7 @@ def _seen(profile: AgentProfile) -> str:
 
 
 def _instructions(profile: AgentProfile) -> SafeString:
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', profile.instructions)
+    return code_block(profile.instructions)
 
 
 @admin.register(AgentProfile)

@@ -8,10 +8,9 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import age, age_column
 from mail.admin.filters import EnabledFilter
@@ -148,7 +147,7 @@ OPERATIONS = (
 
 
 def _prompt(row: AgentSchedule) -> SafeString:
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', row.prompt)
+    return code_block(row.prompt)
 
 
 @admin.register(AgentSchedule)

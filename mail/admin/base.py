@@ -8,9 +8,9 @@ from uuid import UUID
 from django.db.models import Case, Q, QuerySet, When
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from interfaces.admin.base import code_block
 from jobs.admin.base import job_url, link, pretty_json
 from mail.llm.base import Category
 from mail.models import (
@@ -151,4 +151,4 @@ def json_block(value: object) -> SafeString | str:
     """Return indented JSON data; a dash for none."""
     if value in (None, {}, []):
         return "-"
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', pretty_json(value))
+    return code_block(pretty_json(value))

@@ -7,11 +7,10 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from jobs.admin.base import age_column
 from mail.admin.base import PRIVATE, ContentAdmin, if_readable, job_link, message_link
 from mail.admin.filters import CreatedFilter, DocumentStatusFilter
@@ -69,9 +68,7 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return what it says."""
         if not document.is_readable:
             return PRIVATE
-        return format_html(
-            '<pre class="queue-code" tabindex="0">{}</pre>', document.text or "(no text)"
-        )
+        return code_block(document.text or "(no text)")
 
     @display(description="Message")
     def on(self, document: Any) -> SafeString | str:

@@ -7,11 +7,10 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import Operation, OperationForm, OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.account_operations import MailboxOperation
@@ -155,4 +154,4 @@ class DraftAdmin(TenantOperationsAdmin, ContentAdmin):
 def _block(draft: Any, text: str) -> SafeString | str:
     if not draft.is_readable:
         return PRIVATE
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)
+    return code_block(text)

@@ -10,7 +10,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import Operation, OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.account_operations import MailboxOperation
@@ -166,8 +166,8 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
         """Return the text."""
         if not outbound.is_readable:  # type: ignore[attr-defined]  # annotated
             return PRIVATE
-        forms = [(said,) for _, said in content_of(outbound)]
-        return format_html_join("", '<pre class="queue-code" tabindex="0">{}</pre>', forms) or "-"
+        blocks = [(code_block(said),) for _, said in content_of(outbound)]
+        return format_html_join("", "{}", blocks) or "-"
 
     @display(description="Files")
     def files(self, outbound: OutboundMessage) -> str:

@@ -9,10 +9,9 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OperationForm, OptionalReasonForm
 from jobs.admin.base import pretty_json
 from jobs.admin.payload_field import PayloadField
@@ -157,7 +156,7 @@ def _goes_to(rule: RoutingRule) -> str:
 
 
 def _conditions(rule: RoutingRule) -> SafeString:
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', pretty_json(rule.match))
+    return code_block(pretty_json(rule.match))
 
 
 @admin.register(RoutingRule)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from interfaces.admin.base import column
+from interfaces.admin.base import code_block, column
 from interfaces.admin.operations import OptionalReasonForm
 from jobs.admin.base import age_column
 from mail.admin.base import message_link
@@ -147,7 +147,7 @@ def _because(rule: Rule) -> str:
 
 
 def _lines(lines: list[str]) -> SafeString:
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', "\n".join(lines) or "-")
+    return code_block("\n".join(lines) or "-")
 
 
 @admin.register(Rule)

@@ -17,10 +17,8 @@ from mail.text.parsed import Address
 
 REASONS: Final[Mapping[str, str]] = {
     "addressed": "it is addressed to you",
-    "addressed_first": "it names you first",
     "addressed_alone": "it is addressed to you alone",
     "copied": "you only get a copy",
-    "recipients": "it goes to several people",
     "named_sender": "the sender signs with a person's name",
     "role_sender": "the sender's address is an office, not a person",
     "numbered_sender": "the sender's address is numbered",
@@ -31,24 +29,18 @@ REASONS: Final[Mapping[str, str]] = {
     "few_words": "it has hardly a word",
     "exclamations": "it has exclamation marks",
     "capitals": "it has words in capitals",
-    "emoticon": "it jokes",
-    "question": "it asks a question",
-    "asks": "it asks for something",
     "many_questions": "it asks more than people answer",
     "asks_you": "it asks you",
-    "question_to_you": "it asks you a question",
     "asks_briefly": "it asks in few words",
     "asks_last": "it ends with what it asks",
     "wants": "it says what is needed of you",
     "sells": "it sells something",
-    "settles": "it thanks, confirms or encloses",
     "settles_only": "it thanks, confirms or encloses, and asks for nothing",
 }
 """What each feature is, as a clause for people."""
 RAISING: Final = frozenset(
     {
-        "addressed", "addressed_first", "addressed_alone", "named_sender", "question", "asks",
-        "asks_you", "question_to_you", "asks_briefly", "asks_last", "wants",
+        "addressed", "addressed_alone", "named_sender", "asks_you", "asks_briefly", "asks_last", "wants",
     }
 )  # fmt: skip
 """The features that may only speak for an answer; the others only against it."""
@@ -65,9 +57,6 @@ _FEW_WORDS, _SHORT, _CAPITAL_CHARS = 8, 120, 4
 _LAST_SENTENCES, _MANY_QUESTIONS, _LINKS_OF_PEOPLE = 3, 4, 2
 _NEAR: Final = 12
 _LETTERS: Final = re.compile(r"[a-z]+")
-_EMOTICON: Final = re.compile(
-    r"[:;]'?-?[)D(P](?!\w)|\([:;]|\b(?:lol|haha|heh)\b|<g>|[😀-😏🙂😉]", re.I
-)
 _LEAVING: Final = re.compile(r"unsubscri|list-manage|abmelden|desinscri|désinscri|odhlás|odhlas")
 _LISTS: Final = ("list", "mailing", "click", "reply", "type")
 
@@ -83,32 +72,24 @@ def features(mail: MailContext, reading: Reading) -> dict[str, float]:
     personal = addressed and not leaving and reading.links <= _LINKS_OF_PEOPLE
     asking = asks(reading)
     ends = asking and (not asked or asked[-1] >= len(reading.sentences) - _LAST_SENTENCES)
-    question = bool(reading.questions) or reading.asks_in_subject
     wants = reading.wants
     settles = Concept.SETTLING in reading.in_body
     capitals = _capitals(reading.sentences)
     facts = {
         "addressed": addressed,
-        "addressed_first": bool(mail.to) and mail.to[0].key in mail.own_addresses,
         "addressed_alone": addressed and len(to | cc) == 1,
         "copied": bool(cc & mail.own_addresses - to),
-        "recipients": log1p(len(to | cc)),
         "unsubscribe": leaving,
         "links": log1p(reading.links),
         "few_words": reading.words < _FEW_WORDS,
         "exclamations": log1p(sum(one.count("!") for one in reading.sentences)),
         "capitals": min(1.0, 5 * capitals / (reading.words + 5)),
-        "emoticon": _EMOTICON.search(reading.text) is not None,
-        "question": question,
-        "asks": asking,
         "many_questions": len(reading.questions) >= _MANY_QUESTIONS,
         "asks_you": personal and asking,
-        "question_to_you": personal and question,
         "asks_briefly": personal and asking and reading.words < _SHORT,
         "asks_last": personal and ends,
         "wants": personal and wants,
         "sells": min(3, len(reading.in_body.get(Concept.SELLING, ()))),
-        "settles": settles,
         "settles_only": settles and not asking and not wants,
     } | _of_sender(mail)
     return {name: float(value) for name, value in facts.items()}

@@ -8,10 +8,8 @@ from typing import Final
 BIAS: Final = -3.261
 WEIGHTS: Final[Mapping[str, float]] = {
     "addressed": 0.792,
-    "addressed_first": 0.000,
     "addressed_alone": 0.659,
     "copied": -0.769,
-    "recipients": -0.000,
     "named_sender": 0.856,
     "role_sender": -2.946,
     "numbered_sender": -0.071,
@@ -22,17 +20,12 @@ WEIGHTS: Final[Mapping[str, float]] = {
     "few_words": -1.717,
     "exclamations": -0.560,
     "capitals": -3.277,
-    "emoticon": -0.000,
-    "question": 0.000,
-    "asks": 0.000,
     "many_questions": -0.369,
     "asks_you": 0.659,
-    "question_to_you": 0.000,
     "asks_briefly": 0.373,
     "asks_last": 1.637,
     "wants": 2.609,
     "sells": -2.453,
-    "settles": -0.000,
     "settles_only": -2.549,
 }
 """The weight of each feature, in log odds of an answer."""

@@ -8,10 +8,9 @@ from typing import Any, get_args
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from interfaces.admin.base import clipped, column
+from interfaces.admin.base import clipped, code_block, column
 from interfaces.admin.filters import SpanFilter, field_filter
 from interfaces.stored_json import presentable
 from tenants.admin.base import TenantAdmin, access_in
@@ -75,4 +74,4 @@ class AuditEntryAdmin(TenantAdmin):
 
 def _json_block(value: object) -> SafeString:
     text = json.dumps(presentable(value), ensure_ascii=False, indent=2)
-    return format_html('<pre class="queue-code" tabindex="0">{}</pre>', text)
+    return code_block(text)

@@ -8,7 +8,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from jobs.models import DeadLetterQueue, JobQueue
-from tests.e2e.conftest import Open, work
+from tenants.audit import SERVICE, record_operation
+from tenants.models import AuditEntry, Firm
+from tests.e2e.conftest import PASSWORD, Open, work
+from tests.factories.tenants import UserFactory
 from tests.queue_kit import rows
 
 pytestmark = [pytest.mark.browser, pytest.mark.req("O-03")]
@@ -54,6 +57,19 @@ def test_no_page_has_a_grave_fault(
         if found := grave_faults(page):
             faults[address] = found
     assert faults == {}
+
+
+def test_a_row_with_a_link_and_a_long_word_reads_well_on_a_dark_phone(
+    open_admin: Open, firm: Firm
+) -> None:
+    UserFactory(username="root", password=PASSWORD, is_staff=True, is_superuser=True)
+    facts = {f"digest {number}": "0123456789abcdef" * 9 for number in range(40)}
+    record_operation(SERVICE, "test.told", firm_id=firm.pk, target=("firm", firm.pk), after=facts)
+    page = open_admin("root", "phone", "dark")
+    page.goto(f"/admin/tenants/auditentry/{rows(AuditEntry)[-1].pk}/change/")
+    page.get_by_role("link", name="Acme").first.wait_for()
+    assert grave_faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
 def tab_to(page: Any, name: str) -> None:

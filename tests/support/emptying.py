@@ -49,6 +49,7 @@ def _empty() -> None:
         else:
             for table in used:
                 _delete_all(cursor, table)
+            _forget_statistics(cursor)
         cursor.execute(f"DELETE FROM {FIRMS} WHERE slug <> %s", [SYSTEM_SLUG])
 
 
@@ -77,6 +78,17 @@ def _delete_all(cursor: Any, table: str) -> None:
     cursor.execute(f"DELETE FROM {table}")
     for _, sql in triggers:
         cursor.execute(sql)
+
+
+def _forget_statistics(cursor: Any) -> None:
+    """Let the planner go by what it takes for granted: the tables of the next test are others."""
+    cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'sqlite_stat_'")
+    found = cursor.fetchall()
+    for (table,) in found:
+        cursor.execute(f"DROP TABLE {table}")
+    if found:
+        # The connection keeps what it read of them until it reads the schema again.
+        cursor.execute("PRAGMA writable_schema = RESET")
 
 
 def _truncate(cursor: Any, used: list[str]) -> None:

@@ -46,13 +46,6 @@ class _JobAtWork:
         )
 
 
-@dataclass(frozen=True)
-class _Wait:
-    """For how long all jobs of the mailbox wait that are not at work."""
-
-    seconds: float
-
-
 _changed = threading.Condition()
 _silent: set[UUID] = set()
 _at_work: dict[UUID, list[_JobAtWork]] = defaultdict(list)
@@ -65,31 +58,37 @@ def alone_while_silent(account: MailAccount, gmail: GmailClient) -> Iterator[Non
     Raises:
         MailboxWaits: other jobs find out whether Gmail answers.
     """
-    job = _enter(account.pk, gmail)
-    if isinstance(job, _Wait):
+    try:
+        job = _enter(account.pk, gmail)
+    except MailboxWaits as wait:
         with firm_scope(account.firm_id):
-            hold_mailbox(account, job.seconds, SILENT_REASON)
-        raise MailboxWaits(f"Gmail does not answer mailbox {account.pk}", seconds=job.seconds)
+            hold_mailbox(account, wait.seconds, SILENT_REASON)
+        raise
     try:
         yield
     finally:
         _leave(account.pk, job)
 
 
-def _enter(account_id: UUID, gmail: GmailClient) -> _JobAtWork | _Wait:
-    """Note that a job is at work, unless other jobs find out whether Gmail answers."""
+def _enter(account_id: UUID, gmail: GmailClient) -> _JobAtWork:
+    """Note that a job is at work.
+
+    Raises:
+        MailboxWaits: other jobs find out whether Gmail answers; all that are not at work should wait.
+    """
+    silence = f"Gmail does not answer mailbox {account_id}"
     until = time.monotonic() + PATIENCE_SECONDS
     with _changed:
         while True:
             others = _at_work[account_id]
             if others and account_id in _silent:
-                return _Wait(HOLD_SECONDS)
+                raise MailboxWaits(silence, seconds=HOLD_SECONDS)
             if sum(one.may_wait_in_vain for one in others) < MOST_ASKING:
                 job = _JobAtWork(gmail)
                 others.append(job)
                 return job
             if time.monotonic() > until:
-                return _Wait(LATER_SECONDS)
+                raise MailboxWaits(silence, seconds=LATER_SECONDS)
             _changed.wait(LOOK_SECONDS)
 
 

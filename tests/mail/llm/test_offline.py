@@ -8,7 +8,9 @@ from mail.gmail.simulator.mime import parse
 from mail.gmail.simulator.payload import message_part
 from mail.labels import LabelKey
 from mail.llm.base import Category, Classifier, MailContext
+from mail.llm.features import features
 from mail.llm.offline import OfflineClassifier
+from mail.llm.reading import read
 from mail.llm.signals.answers import Prior
 from mail.text.parse import parse_message
 from mail.text.parsed import Address
@@ -96,6 +98,32 @@ def test_the_same_question_wants_less_of_who_is_not_addressed_or_from_an_office(
     assert judge(letter(question)).category is REPLY
     plain, other = (judge(letter(question, **more)) for more in ({}, less))
     assert other.category is FYI or other.confidence < plain.confidence
+
+
+@pytest.mark.parametrize(
+    ("feature", "holds", "not_this"),
+    [
+        ("wants", "I need the drawing by Friday.", "Kdybyste cokoli potřebovali, ozvěte se."),
+        ("wants", "Potřebuji výkres do pátku.", "Pas besoin de nouveaux dessins."),
+        ("wants", "Chcialbym zobaczyć rysunek.", "Questo aspetto è chiaro."),
+        ("asks_you", "Moglbys przyslac rysunek", "Bei Fragen können Sie sich jederzeit melden."),
+        ("asks_you", "Sag mir kurz Bescheid.", "Please do not hesitate to contact me."),
+        (
+            "settles_only",
+            "Thanks for the drawing.",
+            "Thanks for the drawing. Could you send the next?",
+        ),
+        ("settles_only", "Vielen Dank für die Zeichnung.", "Die Zeichnung fehlt noch."),
+        ("sells", "Just bumping this to the top of your inbox.", "This mail is confidential."),
+    ],
+)
+def test_words_tell_what_is_wanted_of_the_reader(feature, holds, not_this):
+    def found(text):
+        mail = letter(text, "Park")
+        return features(mail, read(mail))[feature]
+
+    assert found(holds) > 0
+    assert found(not_this) == 0
 
 
 def test_a_circular_asks_nobody():

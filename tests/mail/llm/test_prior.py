@@ -26,10 +26,10 @@ def test_the_prior_weighs_each_feature_the_way_it_may():
 
 
 def test_fitting_finds_what_tells_and_never_the_wrong_way_round():
-    lessons = [example("question", "links", wanted=True)] * 5 + [example()] * 5
-    lessons += [example("question", wanted=True)] * 5 + [example("copied")] * 5
+    lessons = [example("asks_last", "links", wanted=True)] * 5 + [example()] * 5
+    lessons += [example("asks_last", wanted=True)] * 5 + [example("copied")] * 5
     prior = fit(lessons, 1.0)
-    assert prior.weights["question"] > 1
+    assert prior.weights["asks_last"] > 1
     # Here links go with answers; they may not speak for them.
     assert prior.weights["links"] == 0
     assert prior.odds(lessons[0].facts) > 0 > prior.odds(lessons[-1].facts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -88,6 +90,29 @@ def test_a_damaged_byte_of_utf_8_costs_three_letters_at_most(text, damage, label
     for place, byte in damage.items():
         data[place % len(data)] = byte
     assert differing(text, decode_bytes(bytes(data), label)) <= 3 * len(damage)
+
+
+@pytest.mark.parametrize("label", ["utf-8", None])
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.3, 0.5])
+@pytest.mark.parametrize(
+    "text",
+    [CZECH, GREEK, RUSSIAN, UKRAINIAN, HEBREW, ARABIC, THAI, CHINESE, TAIWANESE, KOREAN, JAPANESE],
+    ids=lambda text: text[:8],
+)
+def test_utf_8_of_which_much_is_damaged_costs_three_letters_a_byte_at_most(text, share, label):
+    text = "\n".join([text] * 3)
+    for seed in range(3):
+        random, data = Random(seed), bytearray(text.encode())
+        places = random.sample(range(len(data)), int(len(data) * share))
+        for place in places:
+            data[place] = random.randrange(32, 256)
+        assert differing(text, decode_bytes(bytes(data), label)) <= 3 * len(places)
+
+
+def test_some_words_of_thai_are_no_damaged_utf_8():
+    notes = [THAI[start : start + 14] for start in range(0, len(THAI) - 14, 3)]
+    read = [decode_bytes(note.encode("cp874")) for note in notes]
+    assert read == notes
 
 
 def differing(one: str, other: str) -> int:

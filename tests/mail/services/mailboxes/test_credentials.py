@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from django.core import mail
 from django.db import connection
+from django.test import override_settings
 from django.utils import timezone
 
 from jobs.engine.outcomes import Completed, Snoozed
@@ -26,10 +27,12 @@ from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.connection import resume_mailbox
 from mail.services.mailboxes.credentials import StoredToken, store_grant
 from mail.services.queueing import request_sync
+from mail.services.syncing.watch import renew_watch
 from tenants.encryption import decrypt_field
 from tenants.scope import firm_scope
 from tests.mail.google_kit import granted
 from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
+from tests.mail.push_kit import TOPIC
 from tests.queue_kit import later, work_off
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-02")]
@@ -174,6 +177,26 @@ def test_a_job_waits_without_an_attempt_while_another_renews_the_token(
 
     assert isinstance(outcome, Snoozed)
     assert [job.attempts for job in jobs("sync")] == [0]
+
+
+def test_who_waits_for_anothers_refresh_learns_nothing_of_gmail(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "_WAIT_SECONDS", 0)
+    with firm_scope(connected.firm):
+        MailCredential.objects.update(expires_at=timezone.now())
+    gmail = connected.gmail
+    gmail.exchange.is_answered = False
+
+    with (
+        StoredToken(connected.account)._refresh_lock(),
+        override_settings(GMAIL_PUBSUB_TOPIC=TOPIC),
+        pytest.raises(GmailUnavailable),
+    ):
+        renew_watch(connected.account, gmail)
+
+    assert gmail.exchange.is_answered is False
+    assert connected.reload().watch_error == ""
 
 
 def test_a_token_endpoint_that_does_not_answer_makes_a_silent_mailbox(
