@@ -46,11 +46,12 @@ suite-sqlite: $(VENV)/.dev ## The suite on SQLite
 suite-postgresql: $(VENV)/.dev ## The suite on PostgreSQL: DATABASE_URL's, or one of its own
 	$(PYTHON) -m tests.postgres $(PYTEST) -q --database-only
 
-bench: $(VENV)/.dev ## Measure the queue beside bare SQL, the operators' pages, search and the cost of a mail (half an hour)
+bench: $(VENV)/.dev ## Measure the queue beside bare SQL, the operators' pages, search, the cost of a mail and a sick mailbox (three quarters of an hour)
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.pages
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.pages
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.mail
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.mail
+	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.sick_mailbox
 	DATABASE_URL= LOG_LEVEL=ERROR $(PYTHON) -m tests.benchmarks.search
 	LOG_LEVEL=ERROR $(PYTHON) -m tests.postgres --durable $(PYTHON) -m tests.benchmarks.search
 	DATABASE_URL= $(PYTHON) -m tests.benchmarks.queue

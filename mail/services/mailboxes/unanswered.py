@@ -58,20 +58,22 @@ def alone_while_silent(account: MailAccount, gmail: GmailClient) -> Iterator[Non
     Raises:
         MailboxWaits: other jobs find out whether Gmail answers.
     """
+    job = _JobAtWork(gmail)
+    # A timeout may interrupt the job at any statement: what it noted of itself ends with it.
     try:
-        job = _enter(account.pk, gmail)
-    except MailboxWaits as wait:
-        with firm_scope(account.firm_id):
-            hold_mailbox(account, wait.seconds, SILENT_REASON)
-        raise
-    try:
+        try:
+            _enter(account.pk, job)
+        except MailboxWaits as wait:
+            with firm_scope(account.firm_id):
+                hold_mailbox(account, wait.seconds, SILENT_REASON)
+            raise
         yield
     finally:
         _leave(account.pk, job)
 
 
-def _enter(account_id: UUID, gmail: GmailClient) -> _JobAtWork:
-    """Note that a job is at work.
+def _enter(account_id: UUID, job: _JobAtWork) -> None:
+    """Note that the job is at work.
 
     Raises:
         MailboxWaits: other jobs find out whether Gmail answers; all that are not at work should wait.
@@ -84,9 +86,8 @@ def _enter(account_id: UUID, gmail: GmailClient) -> _JobAtWork:
             if others and account_id in _silent:
                 raise MailboxWaits(silence, seconds=HOLD_SECONDS)
             if sum(one.may_wait_in_vain for one in others) < MOST_ASKING:
-                job = _JobAtWork(gmail)
                 others.append(job)
-                return job
+                return
             if time.monotonic() > until:
                 raise MailboxWaits(silence, seconds=LATER_SECONDS)
             _changed.wait(LOOK_SECONDS)
@@ -95,7 +96,8 @@ def _enter(account_id: UUID, gmail: GmailClient) -> _JobAtWork:
 def _leave(account_id: UUID, job: _JobAtWork) -> None:
     with _changed:
         others = _at_work[account_id]
-        others.remove(job)
+        if job in others:
+            others.remove(job)
         if not others:
             del _at_work[account_id]
         if job.gmail.exchange.is_answered:
