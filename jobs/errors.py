@@ -39,6 +39,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from interfaces.moments import YEARS, is_in_range
+
 # A hundred years: longer waits leave the calendars of databases and of Python.
 LONGEST_WAIT_SECONDS = 100 * 366 * 86_400
 
@@ -178,6 +180,8 @@ class Snooze(HandlerError, code="snooze"):
         _check_wait("seconds", seconds)
         if until is not None and until.tzinfo is None:
             raise ValueError("Snooze(until=) takes an aware datetime")
+        if until is not None and not is_in_range(until):
+            raise ValueError(f"Snooze(until=) takes {YEARS}, not {until.year}")
         super().__init__(message)
         self.until = until
         self.seconds = seconds

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
+from interfaces.moments import YEARS, is_in_range
 from interfaces.plain_json import ENCODED, plain
 from jobs import registry
 from jobs.conf import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
@@ -75,6 +77,17 @@ def number_faults(name: str, number: object, least: int, most: int) -> list[Faul
         return [Fault(name, "wrong_type", "must be a whole number")]
     if not least <= number <= most:
         return [Fault(name, "out_of_range", f"must be from {least} to {most}")]
+    return []
+
+
+def moment_faults(name: str, moment: object) -> list[Fault]:
+    """Return what is wrong with a time. A date is none."""
+    if not isinstance(moment, datetime):
+        return [Fault(name, "wrong_type", "must be a datetime")]
+    if moment.tzinfo is None:
+        return [Fault(name, "naive_time", "must carry a time zone")]
+    if not is_in_range(moment):
+        return [Fault(name, "out_of_range", f"must lie in {YEARS}")]
     return []
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from jobs.errors import LONGEST_WAIT_SECONDS
+
 Backoff = Literal["exponential", "linear", "fixed"]
 
 
@@ -36,8 +38,9 @@ class RetryPolicy:
             raise ValueError("backoff must be exponential, linear or fixed")
         if not 0 <= self.base_delay_seconds < float("inf"):
             raise ValueError("base_delay_seconds must be zero or more")
-        if not self.base_delay_seconds <= self.max_delay_seconds < float("inf"):
-            raise ValueError("max_delay_seconds must be at least base_delay_seconds")
+        if not self.base_delay_seconds <= self.max_delay_seconds <= LONGEST_WAIT_SECONDS:
+            message = f"from base_delay_seconds to {LONGEST_WAIT_SECONDS:,}"
+            raise ValueError(f"max_delay_seconds must be {message}")
         if not 0 <= self.jitter < 1:
             raise ValueError("jitter must be at least 0 and below 1")
 

@@ -9,9 +9,7 @@ from typing import Any, cast
 from django.http import QueryDict
 from rest_framework import serializers
 
-# Beyond these years, time zones and margins exceed the range of Python's and the databases' dates.
-FIRST_YEAR = 1970
-LAST_YEAR = 9000
+from interfaces.moments import YEARS, is_in_range
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -106,11 +104,11 @@ class FlagField(serializers.BooleanField):
 class MomentField(serializers.DateTimeField):
     """A time, ISO 8601; without a zone it is UTC."""
 
-    default_error_messages = {"out_of_range": f"Give a year from {FIRST_YEAR} to {LAST_YEAR}."}
+    default_error_messages = {"out_of_range": f"Give {YEARS}."}
 
     def to_internal_value(self, value: Any) -> datetime:
         """Return the aware time."""
         moment: datetime = super().to_internal_value(value)
-        if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        if not is_in_range(moment):
             self.fail("out_of_range")
         return moment

@@ -21,7 +21,7 @@ from jobs import registry
 from jobs.engine.current_job import current_job
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
-from jobs.payload_validator import encode_payload, number_faults, parse_payload
+from jobs.payload_validator import encode_payload, moment_faults, number_faults, parse_payload
 from jobs.registry import JobPayload, JobType
 from jobs.states import CountedBy, OnConflict, Priority
 
@@ -260,6 +260,6 @@ def _time_faults(job: NewJob) -> list[Fault]:
     if job.run_at is not None and job.delay:
         faults.append(Fault("delay", "conflict", "give either at or delay"))
     for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):
-        if moment is not None and moment.tzinfo is None:
-            faults.append(Fault(name, "naive_time", "must carry a time zone"))
+        if moment is not None:
+            faults += moment_faults(name, moment)
     return faults

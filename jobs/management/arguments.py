@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from django.core.management.base import CommandParser
 from django.utils.dateparse import parse_datetime
 
+from interfaces.moments import YEARS, is_in_range
 from interfaces.strict_json import without_repeats
 from jobs.states import Category, Priority
 
@@ -62,8 +64,10 @@ def seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ArgumentTypeError(f"a number of seconds, not {text!r}") from None
-    if not 0 <= value < float("inf"):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"a number of seconds, not {text!r}")
+    if value < 0:
         raise ArgumentTypeError("seconds must not be negative")
     return value
 
@@ -76,6 +80,8 @@ def moment(text: str) -> datetime:
         value = None
     if value is None:
         raise ArgumentTypeError(f"a time such as 2026-01-31T09:00:00Z, not {text!r}")
+    if not is_in_range(value):
+        raise ArgumentTypeError(f"a time in {YEARS}, not {text!r}")
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 

@@ -23,7 +23,7 @@ from jobs.errors import EditInvalid, Fault, PayloadInvalid, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, get_for_update, operation
 from jobs.operations.payloads import check_payload, payload_difference
-from jobs.payload_validator import JobPayload, number_faults, parse_payload
+from jobs.payload_validator import JobPayload, moment_faults, number_faults, parse_payload
 from jobs.registry import JobType
 from jobs.states import Priority, Status
 
@@ -97,8 +97,8 @@ def _check(
     if scheduled_at is not None:
         if run_now:
             faults.append(Fault("run_now", "conflict", "give either a time or run_now"))
-        if scheduled_at.tzinfo is None:
-            faults.append(Fault("scheduled_at", "naive_time", "must carry a time zone"))
+        if not_a_time := moment_faults("scheduled_at", scheduled_at):
+            faults += not_a_time
         elif job.expires_at is not None and scheduled_at >= job.expires_at:
             message = f"the job expires before, at {job.expires_at.isoformat()}"
             faults.append(Fault("scheduled_at", "after_expiry", message))

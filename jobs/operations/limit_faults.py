@@ -9,6 +9,7 @@ from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.errors import Fault
 from jobs.models.limits import MAX_KEY_LENGTH
+from jobs.payload_validator import moment_faults
 from jobs.states import Category, CountedBy
 
 # The largest value of a database's integer.
@@ -27,11 +28,13 @@ def pause_faults(
     if job_type is not None:
         faults += _type_faults(job_type)
     faults += key_faults(limit_key or "")
-    if until is not None and until.tzinfo is None:
-        faults.append(Fault("until", "naive_time", "must carry a time zone"))
-    elif until is not None and until <= database_now():
-        faults.append(Fault("until", "past", "must lie ahead"))
+    if until is not None:
+        faults += moment_faults("until", until) or _past_faults(until)
     return faults
+
+
+def _past_faults(until: datetime) -> list[Fault]:
+    return [] if until > database_now() else [Fault("until", "past", "must lie ahead")]
 
 
 def counting_faults(

@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import Exact
 from django.utils.dateparse import parse_datetime
 
-from interfaces.api.serializers import FIRST_YEAR, LAST_YEAR
+from interfaces.moments import is_in_range
 from jobs.engine.clock import database_now
 from jobs.errors import Fault, FilterInvalid, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
@@ -281,7 +281,7 @@ def _moment(name: str, text: str, *, ends_day: bool = False) -> datetime:
         moment = parse_datetime(f"{text}T00:00:00" if is_day else text)
     except ValueError:
         moment = None
-    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
+    if moment is None or not is_in_range(moment):
         raise _invalid(name, "invalid", _EXAMPLE_TIME)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return moment + timedelta(days=is_day and ends_day)

@@ -84,6 +84,13 @@ def test_a_snooze_takes_one_aware_time_or_one_wait():
         Snooze(until=moment.replace(tzinfo=None))
 
 
+@pytest.mark.req("J-11", "W-04")
+@pytest.mark.parametrize("year", [1, 206, 1969, 9001])
+def test_a_snooze_ends_in_a_year_that_the_databases_have(year: int):
+    with pytest.raises(ValueError, match="year from 1970 to 9000"):
+        Snooze(until=datetime(year, 1, 1, tzinfo=UTC))
+
+
 @pytest.mark.req("J-10", "J-11")
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
 def test_a_wait_is_a_number_the_database_can_add(seconds: float):

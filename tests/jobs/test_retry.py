@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.retry import Backoff, RetryPolicy
 
 pytestmark = pytest.mark.req("J-10")
@@ -76,6 +77,7 @@ def test_attempts_count_from_one():
         ("base_delay_seconds", float("inf")),
         ("max_delay_seconds", 59),
         ("max_delay_seconds", float("inf")),
+        ("max_delay_seconds", LONGEST_WAIT_SECONDS + 1),
         ("jitter", -0.1),
         ("jitter", 1),
     ],

@@ -18,9 +18,6 @@ from jobs.engine.dialects import sqlite_claim
 from jobs.engine.dialects.base import Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 
-# The form Django stores, always with six digits so that texts compare as times do.
-TIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
-
 CLAIM_SQL = """
 UPDATE jobs_jobqueue AS j
 SET status = 'claimed', attempts = j.attempts + 1, claimed_at = {now},
@@ -53,7 +50,7 @@ class SqliteDialect(Dialect):
 
     def time_literal(self, moment: datetime) -> str:
         """Return a text literal."""
-        return f"'{moment.astimezone(UTC).strftime(TIME_FORMAT)}'"
+        return f"'{_time_text(moment)}'"
 
     def after_sql(self, start: str, seconds: str) -> str:
         """Add by a modifier, to the millisecond."""
@@ -94,7 +91,7 @@ class SqliteDialect(Dialect):
         if column is Column.UUID:
             return value.hex
         if column is Column.TIME:
-            return value.astimezone(UTC).strftime(TIME_FORMAT)
+            return _time_text(value)
         return int(value) if column is Column.BOOLEAN else value
 
     def values(self, columns: dict[str, Column], row: Sequence[Any]) -> list[Any]:
@@ -240,3 +237,10 @@ class SqliteDialect(Dialect):
         return isinstance(error, OperationalError) and any(
             word in str(error) for word in ("locked", "busy")
         )
+
+
+def _time_text(moment: datetime) -> str:
+    """Return the form Django stores, with all digits so that texts compare as times do."""
+    # Not by strftime(), which does not pad the year.
+    naive = moment.astimezone(UTC).replace(tzinfo=None)
+    return naive.isoformat(sep=" ", timespec="microseconds")
