@@ -22,6 +22,7 @@ from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
 from mail.services.rules import routing_operations
+from mail.services.rules.reach import routing_limits_of
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
@@ -177,13 +178,16 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
         "conditions",
         "goes_to",
         "enabled",
+        "enabled_by",
+        "limits",
         "disabled_reason",
         "firm",
         "created_at",
     )
-    readonly_fields = ("conditions", "goes_to")
+    readonly_fields = ("conditions", "goes_to", "limits")
     goes_to = column("Goes to", _goes_to)
     conditions = column("Conditions", _conditions)
+    limits = column("Not asked in", lambda rule: routing_limits_of(rule) or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Leave out rules of mailboxes whose mail the user may not read."""

@@ -22,6 +22,7 @@ from mail.models import Rule
 from mail.rules.wording import actions_in_words
 from mail.services.rules import operations as rule_operations
 from mail.services.rules.operations import Trial
+from mail.services.rules.reach import limits_of
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
@@ -71,7 +72,8 @@ OPERATIONS = (
         icon="play_arrow",
         variant="primary",
         form=OptionalReasonForm,
-        effect="It decides about mail that comes from now on.",
+        effect="It decides about mail that comes from now on. In a private mailbox whose mail you "
+        "may not read it looks at senders and recipients only, and what is dangerous waits for a yes.",
         obstacle=lambda rule: (
             "The rule is enabled."
             if rule.enabled
@@ -157,7 +159,7 @@ class RuleAdmin(ScopedAdmin):
     list_operations = (NEW,)
     operations = OPERATIONS
     list_display = ("name", "state", "holds_for", "follows", "priority", "firm", "changed")
-    list_select_related = ("firm", "account")
+    list_select_related = ("firm", "account", "enabled_by")
     list_filter = (EnabledFilter, ProposedFilter, FirmFilter)
     search_fields = ("name__icontains",)
     ordering = ("priority", "pk")
@@ -168,6 +170,8 @@ class RuleAdmin(ScopedAdmin):
         "follows",
         "priority",
         "enabled",
+        "enabled_by",
+        "limits",
         "because",
         "disabled_reason",
         "safe_mode",
@@ -177,7 +181,7 @@ class RuleAdmin(ScopedAdmin):
         "changed_at",
         "created_at",
     )
-    readonly_fields = ("because", "holds_for", "when", "follows", "would_match")
+    readonly_fields = ("because", "holds_for", "limits", "when", "follows", "would_match")
     changed = age_column("Changed", "changed_at")
     state = column(
         "State",
@@ -194,8 +198,14 @@ class RuleAdmin(ScopedAdmin):
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Keep who asks, for the matches."""
-        row.asked_by = request.user.pk
+        row.asked_by = request.user
         return super().page_context(request, row)
+
+    def limits(self, rule: Rule) -> str:
+        """Return where it does less, as it is enabled or if the user enables it."""
+        return limits_of(rule, getattr(rule, "asked_by", None)) or "-"
+
+    limits.short_description = "Does less in"  # type: ignore[attr-defined]
 
     def holds_for(self, rule: Rule) -> str:
         """Return whose mail it is about."""
@@ -216,7 +226,8 @@ class RuleAdmin(ScopedAdmin):
         """Return the newest mail that it matches, among what the user may read."""
         try:
             with firm_scope(rule.firm_id):
-                trial = rule_operations.matches_of(rule, getattr(rule, "asked_by", None))
+                asked_by = getattr(rule, "asked_by", None)
+                trial = rule_operations.matches_of(rule, asked_by and asked_by.pk)
         except FaultyInput:
             return "-"
         found = trial.matched[:MATCHES_SHOWN]

@@ -22,6 +22,7 @@ from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
 from mail.services.rules import routing_operations
+from mail.services.rules.reach import routing_limits_of
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.models import Role
 
@@ -43,8 +44,20 @@ class RoutingRuleSerializer(serializers.Serializer[Any]):
     route = serializers.ChoiceField(Route.choices)
     profile = NullableTextField("The agent's; null for the pipeline.")
     enabled = serializers.BooleanField()
+    enabled_by = NullableTextField(
+        "Who enabled it as it is; null: nobody is known to have.",
+        source="enabled_by.username",
+        default=None,
+    )
+    limits = serializers.SerializerMethodField(
+        help_text="Where it is not asked, as who enabled it may not read the mail; null: nowhere."
+    )
     disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
     created_at = TimestampField()
+
+    def get_limits(self, rule: RoutingRule) -> str | None:
+        """Return where an enabled rule is not asked."""
+        return routing_limits_of(rule) or None if rule.enabled else None
 
 
 class _Settings(StrictSerializer):
@@ -128,5 +141,5 @@ class RoutingRules(MailView):
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the rules, those of one mailbox for its readers alone."""
-        rows = super().get_rows(**filters)
+        rows = super().get_rows(**filters).select_related("enabled_by")
         return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))

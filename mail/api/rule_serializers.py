@@ -16,6 +16,7 @@ from mail.models import ActionType, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import in_words
 from mail.services.rules.backlog import MAX_DAYS
+from mail.services.rules.reach import limits_of
 from mail.services.rules.settings import MAX_ACTIONS, MAX_NAME_LENGTH, MAX_PRIORITY
 
 
@@ -37,6 +38,14 @@ class RuleSerializer(serializers.Serializer[Any]):
     scope_ref = serializers.CharField(help_text="The domain or address of its scope, or empty.")
     priority = serializers.IntegerField(help_text="Lower goes first.")
     enabled = serializers.BooleanField()
+    enabled_by = NullableTextField(
+        "Who enabled it last; null: nobody is known to have.",
+        source="enabled_by.username",
+        default=None,
+    )
+    limits = serializers.SerializerMethodField(
+        help_text="Where it does less, as who enabled it may not read the mail; null: nowhere."
+    )
     disabled_reason = NullableTextField("Why Mailroom switched it off; null: it did not.")
     corrections = serializers.IntegerField(
         help_text="For so many corrections Mailroom proposed it; 0: it is somebody's."
@@ -49,6 +58,10 @@ class RuleSerializer(serializers.Serializer[Any]):
     tried_at = TimestampField("When it was tried as it is; null: it cannot be enabled.")
     created_at = TimestampField()
     changed_at = TimestampField()
+
+    def get_limits(self, rule: Rule) -> str | None:
+        """Return where an enabled rule does less."""
+        return limits_of(rule, None) or None if rule.enabled else None
 
     def get_in_words(self, rule: Rule) -> list[str]:
         """Return the conditions in words."""
@@ -112,6 +125,7 @@ class TrialSerializer(serializers.Serializer[Any]):
 
     looked_at = serializers.IntegerField(help_text="So many messages.")
     matched = MatchSerializer(many=True)
+    limits = NullableTextField("Where it does less if the caller enables it; null: nowhere.")
 
 
 class RuleJobsSerializer(serializers.Serializer[Any]):

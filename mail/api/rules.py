@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -43,6 +45,10 @@ class Rules(ScopedView):
         rows="rules",
     )
     show = show_operation("Show a rule", "With its conditions as data and in words.", answer=_RULE)
+
+    def get_rows(self, **filters: Any) -> QuerySet[Any]:
+        """Return the rules, with who enabled them."""
+        return super().get_rows(**filters).select_related("enabled_by")
 
     @operation(
         "Create a rule",
@@ -99,7 +105,9 @@ class Rules(ScopedView):
 
     @operation(
         "Enable a rule",
-        f"It decides about mail that comes from now on. {_WHO} 409 where it was not tried as it is.",
+        "It decides about mail that comes from now on. In a private mailbox whose mail you may not "
+        "read it looks at senders and recipients only, and what is dangerous waits for a yes. "
+        f"{_WHO} 409 where it was not tried as it is.",
         body=SwitchBody,
         answers={HTTPStatus.OK: _RULE},
         example=example("Enable", reason="It matched what it should"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -39,6 +40,15 @@ class RoutingRule(TenantModel):
         max_length=MAX_PROFILE_LENGTH, blank=True, default="", help_text="Of the agent."
     )
     enabled = models.BooleanField(default=True)
+    enabled_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
+        help_text="Who enabled it as it is: what they may not read it does not look into.",
+    )
     disabled_reason = models.TextField(
         blank=True, default="", help_text="Why Mailroom switched it off; empty: it did not."
     )

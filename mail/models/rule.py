@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -26,6 +27,15 @@ class Rule(ScopedRow):
     enabled = models.BooleanField(default=False)
     disabled_reason = models.TextField(
         blank=True, default="", help_text="Why Mailroom switched it off; empty: it did not."
+    )
+    enabled_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_index=False,
+        related_name="+",
+        help_text="Who enabled it last: in a private mailbox it does no more than they may read.",
     )
     conditions = models.JSONField(help_text="The tree; see mail/rules/conditions.py.")
     category = models.CharField(

@@ -37,6 +37,8 @@ from mail.errors import ConditionsInvalid
 MAX_DEPTH = 8
 MAX_LEAVES = 100
 MAX_PATTERN_BYTES = 1 << 20
+# What everybody of the firm is shown of a private mailbox's mail.
+PUBLIC_HEADERS = frozenset({"from", "to", "cc", "message-id"})
 
 
 def compile_pattern(pattern: str) -> Any:
@@ -212,6 +214,17 @@ def leaves(node: Group | Leaf) -> Iterator[Leaf]:
             yield from leaves(child)
     else:
         yield node
+
+
+def looks_into_mail(node: Group | Leaf) -> bool:
+    """Say whether a condition asks for more of the mail than who may not read it is shown."""
+    return any(_looks_into_mail(leaf) for leaf in leaves(node))
+
+
+def _looks_into_mail(leaf: Leaf) -> bool:
+    if isinstance(leaf, HeaderMatch):
+        return leaf.header.lower() not in PUBLIC_HEADERS
+    return not isinstance(leaf, SenderEmail | SenderDomain)
 
 
 def depth_of(tree: Any) -> int:

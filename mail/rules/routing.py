@@ -19,7 +19,15 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mail.errors import RoutingInvalid
-from mail.rules.conditions import Address, Domain, HeaderName, Pattern, Text, compile_pattern
+from mail.rules.conditions import (
+    PUBLIC_HEADERS,
+    Address,
+    Domain,
+    HeaderName,
+    Pattern,
+    Text,
+    compile_pattern,
+)
 from mail.rules.matching import MAX_TEXT_LENGTH
 from mail.text.addresses import parse_addresses
 
@@ -45,6 +53,12 @@ class RouteMatch(BaseModel):
         default=None, min_length=1, max_length=MAX_HEADERS
     )
     forwarded_from: Address | None = None
+
+    @property
+    def looks_into_mail(self) -> bool:
+        """Whether it asks for more of the mail than who may not read it is shown."""
+        private = {name.lower() for name in self.header_match or {}} - PUBLIC_HEADERS
+        return bool(private) or self.subject_contains is not None or self.forwarded_from is not None
 
     @model_validator(mode="after")
     def _asks_something(self) -> Self:

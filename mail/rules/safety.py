@@ -33,6 +33,11 @@ MIN_CONFIDENCE: Final = 0.7
 ALWAYS_APPROVED: Final = frozenset({"delete", "forward", "auto_reply", "escalate"})
 
 
+def is_dangerous(action: str) -> bool:
+    """Say whether an action is dangerous, as one that nobody knows is."""
+    return DANGER.get(action, Danger.DANGEROUS) == Danger.DANGEROUS
+
+
 class SafetyMode(StrEnum):
     """Which checks the rule that asks is spared."""
 
@@ -96,7 +101,7 @@ def check_safety(
     # Not `confidence < min_confidence`, which a NaN would pass.
     unsure = not confidence >= min_confidence
     found = {
-        Check.DANGEROUS: DANGER.get(action, Danger.DANGEROUS) == Danger.DANGEROUS,
+        Check.DANGEROUS: is_dangerous(action),
         Check.LOW_CONFIDENCE: unsure,
         Check.APPROVAL_LIST: action in always_approved,
         Check.ASKED_BY_MODEL: asked_by_model,

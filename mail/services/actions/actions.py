@@ -61,19 +61,20 @@ def request_action(
     *,
     decision: Decision | None = None,
     rule: Rule | None = None,
+    mode: SafetyMode = SafetyMode.DEFAULT,
     needs_approval: bool | None = None,
 ) -> Action:
     """Store an action on the message and enqueue its job. Must run in the firm's scope.
 
     With `needs_approval` it waits for a yes instead, and people are asked; by default what is
-    dangerous does, and a rule may spare its actions checks. One whose message cannot be sent is
+    dangerous does, but for the checks that `mode` spares. One whose message cannot be sent is
     stored as failed, with the reason.
 
     Raises:
         ActionInvalid: the parameters do not fit the action.
     """
     model = check_parameters(action_type, parameters or {})
-    verdict = check_safety(action_type, mode=_safety_mode(rule))
+    verdict = check_safety(action_type, mode=mode)
     waits = verdict.needs_approval if needs_approval is None else needs_approval
     action: Action = Action.objects.create(
         account_id=message.account_id,
@@ -94,10 +95,6 @@ def request_action(
     if waits:
         ask_approval(action=action, outbound=outbound, reasons=verdict.checks)
     return action
-
-
-def _safety_mode(rule: Rule | None) -> SafetyMode:
-    return SafetyMode.DEFAULT if rule is None else SafetyMode(rule.safe_mode)
 
 
 def irreversible_reason(

@@ -12,7 +12,7 @@ from mail.errors import RowGone
 from mail.models import Action, MailAccount, Message, Rule
 from mail.services.mailboxes.modes import may_write
 from mail.services.queueing import enqueue_rule
-from mail.services.rules.rules import facts_of, holds, request_actions
+from mail.services.rules.rules import asked_in, facts_of, request_actions
 from mail.services.rules.scopes import in_scope
 from tenants.scope import firm_scope
 
@@ -40,8 +40,11 @@ def apply_page(
                 "skipped": True,
                 "reason": "The rule is disabled, or the mailbox is not written to",
             }
+        asked = next(iter(asked_in(account, [rule])), None)
+        if asked is None:
+            return {"skipped": True, "reason": "The rule is not asked in this mailbox"}
         page = _page(account, rule, days=days, before=before)
-        matched = [one for one in page if holds(rule, facts_of(one))]
+        matched = [one for one in page if asked.holds(facts_of(one))]
         for message in matched:
             request_actions(rule, message)
         if len(page) == PAGE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
 from mail.services.mailboxes.content_access import readable
 from mail.services.queueing import enqueue_rule
+from mail.services.rules.reach import limits_of
 from mail.services.rules.rules import facts_of
 from mail.services.rules.scopes import fault, in_scope, plain
 from mail.services.rules.settings import DEFAULTS, checked_settings
@@ -49,10 +50,14 @@ def _in_firm_scope(
 
 @dataclass(frozen=True)
 class Trial:
-    """What a rule would have matched: of `looked_at` messages these, the newest first."""
+    """What a rule would have matched: of `looked_at` messages these, the newest first.
+
+    `limits` say where it does less, enabled by whoever tries it.
+    """
 
     looked_at: int
     matched: list[Message]
+    limits: str = ""
 
 
 def create_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> Rule:
@@ -117,6 +122,7 @@ def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "")
         ConditionsInvalid: the conditions can no longer be used.
     """
     trial = matches_of(rule, user_id)
+    trial = replace(trial, limits=limits_of(rule, by.user))
     Rule.objects.filter(pk=rule.pk).update(tried_at=timezone.now())
     found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
     _audit("rule.try", rule, by, reason, after=found)
@@ -143,7 +149,7 @@ def matches_of(rule: Rule, user_id: Any) -> Trial:
 
 @_in_firm_scope
 def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
-    """Let the rule decide about mail that comes from now on.
+    """Let the rule decide about mail that comes from now on, as far as the actor may read it.
 
     Raises:
         WrongState: it is enabled, or was not tried as it is.
@@ -155,6 +161,7 @@ def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
     if rule.tried_at is None:
         raise WrongState("Try the rule first: it was not tried since it was made or changed.")
     checked_settings(_settings(rule))
+    rule.enabled_by_id = by.user_id
     return _switch(rule, by, reason, "rule.enable", enabled=True)
 
 
@@ -204,7 +211,9 @@ def _switch(rule: Rule, by: Actor, reason: str, operation: str, *, enabled: bool
     before = {"enabled": rule.enabled, "disabled_reason": rule.disabled_reason}
     rule.enabled, rule.disabled_reason, rule.corrections = enabled, "", 0
     rule.changed_at = timezone.now()
-    rule.save(update_fields=["enabled", "disabled_reason", "corrections", "changed_at"])
+    rule.save(
+        update_fields=["enabled", "enabled_by", "disabled_reason", "corrections", "changed_at"]
+    )
     _audit(operation, rule, by, reason, before=before, after={"enabled": enabled})
     return rule
 

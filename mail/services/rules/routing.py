@@ -18,6 +18,7 @@ from mail.models import EventType, MailAccount, MailEvent, Message, Route, Routi
 from mail.rules.routing import RouteFacts, parse_match, route_matches
 from mail.services.deciding.model_calls import configured_client
 from mail.services.deciding.requests import enqueue_classifies
+from mail.services.rules.reach import Reach
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, record_operation
 
@@ -89,13 +90,19 @@ def _enqueue_agent(message: Message, rule: RoutingRule) -> None:
 
 
 def _matches(account: MailAccount, messages: Sequence[Message]) -> dict[Any, RoutingRule]:
-    """Return the first rule that matches each message, by the message's id."""
+    """Return the first rule that matches each message, by the message's id.
+
+    One that would look into mail which its enabler may not read is not asked.
+    """
     asked = RoutingRule.objects.filter(Q(account=None) | Q(account=account), enabled=True)
     rules = list(asked.order_by("position", "created_at", "pk")) if messages else []
     found: dict[Any, RoutingRule] = {}
+    reach = Reach(account)
     for rule in rules:
         try:
             match = parse_match(rule.match)
+            if match.looks_into_mail and not reach.covers_mail(rule):
+                continue
             hits = [one.pk for one in messages if route_matches(match, _facts_of(one))]
         except (RoutingInvalid, ValueError) as error:
             _switch_off(rule, str(error))

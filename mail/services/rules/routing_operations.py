@@ -24,6 +24,8 @@ DEFAULTS: dict[str, Any] = {
     "enabled": True,
 }
 SETTINGS = ("name", "match", *DEFAULTS)
+# A change of these only does not change which mail the rule is about.
+_HARMLESS = frozenset({"name", "position"})
 
 
 def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -> RoutingRule:
@@ -33,7 +35,8 @@ def create_routing_rule(firm_id: int, *, by: Actor = SERVICE, **settings: Any) -
         RoutingInvalid: a setting cannot be used; `errors` says which and why.
     """
     with firm_scope(firm_id):
-        rule = RoutingRule(firm_id=firm_id, **_checked({**DEFAULTS, **settings}))
+        checked = _checked({**DEFAULTS, **settings})
+        rule = RoutingRule(firm_id=firm_id, enabled_by_id=by.user_id, **checked)
         _save(rule)
         _audit("routing_rule.create", rule, by, after=_settings(rule))
     return rule
@@ -54,6 +57,8 @@ def change_routing_rule(
         changed = [name for name, value in checked.items() if value != before[name]]
         for name in changed:
             setattr(locked, name, checked[name])
+        if set(changed) - _HARMLESS:
+            locked.enabled_by_id = by.user_id
         if locked.enabled:
             locked.disabled_reason = ""
         _save(locked)

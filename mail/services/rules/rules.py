@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -12,9 +13,17 @@ from django.db.models.functions import Now
 from mail.conf import all_rules_apply
 from mail.errors import ActionInvalid, ConditionsInvalid
 from mail.models import ActionType, Decision, MailAccount, Message, Rule
-from mail.rules.conditions import LabelPresent, leaves, parse_conditions
+from mail.rules.conditions import (
+    Group,
+    LabelPresent,
+    Leaf,
+    leaves,
+    looks_into_mail,
+    parse_conditions,
+)
 from mail.rules.matching import RuleFacts, matches
 from mail.services.actions.actions import request_action
+from mail.services.rules.reach import Reach, safety_mode
 from mail.services.rules.scopes import covers
 from tenants.audit import SERVICE, record_operation
 
@@ -22,6 +31,18 @@ logger = structlog.get_logger(__name__)
 
 BROKEN = "Its conditions cannot be used"
 UNUSABLE = "Its actions cannot be used"
+
+
+@dataclass(frozen=True)
+class AskedRule:
+    """An enabled rule as it is asked in one mailbox."""
+
+    rule: Rule
+    condition: Group | Leaf
+
+    def holds(self, facts: RuleFacts) -> bool:
+        """Say whether its conditions hold."""
+        return matches(self.condition, facts)
 
 
 def facts_of(message: Message) -> RuleFacts:
@@ -34,27 +55,46 @@ def facts_of(message: Message) -> RuleFacts:
     )
 
 
-def enabled_rules(account: MailAccount) -> list[Rule]:
+def enabled_rules(account: MailAccount) -> list[AskedRule]:
     """Return the rules that may hold for the mailbox's messages, by priority, for many messages.
 
     Must run in the firm's scope.
     """
-    return list(_enabled(account))
+    return asked_in(account, _enabled(account))
+
+
+def asked_in(account: MailAccount, rules: Iterable[Rule]) -> list[AskedRule]:
+    """Return those of the enabled rules that are asked in the mailbox, in order.
+
+    One that would look into mail which its enabler may not read is left out; one that cannot be
+    used is switched off with the reason. Must run in the firm's scope.
+    """
+    reach = Reach(account)
+    found = []
+    for rule in rules:
+        try:
+            condition = parse_conditions(rule.conditions)
+        except ConditionsInvalid as error:
+            disable_rule(rule, f"{BROKEN}: {error}"[:500])
+            continue
+        if reach.covers_mail(rule) or not looks_into_mail(condition):
+            found.append(AskedRule(rule, condition))
+    return found
 
 
 def matching_rules(
-    account: MailAccount, message: Message, *, among: Iterable[Rule] | None = None
+    account: MailAccount, message: Message, *, among: Iterable[AskedRule] | None = None
 ) -> list[Rule]:
     """Return the enabled rules that hold for the message, by priority.
 
-    Only the first, unless the setting RULES_APPLY is "all". A rule that cannot be used is switched
-    off with the reason, and the others go on. `among` are the mailbox's `enabled_rules`, read
-    unless given. Must run in the firm's scope.
+    Only the first, unless the setting RULES_APPLY is "all". `among` are the mailbox's
+    `enabled_rules`, read unless given. Must run in the firm's scope.
     """
     facts = facts_of(message)
     found = []
-    for rule in _enabled(account) if among is None else among:
-        if covers(rule, facts.sender_address) and rule.enabled and holds(rule, facts):
+    for asked in enabled_rules(account) if among is None else among:
+        rule = asked.rule
+        if covers(rule, facts.sender_address) and rule.enabled and asked.holds(facts):
             found.append(rule)
             if not all_rules_apply():
                 break
@@ -66,6 +106,7 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
 
     A rule whose actions can no longer be used is switched off with the reason.
     """
+    mode = safety_mode(rule, message.account)
     try:
         for one in rule.actions:
             request_action(
@@ -74,19 +115,10 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
                 one["parameters"],
                 decision=decision,
                 rule=rule,
+                mode=mode,
             )
     except ActionInvalid as error:
         disable_rule(rule, f"{UNUSABLE}: {error}"[:500])
-
-
-def holds(rule: Rule, facts: RuleFacts) -> bool:
-    """Say whether the rule's conditions hold; one that cannot be used is switched off."""
-    try:
-        return matches(parse_conditions(rule.conditions), facts)
-    except (ConditionsInvalid, ValueError) as error:
-        if rule.enabled:
-            disable_rule(rule, f"{BROKEN}: {error}"[:500])
-        return False
 
 
 def disable_rule(rule: Rule, reason: str) -> None:

@@ -142,6 +142,23 @@ def test_the_owner_of_a_mailbox_makes_rules_for_it_that_others_do_not_see(
 
 
 @pytest.mark.req("M-23")
+def test_the_page_of_a_rule_says_where_it_does_not_look(mailbox: Mailbox) -> None:
+    client = browser_of(mailbox)
+    client.post(page("new"), {**FORM, "conditions": "subject contains: invoice"})
+    rule = only(stored(Rule))
+    said = "It does not look into 1 private mailbox: admin@acme.example may not read it."
+    assert said not in client.get(page("change", rule.pk)).content.decode()
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(shared=False)
+    assert said in client.get(page("change", rule.pk)).content.decode()
+    act(client, "try", rule, reason="")
+    act(client, "enable", rule, reason="")
+    assert only(stored(Rule)).enabled_by.username == "admin@acme.example"
+    colleague = browser_of(mailbox, Role.OPERATOR)
+    assert said in colleague.get(page("change", rule.pk)).content.decode()
+
+
+@pytest.mark.req("M-23")
 def test_an_owner_takes_no_rule_or_direction_to_the_mail_of_others(mailbox: Mailbox) -> None:
     owner = browser_of(mailbox, Role.VIEWER)
     with firm_scope(mailbox.firm):

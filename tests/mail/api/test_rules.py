@@ -143,3 +143,25 @@ def test_an_admin_makes_no_rule_or_direction_for_a_mailbox_they_may_not_read(
     assert {one.json()["errors"][0]["field"] for one in refused} == {"account_id"}
     assert [one.account_id for one in stored(Rule)] == [None]
     assert stored(Direction) == []
+
+
+@pytest.mark.req("M-23")
+def test_a_rule_says_who_enabled_it_and_where_it_does_not_look(mailbox: Mailbox) -> None:
+    api = Api(mailbox.firm)
+    path = f"{api.send(**INVOICES).json()['id']}/"
+    assert api.send(path + "try/").json()["limits"] is None
+    with firm_scope(mailbox.firm):
+        type(mailbox.account).objects.update(shared=False)
+    tried = api.send(path + "try/").json()
+    assert "does not look into 1 private mailbox" in tried["limits"]
+    rule = api.send(path + "enable/").json()
+    assert rule["limits"] == tried["limits"]
+    assert rule["enabled_by"] in rule["limits"]
+    assert api.get().json()["results"] == [rule]
+
+    api.root = "/api/v1/mail/routing-rules/"
+    routing = {"name": "Shop", "match": {"subject_contains": "order"}, "route": "pipeline"}
+    made = api.send(**routing).json()
+    assert (made["enabled_by"], made["limits"]) == (rule["enabled_by"], rule["limits"])
+    path = f"{made['id']}/"
+    assert api.send(path, method="patch", match={"all": True}).json()["limits"] is None

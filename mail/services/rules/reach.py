@@ -1,0 +1,112 @@
+"""How far a rule reaches: in a mailbox it does no more than whoever enabled it may read.
+
+Where they may not read the mail, a rule is asked only about what everybody of the firm is shown of
+it, and spares its actions no check: what it sends waits for the yes of somebody who may read. One of
+a single mailbox that nobody is known to have enabled counts as its owner's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from mail.errors import FaultyInput
+from mail.models import MailAccount, RoutingRule, Rule, SafeMode
+from mail.rules.conditions import looks_into_mail, parse_conditions
+from mail.rules.routing import parse_match
+from mail.rules.safety import SafetyMode, is_dangerous
+from mail.services.mailboxes.content_access import may_read, readable
+from tenants.access import access_of
+from tenants.models import Role
+from tenants.scope import firm_scope
+
+NOBODY = "nobody is known to have enabled it"
+
+
+class Reach:
+    """Which rules may look into one mailbox's mail; each person is looked up once.
+
+    Must be used in the firm's scope.
+    """
+
+    def __init__(self, account: MailAccount) -> None:
+        self._account = account
+        self._known: dict[Any, bool] = {}
+
+    def covers_mail(self, rule: Rule | RoutingRule) -> bool:
+        """Say whether the rule may do here what its enabler could see happen."""
+        if self._account.shared:
+            return True
+        user_id = rule.enabled_by_id
+        if user_id is None and rule.account_id is not None:
+            user_id = self._account.owner_id
+        if user_id not in self._known:
+            self._known[user_id] = self._may_read(user_id)
+        return self._known[user_id]
+
+    def _may_read(self, user_id: Any) -> bool:
+        if user_id is None or not may_read(user_id, self._account):
+            return False
+        user = get_user_model().objects.filter(pk=user_id).first()
+        return user is not None and _is_of_firm(user, self._account.firm_id)
+
+
+def safety_mode(rule: Rule, account: MailAccount) -> SafetyMode:
+    """Return the checks that the rule's actions are spared in the mailbox. Must run in the scope."""
+    mode = SafetyMode(rule.safe_mode)
+    if mode == SafetyMode.DEFAULT or Reach(account).covers_mail(rule):
+        return mode
+    return SafetyMode.DEFAULT
+
+
+def limits_of(rule: Rule, person: Any) -> str:
+    """Say where the rule does less than elsewhere, once `person` has enabled it; empty: nowhere.
+
+    An enabled one is `enabled_by` somebody already.
+    """
+    person = rule.enabled_by if rule.enabled else person
+    try:
+        looks = looks_into_mail(parse_conditions(rule.conditions))
+    except FaultyInput:
+        return ""
+    dangerous = [name for one in rule.actions if is_dangerous(name := str(one["action"]))]
+    spares = bool(dangerous) and rule.safe_mode == SafeMode.DANGEROUS_OVERRIDE
+    if looks:
+        return _limits(rule, person, "It does not look into")
+    if spares:
+        return _limits(
+            rule, person, f"What is dangerous ({', '.join(dangerous)}) waits for a yes in"
+        )
+    return ""
+
+
+def routing_limits_of(rule: RoutingRule) -> str:
+    """Say where the routing rule is not asked; empty: nowhere."""
+    try:
+        looks = parse_match(rule.match).looks_into_mail
+    except FaultyInput:
+        return ""
+    return _limits(rule, rule.enabled_by, "It does not look into") if looks else ""
+
+
+def _limits(rule: Rule | RoutingRule, person: Any, effect: str) -> str:
+    if person is None and rule.account_id is not None and rule.account is not None:
+        person = rule.account.owner
+    with firm_scope(rule.firm_id):
+        accounts = MailAccount.objects.filter(shared=False)
+        if rule.account_id is not None:
+            accounts = accounts.filter(pk=rule.account_id)
+        if person is not None and _is_of_firm(person, rule.firm_id):
+            accounts = accounts.exclude(readable(person.pk))
+        count = accounts.count()
+    if not count:
+        return ""
+    where = "1 private mailbox" if count == 1 else f"{count} private mailboxes"
+    what = "it" if count == 1 else "them"
+    who = NOBODY if person is None else f"{person.get_username()} may not read {what}"
+    return f"{effect} {where}: {who}."
+
+
+def _is_of_firm(user: Any, firm_id: int) -> bool:
+    return bool(user.is_active) and access_of(user).may(Role.VIEWER, firm_id)
