@@ -93,9 +93,7 @@ class OutboundMessageAdmin(TenantOperationsAdmin, ContentAdmin):
             variant="danger",
             effect="It is looked for once more, and sent if it is not found. Look into the sent "
             "mail before: what was sent and deleted since would go out twice.",
-            obstacle=_unless(
-                OutboundStatus.UNKNOWN, OutboundStatus.FAILED, OutboundStatus.CANCELED
-            ),
+            obstacle=outbound_operations.why_not_sendable,
             seen=_seen,
             perform=outbound_operations.send_again,
             report=_report,

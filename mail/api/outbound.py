@@ -121,7 +121,8 @@ class Outbound(ContentView):
     @operation(
         "Send an outbound message again",
         "It is looked for once more, and sent if it is not found. Needs the role operator, and the "
-        "right to read the mailbox. 409 where it was sent, waits or is being sent.",
+        "right to read the mailbox. 409 where it was sent, waits or is being sent, or was never "
+        "approved.",
         body=ObligatoryReason,
         answers={HTTPStatus.OK: _OUTBOUND},
         example=example("Send again", reason="The recipient has not got it"),

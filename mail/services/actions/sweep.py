@@ -11,7 +11,15 @@ from django.utils import timezone
 
 from jobs.models import JobQueue
 from jobs.states import LIVE, Status
-from mail.models import UNFINISHED, Action, Connection, OutboundMessage, OutboundStatus
+from mail.models import (
+    UNFINISHED,
+    Action,
+    Approval,
+    ApprovalStatus,
+    Connection,
+    OutboundMessage,
+    OutboundStatus,
+)
 from mail.services.actions.actions import fail_action
 from mail.services.actions.snooze import enqueue_wake
 from mail.services.sending.send_outcome import fail_send
@@ -21,6 +29,8 @@ from tenants.scope import all_firms, firm_scope
 MAX_ROWS = 500
 # What a job that is about to wake a message may take.
 WAKE_GRACE = timedelta(minutes=2)
+QUESTION_GONE = "What it was about was deleted before anybody approved it"
+_WAITS = Q(status=OutboundStatus.APPROVED_PENDING)
 WHY: dict[str | None, str] = {
     Status.CANCELED: "Its job was canceled",
     Status.COMPLETED: "Its job ended without executing it",
@@ -35,7 +45,11 @@ def sweep_actions() -> dict[str, int]:
     A job that dies with its worker, expires, or is canceled has no chance to tell its action. Such
     an action failed, so that the job, retried by a person, may go on with it.
     """
-    return {"failed": _fail_sends() + _fail_actions(), "woken": _wake_overdue()}
+    return {
+        "failed": _fail_sends() + _fail_actions(),
+        "canceled": _cancel_unasked(),
+        "woken": _wake_overdue(),
+    }
 
 
 def _fail_sends() -> int:
@@ -56,6 +70,19 @@ def _fail_actions() -> int:
     for firm_id, action_id, why in abandoned:
         fail_action(firm_id, action_id, why)
     return len(abandoned)
+
+
+def _cancel_unasked() -> int:
+    """Cancel the messages that wait for a yes to a question that is gone, as its mail is."""
+    with all_firms("the sweep of every firm's messages that wait"):
+        asked = Approval.objects.filter(outbound_id=OuterRef("pk"), status=ApprovalStatus.PENDING)
+        rows = OutboundMessage.objects.filter(~Exists(asked), _WAITS).order_by("pk")
+        found = list(rows.values_list("firm_id", "pk")[:MAX_ROWS])
+    for firm_id, outbound_id in found:
+        with firm_scope(firm_id):
+            waiting = OutboundMessage.objects.filter(_WAITS, pk=outbound_id)
+            waiting.update(status=OutboundStatus.CANCELED, error=QUESTION_GONE)
+    return len(found)
 
 
 def _abandoned(rows: QuerySet[Any]) -> list[tuple[int, UUID, str]]:

@@ -118,6 +118,17 @@ def refuse(approval: Approval, why: str, *, by: Actor, asked: str) -> Decided:
     return Decided(approval, why)
 
 
+def lock_questions(outbound: OutboundMessage) -> list[Approval]:
+    """Return the open questions about the message, locked. Must run in the firm's scope."""
+    rows = Approval.objects.select_for_update()
+    return list(rows.filter(outbound=outbound, status=ApprovalStatus.PENDING))
+
+
+def withdraw(approval: Approval, *, by: Actor, reason: str = "") -> None:
+    """End an open question whose message is canceled already. Must run in the firm's scope."""
+    _end(approval, ApprovalStatus.CANCELED, by, reason)
+
+
 def expire_approvals() -> int:
     """End the questions of every firm that nobody answered in time; return how many."""
     with all_firms("the expiry of approvals"):

@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec
 
 from mail.errors import ReasonMissing, WrongState
 from mail.models import UNFINISHED, Action, ActionStatus, OutboundMessage, OutboundStatus
+from mail.services.approvals.approvals import lock_questions, withdraw
 from mail.services.sending.outbound import release_outbound
 from mail.services.sending.send_outcome import complete_send
 from tenants.audit import SERVICE, Actor, record_operation
@@ -15,6 +16,7 @@ from tenants.scope import firm_scope
 
 P = ParamSpec("P")
 
+NEVER_APPROVED = "Nobody has approved the message; ask for it anew."
 _CANCELABLE = (OutboundStatus.APPROVED_PENDING, OutboundStatus.QUEUED)
 _SENDABLE = (OutboundStatus.UNKNOWN, OutboundStatus.FAILED, OutboundStatus.CANCELED)
 
@@ -34,13 +36,22 @@ def _on_locked(
     return run
 
 
-@_on_locked
 def cancel_outbound(outbound: OutboundMessage, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Do not send the message.
+    """Do not send the message, and ask nobody about it any more.
 
     Raises:
         WrongState: it is being sent, or is over.
     """
+    with firm_scope(outbound.firm_id):
+        # Before the message, as a decision locks them: else the two wait for each other.
+        questions = lock_questions(outbound)
+        _cancel(outbound, reason=reason, by=by)
+        for question in questions:
+            withdraw(question, by=by, reason=reason)
+
+
+@_on_locked
+def _cancel(outbound: OutboundMessage, *, reason: str, by: Actor) -> None:
     _require(outbound, _CANCELABLE)
     before = outbound.status
     outbound.status = OutboundStatus.CANCELED
@@ -60,10 +71,12 @@ def send_again(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) -
 
     Raises:
         ReasonMissing: no reason given.
-        WrongState: it was sent, waits or is being sent.
+        WrongState: it was sent, waits or is being sent, or nobody has approved it.
     """
     _require_reason(reason)
-    _require(outbound, _SENDABLE)
+    obstacle = why_not_sendable(outbound)
+    if obstacle:
+        raise WrongState(obstacle)
     before = outbound.status
     if outbound.missing_since is not None:
         outbound.gmail_draft_id, outbound.missing_since = "", None
@@ -89,9 +102,21 @@ def mark_sent(outbound: OutboundMessage, *, reason: str, by: Actor = SERVICE) ->
     _audit("outbound.mark_sent", outbound, by, reason, OutboundStatus.UNKNOWN)
 
 
+def why_not_sendable(outbound: OutboundMessage) -> str:
+    """Return why the message cannot be sent again, empty where it can."""
+    if outbound.status not in _SENDABLE:
+        return _is(outbound)
+    # Canceled while it waited for a yes, which nothing else stands for.
+    return "" if outbound.releases else NEVER_APPROVED
+
+
 def _require(outbound: OutboundMessage, statuses: tuple[OutboundStatus, ...]) -> None:
     if outbound.status not in statuses:
-        raise WrongState(f"The message is {outbound.get_status_display().lower()}.")
+        raise WrongState(_is(outbound))
+
+
+def _is(outbound: OutboundMessage) -> str:
+    return f"The message is {outbound.get_status_display().lower()}."
 
 
 def _require_reason(reason: str) -> None:

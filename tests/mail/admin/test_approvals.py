@@ -73,7 +73,7 @@ def test_what_nobody_can_tell_is_decided_by_a_person(box: Mailbox) -> None:
 
     def is_unknown() -> None:
         with firm_scope(box.firm):
-            OutboundMessage.objects.update(status="unknown", error="Nobody can tell.")
+            OutboundMessage.objects.update(status="unknown", error="Nobody can tell.", releases=1)
 
     is_unknown()
     listed = client.get(reverse("admin:mail_outboundmessage_changelist") + "?status=unknown")

@@ -12,6 +12,7 @@ from django.core import mail as django_mail
 from django.db import connection
 from django.utils import timezone
 
+from mail.errors import WrongState
 from mail.models import (
     Action,
     ActionType,
@@ -19,11 +20,15 @@ from mail.models import (
     EventType,
     MailAccount,
     MailEvent,
+    Message,
     OutboundMessage,
 )
+from mail.services.actions.actions import request_action
+from mail.services.actions.sweep import sweep_actions
 from mail.services.approvals import approvals
 from mail.services.approvals.approvals import approve, ask_approval, expire_approvals, reject
-from mail.services.sending.outbound_operations import cancel_outbound
+from mail.services.mailboxes.briefing import briefing_of
+from mail.services.sending.outbound_operations import cancel_outbound, send_again
 from tenants.audit import Actor
 from tenants.models import Role
 from tenants.scope import firm_scope
@@ -250,10 +255,70 @@ def over(approval: Approval) -> None:
 
 
 def test_a_message_canceled_meanwhile_is_not_sent_by_a_yes(box: Mailbox) -> None:
-    from mail.services.sending.outbound_operations import cancel_outbound
-
     approval = waiting(box)
     cancel_outbound(outbound_of(approval))
     assert approve(approval, by=person(box)).refused
     drain()
     assert (current(outbound_of(approval)).status, sent(box)) == ("canceled", [])
+
+
+def waiting_forward(box: Mailbox) -> Approval:
+    """Ask whether an action may send a message."""
+    arrived = box.receive()
+    box.store_all()
+    drain()
+    with firm_scope(box.firm):
+        request_action(box.message(arrived), ActionType.FORWARD, {"to": ["eve@else.example"]})
+    approval: Approval = only(stored(Approval))
+    return approval
+
+
+def test_what_nobody_approved_cannot_be_canceled_and_sent_again(box: Mailbox) -> None:
+    outbound = outbound_of(waiting_forward(box))
+    cancel_outbound(outbound)
+    with pytest.raises(WrongState, match="Nobody has approved the message"):
+        send_again(outbound, reason="I changed my mind")
+    drain()
+    assert (current(outbound).status, sent(box)) == ("canceled", [])
+
+
+def test_what_was_approved_can_be_canceled_and_sent_again(box: Mailbox) -> None:
+    approval = waiting(box)
+    approve(approval, by=person(box))
+    cancel_outbound(outbound_of(approval))
+    send_again(outbound_of(approval), reason="I changed my mind")
+    drain()
+    assert (outbound_of(approval).status, len(sent(box))) == ("sent", 1)
+
+
+def test_a_message_that_is_canceled_takes_its_question_along(box: Mailbox) -> None:
+    ada = person(box)
+    approval = waiting_forward(box)
+    cancel_outbound(outbound_of(approval), by=ada, reason="Not to her")
+    over = reread(approval)
+    assert (over.status, over.decided_by) == ("canceled", "ada@acme.example")
+    assert only(stored(Action), pk=approval.action_id).status == "canceled"
+    assert audited(approval) == [("approval.canceled", "ada@acme.example")]
+    drain()
+    # Nobody was told of it yet, and nobody is.
+    assert django_mail.outbox == []
+    with firm_scope(box.firm):
+        assert briefing_of(box.account).approvals.count == 0
+
+
+def test_a_message_whose_question_was_deleted_with_its_mail_does_not_wait_for_ever(
+    box: Mailbox,
+) -> None:
+    approval = waiting_forward(box)
+    kept = waiting(box)
+    outbound = outbound_of(approval)
+    assert sweep_actions()["canceled"] == 0
+    with firm_scope(box.firm):
+        Message.objects.filter(pk=approval.message_id).delete()
+    assert sweep_actions()["canceled"] == 1
+    done = current(outbound)
+    assert done.status == "canceled"
+    assert done.error == "What it was about was deleted before anybody approved it"
+    assert outbound_of(kept).status == "approved_pending"
+    with pytest.raises(WrongState):
+        send_again(done, reason="All the same")
