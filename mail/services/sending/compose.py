@@ -20,6 +20,9 @@ from mail.text.parsed import Address, Headers
 
 MAX_SUBJECT_CHARS: Final = 500
 MAX_FILENAME_CHARS: Final = 150
+# Names the message's own body among its parts, whose id in Gmail is empty: here, that is the message.
+ROOT_PART: Final = "root"
+WHOLE_MESSAGE: Final = "message/rfc822"
 # Gmail takes older ones out of the header, too; the first one names the thread's beginning.
 _MOST_REFERENCES: Final = 20
 _REPLY_PREFIX: Final = re.compile(r"re\s*:", re.IGNORECASE)
@@ -179,16 +182,25 @@ def _written(address: Address) -> str:
 
 
 def _attachments(message: Message) -> tuple[dict[str, str], ...]:
+    rows = list(message.attachments.order_by("part_id"))
+    # An attached message goes along whole: what it carries is in it.
+    whole = [row for row in rows if row.mime_type == WHOLE_MESSAGE and row.size]
     return tuple(
         {
             "message_id": str(message.pk),
-            "part_id": row.part_id,
+            "part_id": row.part_id or ROOT_PART,
             "filename": clean_line(row.filename, MAX_FILENAME_CHARS),
             "mime_type": _media_type(row.mime_type),
             "size": str(row.size),
         }
-        for row in message.attachments.order_by("part_id")
+        for row in rows
+        if not any(_is_below(row.part_id, one.part_id) for one in whole)
     )
+
+
+def _is_below(part_id: str, other_id: str) -> bool:
+    """Say by Gmail's ids of two parts whether the first lies in the second: "1.0" in "1"."""
+    return part_id.startswith(f"{other_id}.") if other_id else part_id != ""
 
 
 def _whole(message: Message) -> dict[str, str]:
@@ -197,7 +209,7 @@ def _whole(message: Message) -> dict[str, str]:
         "message_id": str(message.pk),
         "part_id": "",
         "filename": f"{name}.eml",
-        "mime_type": "message/rfc822",
+        "mime_type": WHOLE_MESSAGE,
         "size": str(message.size),
     }
 

@@ -11,6 +11,7 @@ from mail.gmail.answers import MessagePart
 from mail.gmail.client import GmailClient
 from mail.gmail.mime import OutgoingFile
 from mail.models import MailAccount, Message
+from mail.services.sending.compose import ROOT_PART, WHOLE_MESSAGE
 from tenants.scope import firm_scope
 
 
@@ -32,11 +33,17 @@ def _fetch(account: MailAccount, gmail: GmailClient, reference: dict[str, Any]) 
         gmail_id = rows.values_list("gmail_message_id", flat=True).first()
     if gmail_id is None:
         raise RowGone(f"message {reference['message_id']}, whose file is to be sent, is gone")
-    if reference["part_id"]:
-        content = _part(gmail, gmail_id, reference["part_id"])
-    else:
+    if _is_whole(reference):
         content = _decoded(gmail.get_message(gmail_id, fmt="raw").get("raw", ""))
+    else:
+        part_id = reference["part_id"]
+        content = _part(gmail, gmail_id, "" if part_id == ROOT_PART else part_id)
     return OutgoingFile(reference["filename"], reference["mime_type"], content)
+
+
+def _is_whole(reference: dict[str, Any]) -> bool:
+    # A version before this had an empty id for the body of a mail that is one attachment, too.
+    return not reference["part_id"] and reference["mime_type"] == WHOLE_MESSAGE
 
 
 def _part(gmail: GmailClient, gmail_id: str, part_id: str) -> bytes:
@@ -54,7 +61,7 @@ def _find(part: MessagePart, part_id: str) -> MessagePart | None:
     waiting = [part]
     while waiting:
         one = waiting.pop()
-        if one.get("partId") == part_id:
+        if one.get("partId", "") == part_id:
             return one
         waiting += one.get("parts", [])
     return None

@@ -1,0 +1,113 @@
+"""What a forwarded message carries: each file once, and with the bytes the sender attached."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+
+from mail.models import Attachment, OutboundMessage
+from tenants.scope import firm_scope
+from tests.mail.mail_kit import Mailbox, stored
+from tests.mail.send_kit import at_once, attempts, current, forward, sent
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
+
+PDF = b"%PDF-1.4\n%%EOF\n"
+TO = "boss@acme.example"
+
+
+@pytest.fixture
+def box(mailbox: Mailbox) -> Mailbox:
+    return at_once(mailbox)
+
+
+def headed(subject: str) -> EmailMessage:
+    mail = EmailMessage()
+    mail["From"], mail["To"] = "Anna <anna@customer.example>", "owner@acme.example"
+    mail["Subject"] = subject
+    return mail
+
+
+def one_file(mime_type: str, filename: str, content: bytes = PDF) -> bytes:
+    """Return a mail that is nothing but a file, as scanners, faxes and S/MIME send it."""
+    mail = headed("Scan")
+    maintype, _, subtype = mime_type.partition("/")
+    mail.set_content(
+        content, maintype=maintype, subtype=subtype, disposition="attachment", filename=filename
+    )
+    return mail.as_bytes()
+
+
+def with_a_mail_inside() -> bytes:
+    inner = headed("Inner")
+    inner.set_content("inner text")
+    inner.add_attachment(PDF, maintype="application", subtype="pdf", filename="inner.pdf")
+    mail = headed("Outer")
+    mail.set_content("outer text")
+    mail.add_attachment(inner, filename="inner.eml")
+    mail.add_attachment(b"\x00\x01", maintype="application", subtype="zip", filename="outer.zip")
+    return mail.as_bytes()
+
+
+def stored_mail(box: Mailbox, raw: bytes) -> str:
+    arrived = box.receive(raw)
+    box.store_all()
+    return arrived
+
+
+def files(box: Mailbox) -> list[tuple[str | None, bytes]]:
+    """Return the names and bytes of what the sent message carries."""
+    (mail,) = sent(box)
+    return [
+        (part.get_filename(), part.get_payload(decode=True))  # type: ignore[misc]  # bytes
+        for part in mail.iter_attachments()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "filename"),
+    [("application/pdf", "scan.pdf"), ("application/pkcs7-mime", "smime.p7m")],
+)
+def test_a_mail_that_is_one_file_is_forwarded_as_that_file(
+    box: Mailbox, mime_type: str, filename: str
+) -> None:
+    outbound = forward(box, stored_mail(box, one_file(mime_type, filename)), TO)
+    assert attempts(outbound) == ["completed"]
+    assert files(box) == [(filename, PDF)]
+
+
+def test_a_mail_that_is_one_file_can_go_along_whole(box: Mailbox) -> None:
+    raw = one_file("application/pdf", "scan.pdf")
+    attempts(forward(box, stored_mail(box, raw), TO, include_original="attachment"))
+    ((name, content),) = files(box)
+    assert name == "Scan.eml"
+    assert b"Subject: Scan" in content
+
+
+def test_what_was_asked_for_before_the_update_is_sent_rightly(box: Mailbox) -> None:
+    arrived = stored_mail(box, one_file("application/pdf", "scan.pdf"))
+    outbound = forward(box, arrived, TO)
+    (file,) = outbound.attachments
+    with firm_scope(box.firm):
+        # The body of the mail had an empty id then, as the whole mail has.
+        OutboundMessage.objects.update(attachments=[{**file, "part_id": ""}])
+    attempts(outbound)
+    assert files(box) == [("scan.pdf", PDF)]
+
+
+def test_an_attached_mail_takes_its_own_files_along_once(box: Mailbox) -> None:
+    attempts(forward(box, stored_mail(box, with_a_mail_inside()), TO))
+    assert [name for name, _ in files(box)] == ["inner.eml", "outer.zip"]
+    assert b"inner.pdf" in files(box)[0][1]
+
+
+def test_the_files_of_an_attached_mail_count_once(box: Mailbox, monkeypatch: Any) -> None:
+    arrived = stored_mail(box, with_a_mail_inside())
+    sizes = {one.filename: one.size for one in stored(Attachment)}
+    most = sizes["inner.eml"] + sizes["outer.zip"]
+    monkeypatch.setattr("mail.services.sending.outbound.MAX_ATTACHMENT_BYTES", most)
+    outbound = forward(box, arrived, TO)
+    attempts(outbound)
+    assert current(outbound).status == "sent"
