@@ -170,7 +170,10 @@ class Fatal(HandlerError, code="fatal"):
 
 
 class Snooze(HandlerError, code="snooze"):
-    """Run the job again at `until`, or in `seconds`; the attempt is not counted."""
+    """Run the job again at `until`, or in `seconds`; the attempt is not counted.
+
+    Where that would be at once, it is in a second.
+    """
 
     def __init__(
         self, message: str = "", *, until: datetime | None = None, seconds: float | None = None

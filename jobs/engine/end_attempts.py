@@ -134,7 +134,7 @@ def _update_jobs(transitions: Sequence[Transition], *, by_worker: bool) -> dict[
     )
     pending = f"({status}) = 'pending'"
     due = (
-        "CASE WHEN r.due IS NOT NULL THEN r.due WHEN r.delay IS NOT NULL"
+        f"CASE WHEN r.due > {now} THEN r.due WHEN r.delay IS NOT NULL"
         f" THEN {dialect.after_sql(now, 'r.delay')} ELSE j.scheduled_at END"
     )
     # A condition beside id and token could lead the planner to another index.

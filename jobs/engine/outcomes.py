@@ -46,7 +46,10 @@ class Retry:
 
 @dataclass(frozen=True)
 class Snoozed:
-    """Run again at `until`, or in `delay_seconds`; the attempt is not counted."""
+    """Run again at `until`, or in `delay_seconds`; the attempt is not counted.
+
+    In a second where that would be at once.
+    """
 
     until: datetime | None = None
     delay_seconds: float = 0.0

@@ -7,9 +7,11 @@ firm, then one for a named key rather than one for any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from jobs.engine.transactions import fetch
+from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.states import CountedBy
 
 # Of the limits `l` that count in the same bucket, the one that applies comes first.
@@ -44,6 +46,10 @@ class Rate(NamedTuple):
     def per_second(self) -> float:
         """How many tokens a second adds."""
         return self.amount / self.per_seconds
+
+    def time_for(self, tokens: float) -> timedelta:
+        """Return how long it takes to add these: a hundred years, if it is longer."""
+        return timedelta(seconds=min(tokens / self.per_second, LONGEST_WAIT_SECONDS))
 
     def units(self, limit_units: int) -> int:
         """Return what a job counts for: at most `burst`, or it could never start."""

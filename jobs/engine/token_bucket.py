@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -181,8 +181,8 @@ def next_tokens(
         rate = rates[key]
         missing = rate.units(limit_units) - tokens
         refilled_at: Any = dialect.read_time(stored_at)
-        wait = timedelta(seconds=missing / rate.per_second)
-        answers.append((key, rate, refilled_at + wait if missing > 0 else None))
+        next_at = refilled_at + rate.time_for(missing) if missing > 0 else None
+        answers.append((key, rate, next_at))
     return sorted(answers, key=itemgetter(0))
 
 

@@ -23,6 +23,8 @@ from jobs.engine.steps import to_json
 from jobs.states import AttemptEnd, DeadReason, Status
 
 MAX_DEATHS = 3
+# Snoozed to a time that is past, or for none, a job would run in a loop and fill its history.
+SHORTEST_SNOOZE_SECONDS = 1.0
 NO_FAILURE = Failure("", "")
 
 
@@ -37,7 +39,8 @@ class Transition(NamedTuple):
     # Written to the row; None keeps what is stored.
     error: str | None = None
     result: str | None = None
-    # When a pending job is due: at a time, in so many seconds, or (both None) as before.
+    # When a pending job is due: at a time that lies ahead, else in so many seconds, or (both None) as
+    # before.
     due: datetime | None = None
     delay: float | None = None
     refund: int = 0
@@ -85,6 +88,7 @@ def transition_of(settlement: Settlement) -> Transition:
             end = AttemptEnd.RESCUED if died else AttemptEnd.RETRIED
             return again(end, failure, failure.message, delay=delay, died=died, retried=True)
         case Snoozed(until, delay):
+            delay = delay if delay > 0 else SHORTEST_SNOOZE_SECONDS
             return again(AttemptEnd.SNOOZED, due=until, delay=delay, refund=1)
         case Released(reason, delay):
             failure = Failure("Released", reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC
 from random import Random
 from typing import Any
@@ -165,7 +166,7 @@ def _require_owner(claim: Claim) -> None:
 def _outcome_of(
     error: BaseException, claim: Claim, declared: JobType | None, rng: Random
 ) -> Outcome:
-    retry_after = None
+    retry_after, unreadable = None, ""
     try:
         match error:
             case Snooze():
@@ -186,14 +187,19 @@ def _outcome_of(
                 # Raised asynchronously, by class alone.
                 error.args = _timeout(claim).args
     except BaseException as odd:  # noqa: BLE001 - the code of an error's class may raise anything
+        unreadable = f"What it asks of the queue cannot be read: {message_of(odd)}"
         with suppress(BaseException):
-            error.add_note(f"What it asks of the queue cannot be read: {message_of(odd)}")
-    failure = failure_of(error, claim.job_type)
+            error.add_note(unreadable)
+    failure = _with_note(failure_of(error, claim.job_type), unreadable)
     if claim.attempts >= claim.max_attempts or declared is None:
         return _dead(DeadReason.EXHAUSTED, failure, declared)
     if retry_after is not None:
         return Retry(retry_after, failure)
     return Retry(declared.retry.delay_seconds(claim.attempts, rng), failure)
+
+
+def _with_note(failure: Failure, note: str) -> Failure:
+    return replace(failure, message=f"{failure.message}\n{note}".strip()) if note else failure
 
 
 def _dead(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -148,7 +148,7 @@ def _rate_reasons(job: JobQueue, now: datetime) -> Iterator[WaitReason]:
             of_key = f" with the limit key {key.limit_key}" if key.limit_key else ""
             of_all = " of all firms" if key.counted_by == CountedBy.ALL_FIRMS else ""
             jobs, units = _ahead_in(key, job)
-            own_at = next_at + timedelta(seconds=units / rate.per_second)
+            own_at = next_at + rate.time_for(units)
             wait = in_words((own_at - now).total_seconds())
             own = rate.units(job.limit_units)
             this_one = "the next one in" if own == 1 else f"this one of {own} units in"

@@ -130,7 +130,9 @@ class JobCalls:
             self.log_lines.append((datetime.now(UTC).isoformat(), text))
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Show how far the job got: `fraction` from 0 to 1, `note` at most 200 characters.
+        """Show how far the job got: `fraction` from 0 to 1, and a `note`, redacted as errors are.
+
+        Of the note MAX_NOTE_LENGTH characters are kept.
 
         Raises:
             ValueError: `fraction` is out of range.
@@ -139,7 +141,7 @@ class JobCalls:
         self._checkpoint("aprogress")
         if not 0 <= fraction <= 1:
             raise ValueError("fraction must be from 0 to 1")
-        if not save_progress(self._claim, fraction, note[:MAX_NOTE_LENGTH]):
+        if not save_progress(self._claim, fraction, redact(note, MAX_NOTE_LENGTH)):
             raise self._lost()
 
     @overload

@@ -142,7 +142,9 @@ def test_the_first_that_failed_and_all_over_and_completed_after_all(firm: Firm, 
     assert counts(made.batch_id) == (0, 3, 0, 0)
 
 
-@pytest.mark.parametrize("outcome", [Retry(0, FAILURE), Snoozed()], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    "outcome", [Retry(0, FAILURE), Snoozed(None, 1e-6)], ids=lambda o: type(o).__name__
+)
 def test_one_that_goes_round_again_is_waited_for(firm: Firm, end: Any, outcome: Outcome) -> None:
     made = batch(firm, "a")
     end(outcome)

@@ -135,7 +135,9 @@ def test_each_keeps_its_own_options(firm: Firm) -> None:
     assert timedelta(seconds=30) < c.scheduled_at - database_now() <= timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("outcome", [Retry(0, FAILURE), Snoozed()], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    "outcome", [Retry(0, FAILURE), Snoozed(None, 1e-6)], ids=lambda o: type(o).__name__
+)
 def test_one_that_goes_round_again_is_waited_for(firm: Firm, outcome: Outcome) -> None:
     chain(firm, "a", "b")
     end("a", outcome)

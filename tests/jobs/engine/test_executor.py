@@ -134,6 +134,17 @@ def test_errors_that_may_pass_are_tried_again(run, error, delay):
     assert outcome.failure.error_class.endswith(type(error).__name__)
 
 
+@pytest.mark.req("J-11", "J-13")
+@pytest.mark.parametrize("said", ["", "the shop is closed"])
+def test_what_makes_a_snooze_unusable_is_in_the_message_of_the_failure(run, said):
+    error = Snooze(said, seconds=1)
+    error.seconds, error.until = None, datetime(1, 1, 1, tzinfo=UTC)
+    outcome = run(raising(error), max_attempts=1)
+    assert isinstance(outcome, DeadLettered)
+    assert outcome.failure.message.startswith(said or "What it asks")
+    assert "What it asks of the queue cannot be read: Snooze(until=)" in outcome.failure.message
+
+
 @pytest.mark.req("J-14")
 def test_a_handler_past_its_timeout_is_tried_again(run):
     outcome = run(raising(JobTimeout()), timeout_seconds=90)

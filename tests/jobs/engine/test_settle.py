@@ -109,6 +109,26 @@ def test_snoozed(add, with_until):
     assert counted("retried") == 0
 
 
+@pytest.mark.req("J-11", "W-01")
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Snoozed(until=datetime(1970, 1, 1, tzinfo=UTC)),
+        Snoozed(delay_seconds=0),
+        Snoozed(delay_seconds=-5),
+    ],
+    ids=["past", "at once", "negative"],
+)
+def test_a_snooze_that_is_due_at_once_lasts_a_second(add, outcome):
+    job_id = add()
+    with later(100) as now:
+        finish(take_one(), outcome)
+        assert take() == []
+    assert abs(row(job_id).scheduled_at - now - timedelta(seconds=1)) < timedelta(milliseconds=2)
+    with later(102):
+        assert take_one().job_id == job_id
+
+
 @pytest.mark.req("J-11")
 def test_canceled(add):
     job_id = add(idempotency_key="key")

@@ -251,11 +251,23 @@ def test_a_late_holder_stores_no_step_and_no_progress(late_and_current):
 def test_progress_is_shown(late_and_current):
     _, ctx = late_and_current
     ctx.progress(0.4, "x" * 300)
-    assert (row(ctx.job_id).progress, row(ctx.job_id).progress_note) == (0.4, "x" * 200)
+    assert (row(ctx.job_id).progress, row(ctx.job_id).progress_note) == (0.4, "x" * 199 + "…")
     for wrong in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="from 0 to 1"):
             ctx.progress(wrong)
     assert row(ctx.job_id).progress == 0.4
+
+
+@pytest.mark.req("J-18")
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [("a\x00b", "a\ufffdb"), ("half \ud800", "half ?"), ("to ada@acme.example", "to [redacted]")],
+    ids=["NUL", "half a character", "an address"],
+)
+def test_the_note_of_the_progress_is_cleaned_as_a_line_of_the_log(late_and_current, note, shown):
+    _, ctx = late_and_current
+    ctx.progress(0.4, note)
+    assert row(ctx.job_id).progress_note == shown
 
 
 @pytest.mark.req("J-09", "J-16")

@@ -111,7 +111,9 @@ def test_every_settled_status_counts(ctx: JobContext, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome", [Retry(0, FAILURE), Snoozed(), Released("stopped")], ids=lambda o: type(o).__name__
+    "outcome",
+    [Retry(0, FAILURE), Snoozed(None, 1e-6), Released("stopped")],
+    ids=lambda o: type(o).__name__,
 )
 def test_a_child_that_goes_round_again_is_waited_for(ctx: JobContext, outcome: Outcome) -> None:
     (only,) = fan_out(ctx, child())

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.engine.admission import sweep
 from jobs.engine.clock import database_now
+from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.models import JobQueue
 from jobs.queries.why_waiting import WaitCode, WaitReason
 from jobs.queue import acquire_lock, pause, set_rate_limit, why_waiting
@@ -76,6 +77,21 @@ def test_a_rate_says_when_the_next_one_starts(firm, add):
         assert abs(reason.until - moment - timedelta(seconds=30)) < timedelta(seconds=0.01)
     with later(31):
         assert reasons(firm, ids[2]) == []
+
+
+@pytest.mark.req("J-24", "O-02")
+def test_a_job_that_waits_for_ages_says_a_hundred_years(firm, add):
+    set_rate_limit("test.work", 1, 2**31 - 1, burst=2**31 - 1)
+    ids = [add(units=2**31 - 1) for _ in range(3)]
+    with later(0) as moment:
+        sweep()
+        take()
+        (second,), (third,) = reasons(firm, ids[1]), reasons(firm, ids[2])
+    century = timedelta(seconds=LONGEST_WAIT_SECONDS)
+    assert second.until is not None
+    assert third.until is not None
+    assert abs(second.until - moment - century) < timedelta(seconds=1)
+    assert abs(third.until - moment - 2 * century) < timedelta(seconds=1)
 
 
 @pytest.mark.req("J-24")

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.mail import send_mail
 from django.db import transaction
 
-from jobs.errors import Cancel, Fatal, Snooze
+from jobs.errors import Cancel, Fatal, Retryable
 from jobs.execution.context import JobContext
 from jobs.queue import EnqueueSpec, cancel
 from jobs.registry import JobPayload, job
@@ -123,8 +123,8 @@ def spread(payload: NamePayload, ctx: JobContext) -> None:
 
 
 def come_again(payload: NamePayload, ctx: JobContext) -> None:
-    """Be postponed by no time at all, for ever."""
-    raise Snooze(seconds=0)
+    """Be tried again at once, for ever."""
+    raise Retryable("once more", retry_after=0)
 
 
 def be_canceled(payload: NamePayload, ctx: JobContext) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection
 
-from jobs.errors import LeaseLost, Snooze
+from jobs.errors import LeaseLost, Retryable
 from jobs.queue import enqueue
 from jobs.testing import drain
 from mail.errors import FaultyInput, ReasonMissing, WrongState
@@ -185,7 +185,7 @@ def test_an_erasure_that_is_interrupted_after_each_step_goes_on(
 
     def interrupted(request_id: Any, lease: JobLease) -> Step:
         if not (step := erase_step(request_id, lease)).is_over:
-            raise Snooze("interrupted", seconds=0)
+            raise Retryable("interrupted", retry_after=0)
         return step
 
     monkeypatch.setattr(handlers, "erase_step", interrupted)

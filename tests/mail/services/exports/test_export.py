@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from interfaces.commands import NotFound, Refused
-from jobs.errors import LeaseLost, Snooze
+from jobs.errors import LeaseLost, Retryable
 from jobs.models import JobQueue, Schedule, ScheduleRun
 from jobs.operations.deletion import delete_firm
 from jobs.queue import enqueue
@@ -182,7 +182,7 @@ def test_a_job_that_is_interrupted_after_each_step_writes_the_same_zip(
 
     def interrupted(request_id: Any, lease: JobLease) -> DataRequest:
         if (complete := export_step(request_id, lease)) is None:
-            raise Snooze("interrupted", seconds=0)
+            raise Retryable("interrupted", retry_after=0)
         return complete
 
     monkeypatch.setattr(handlers, "export_step", interrupted)
