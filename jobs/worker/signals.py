@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The parent blocks them and waits for them; its children inherit that until they unblock them.
 WATCHED = (*STOP_SIGNALS, signal.SIGCHLD)
+
+Handler = Callable[[int, FrameType | None], object]
 
 
 class StopRequests:
@@ -44,11 +46,46 @@ class StopRequests:
             self._end_now()
 
 
+class _ForkingThread(threading.local):
+    """The signals that the thread blocks, while it forks."""
+
+    mask: set[int]
+
+
+def handle_in_this_process(handlers: Mapping[signal.Signals, Handler]) -> None:
+    """Handle these signals, but not in what job handlers fork: nothing would serve them there.
+
+    The library that forks ends its processes by SIGTERM, and waits until they are gone.
+    """
+    thread = _ForkingThread()
+
+    def hold_back() -> None:
+        # A signal that meets the child before `leave_to_default` would be lost.
+        thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+
+    def deliver() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, thread.mask)
+
+    def leave_to_default() -> None:
+        for number, handler in handlers.items():
+            # In a fork of a fork it may be the first one's own.
+            if signal.getsignal(number) == handler:
+                signal.signal(number, signal.SIG_DFL)
+        deliver()
+
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    os.register_at_fork(before=hold_back, after_in_parent=deliver, after_in_child=leave_to_default)
+
+
+def ignore(_: int, __: FrameType | None = None) -> None:
+    """Do nothing. Unlike SIG_IGN, no program that is started inherits it."""
+
+
 def stop_on_sigterm(stop: Callable[[], None], *, supervised: bool) -> None:
     """Let SIGTERM stop this process, as `StopRequests` says."""
     requests = StopRequests(stop, supervised=supervised, end_now=lambda: os._exit(1))
     threading.Thread(target=requests.serve, name="signals", daemon=True).start()
-    signal.signal(signal.SIGTERM, requests.receive)
     # Ctrl-C reaches the whole group; the supervisor passes it on as SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handle_in_this_process({signal.SIGTERM: requests.receive, signal.SIGINT: ignore})
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import multiprocessing
 import os
 import signal
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +23,7 @@ from tests.support.odd_errors import odd_error
 
 GATE_LOOK_SECONDS = 0.01
 LATER_SECONDS = 3600
+CHILD_SECONDS = 10
 EATEN_BYTES = 2**30
 # Enough attempts for a job that loses its worker again and again.
 PATIENT = RetryPolicy(
@@ -142,6 +146,34 @@ async def end_in_a_task(payload: OddPayload, ctx: JobContext) -> None:
 
 def _raise(error: BaseException) -> None:
     raise error
+
+
+@job("process.signal", category=Category.NOTIFICATIONS, payload=WorkPayload)
+def signal_children(payload: WorkPayload, ctx: JobContext) -> dict[str, dict[str, int | None]]:
+    """Start processes in each way and send them SIGTERM and SIGINT; the result is how they ended."""
+    Journal(Path(payload.journal)).start(ctx, payload.label)
+    ended: dict[str, dict[str, int | None]] = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        fork = multiprocessing.get_context("fork").Process(target=time.sleep, args=(LATER_SECONDS,))
+        fork.start()
+        program = subprocess.Popen(["sleep", str(LATER_SECONDS)])
+        for pid in (fork.pid, program.pid):
+            os.kill(pid or 0, number)
+        fork.join(CHILD_SECONDS)
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(CHILD_SECONDS)
+        ended[number.name] = {"fork": fork.exitcode, "program": program.returncode}
+        for child in (fork, program):
+            child.kill()
+    return ended
+
+
+@job("process.pool", category=Category.NOTIFICATIONS, payload=WorkPayload, timeout_seconds=30)
+def leave_a_pool(payload: WorkPayload, ctx: JobContext) -> None:
+    """Leave a pool of processes while one of them is busy: the pool ends it by SIGTERM."""
+    Journal(Path(payload.journal)).start(ctx, payload.label)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.apply_async(time.sleep, (LATER_SECONDS,))
 
 
 class DiePayload(JobPayload):

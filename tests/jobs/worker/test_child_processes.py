@@ -1,0 +1,38 @@
+"""Processes that a handler starts: they take signals as those of any other program do."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from jobs.states import Status
+from tests.queue_kit import change
+from tests.support.scenario import Scenario
+from tests.support.workers import Fleet
+
+pytestmark = [pytest.mark.processes, pytest.mark.req("J-14", "W-03")]
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["worker", "isolated"])
+def test_a_signal_from_their_handler_ends_them(
+    queue: Scenario, fleet: Fleet, isolated: bool
+) -> None:
+    (job_id,) = queue.add(job_type="process.signal")
+    if isolated:
+        change(job_id, deaths=1)
+
+    assert fleet.start("--burst", supervised=True).wait_for_exit(90) == 0
+
+    assert queue.row(job_id).result == {
+        number.name: {"fork": -number, "program": -number}
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+
+
+def test_a_pool_that_is_left_while_it_works_ends(queue: Scenario, fleet: Fleet) -> None:
+    (job_id,) = queue.add(job_type="process.pool")
+
+    assert fleet.start("--burst", supervised=True).wait_for_exit(90) == 0
+
+    assert (queue.row(job_id).status, queue.row(job_id).attempts) == (Status.COMPLETED, 1)
