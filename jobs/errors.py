@@ -34,6 +34,7 @@ JobError
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -204,6 +205,27 @@ class LeaseLost(JobError, code="lease_lost"):
 
 class TransactionLeftOpen(JobError, code="transaction_left_open"):
     """The handler ended with a transaction open on its connection: what it wrote was rolled back."""
+
+
+# The first that is among several decides.
+_DECISIVE = (LeaseLost, Fatal, Cancel, Snooze, Retryable)
+
+
+def deciding(error: BaseException) -> BaseException:
+    """Return the error of a group, such as a TaskGroup raises, that says how the attempt ended.
+
+    Beside an error that asks nothing of the queue only LeaseLost and Fatal decide; if neither is
+    there, the group itself is the failure.
+    """
+    # The class of an error may raise, and groups may be nested beyond all bounds.
+    with suppress(BaseException):
+        if isinstance(error, BaseExceptionGroup):
+            kinds = _DECISIVE if error.split(_DECISIVE)[1] is None else _DECISIVE[:2]
+            found: BaseException = next(filter(None, map(error.subgroup, kinds)), error)
+            while isinstance(found, BaseExceptionGroup) and found is not error:
+                found = found.exceptions[0]
+            return found
+    return error
 
 
 class WrongPlace(JobError, code="wrong_place"):

@@ -18,7 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from jobs.errors import Cancel, Snooze, TransactionLeftOpen
+from jobs.errors import Cancel, Snooze, TransactionLeftOpen, deciding
 
 # Plain numbers: these checks run for every job, and comparing with an enum's members takes longer.
 _IDLE, _BROKEN = int(TransactionStatus.IDLE), int(TransactionStatus.UNKNOWN)
@@ -118,7 +118,7 @@ def drop_open_transactions(
     found = _left_open(left)
     for one in left:
         _drop(one)
-    kind = type(error)
+    kind = type(deciding(error))
     if kind is TransactionLeftOpen:
         return error
     if issubclass(kind, Snooze | Cancel):

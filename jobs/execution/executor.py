@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC
 from random import Random
@@ -42,6 +43,7 @@ from jobs.errors import (
     Retryable,
     Snooze,
     UnknownJobType,
+    deciding,
 )
 from jobs.execution.connections import (
     atomic_connections,
@@ -71,14 +73,22 @@ def execute(
     run_async: RunAsync = asyncio.run,
     context: type[JobContext] = JobContext,
 ) -> Outcome:
-    """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome."""
-    ctx = context(claim, signals)
+    """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome.
+
+    What it sets in context variables, such as Django's language and time zone, ends with it.
+    """
+    return copy_context().run(_watched, claim, rng, context(claim, signals), signals, run_async)
+
+
+def _watched(
+    claim: Claim, rng: Random, ctx: JobContext, signals: Signals, run_async: RunAsync
+) -> Outcome:
     if not (is_traced() or has_hooks()):
         # Of nearly all: what nobody watches must not pay for it.
-        outcome = _execute(claim, rng, ctx, run_async)
+        outcome = _execute(claim, rng, ctx, signals, run_async)
     else:
         with attempt_span(claim) as span, around_attempt(claim) as attempt:
-            outcome = _execute(claim, rng, ctx, run_async, attempt)
+            outcome = _execute(claim, rng, ctx, signals, run_async, attempt)
             attempt.ended(outcome)
             span.ended(outcome)
     if ctx.log_lines:
@@ -92,6 +102,7 @@ def _execute(
     claim: Claim,
     rng: Random,
     ctx: JobContext,
+    signals: Signals,
     run_async: RunAsync,
     attempt: RunningAttempt | None = None,
 ) -> Outcome:
@@ -105,7 +116,7 @@ def _execute(
         if claim.cancel_requested:
             return Canceled("canceled before it started")
         _require_owner(claim)
-        outcome = _run(claim, declared, ctx, run_async)
+        outcome = _run(claim, declared, ctx, signals, run_async)
         require_no_transaction(outer)
     except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its outcome
         error = drop_open_transactions(raised, outer)
@@ -147,7 +158,9 @@ def _timeout(claim: Claim) -> JobTimeout:
     return JobTimeout(f"timed out{seconds}")
 
 
-def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) -> Outcome:
+def _run(
+    claim: Claim, declared: JobType, ctx: JobContext, signals: Signals, run_async: RunAsync
+) -> Outcome:
     try:
         payload = parse_payload(declared, claim.payload, claim.firm_id)
     except PayloadInvalid as error:
@@ -155,6 +168,9 @@ def _run(claim: Claim, declared: JobType, ctx: JobContext, run_async: RunAsync) 
     result = declared.handler(payload, ctx)
     if declared.is_async:
         result = run_async(result)
+    if signals.timed_out.is_set():
+        # The handler caught it, and went on.
+        raise JobTimeout
     return completed(claim, result)
 
 
@@ -168,6 +184,7 @@ def _outcome_of(
 ) -> Outcome:
     retry_after, unreadable = None, ""
     try:
+        error = deciding(error)
         match error:
             case Snooze():
                 # Checked again: a subclass may have set anything.

@@ -33,6 +33,13 @@ Task = asyncio.Task[Any]
 BLOCKED_CHECKS = 200
 
 
+class _SharedLoop(asyncio.SelectorEventLoop):
+    """The loop that all handlers share, with the threads of its default executor."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Do nothing: a handler would end the threads of all others, for good."""
+
+
 class EventLoop:
     """Runs callbacks and tasks on its thread, which starts when first needed."""
 
@@ -48,7 +55,7 @@ class EventLoop:
         """Call `function` soon on the loop's thread, in a copy of this thread's context."""
         with self._starting:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _SharedLoop()
                 self._loop.set_task_factory(_create_task)
                 use_checked_threads(self._loop)
                 self._start_thread("event-loop", self._serve)
@@ -148,6 +155,9 @@ class EventLoopRunner(Runner):
         result = None
         if not task.cancelled():
             result, error = task.result()
+        if error is None and self._stopped is StopReason.TIMEOUT:
+            # The handler caught the cancellation, and went on.
+            error = JobTimeout()
         if error is None:
             self._ended.set_result(result)
         else:

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from random import Random
 from typing import TypeVar
 
+from django.core.cache import caches
 from django.db import connection
 
 from jobs.engine.claim import Claim
@@ -108,6 +109,9 @@ class WorkerThread:
 
     def loop(self, on_free: Callable[[WorkerThread], None]) -> None:
         """Run work until the end; `on_free` is called after each piece."""
+        for alias in caches:
+            # Else each handler would make one of its own, in its copy of this thread's context.
+            caches[alias]
         while (work := self._work.get()) is not None:
             try:
                 refresh_connection(ask=True)

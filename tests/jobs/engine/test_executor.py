@@ -7,6 +7,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.utils import timezone, translation
+from django.utils.translation import get_language
 
 from interfaces.correlation import current_correlation_id
 from jobs.conf import unknown_type_grace_seconds
@@ -191,6 +193,61 @@ def test_a_fatal_error_ends_the_job_at_its_first_attempt(run):
 )
 def test_what_a_handler_asks_for(run, error, outcome):
     assert run(raising(error)) == outcome
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize(
+    ("errors", "outcome"),
+    [
+        ([Snooze(seconds=9)], Snoozed(delay_seconds=9)),
+        ([ExceptionGroup("inner", [Snooze(seconds=9)])], Snoozed(delay_seconds=9)),
+        ([Retryable("busy"), Snooze(seconds=9), Cancel("no")], Canceled("no")),
+        ([ValueError("broken"), Fatal("no"), LeaseLost("gone")], Released("lease lost")),
+    ],
+    ids=repr,
+)
+def test_what_a_handler_asks_for_in_a_group_of_errors(run, errors, outcome):
+    assert run(raising(ExceptionGroup("tasks", errors))) == outcome
+
+
+@pytest.mark.req("J-11")
+def test_a_fatal_error_in_a_group_ends_the_job_whatever_is_beside_it(run):
+    outcome = run(raising(ExceptionGroup("tasks", [ValueError("broken"), Fatal("no order")])))
+    assert isinstance(outcome, DeadLettered)
+    assert (outcome.reason, outcome.failure.message) == (DeadReason.FATAL, "no order")
+
+
+@pytest.mark.req("J-11")
+def test_other_errors_in_a_group_fail_the_attempt_whatever_is_asked_beside_them(run):
+    outcome = run(raising(ExceptionGroup("tasks", [ValueError("broken"), Snooze(seconds=9)])))
+    assert isinstance(outcome, Retry)
+    assert outcome.failure.error_class == "ExceptionGroup"
+
+
+@pytest.mark.req("J-11")
+def test_a_group_asks_for_its_own_delay(run):
+    outcome = run(raising(ExceptionGroup("tasks", [Retryable("busy", retry_after=7)])))
+    assert isinstance(outcome, Retry)
+    assert (outcome.delay_seconds, outcome.failure.message) == (7, "busy")
+
+
+@pytest.mark.req("W-04")
+@pytest.mark.parametrize("how", ["def", "async def"])
+def test_language_and_time_zone_of_a_handler_end_with_it(run, how):
+    seen: list[tuple[str, str]] = []
+
+    def look(payload: NamePayload, ctx: Any) -> None:
+        seen.append((get_language(), timezone.get_current_timezone_name()))
+        translation.activate("de")
+        timezone.activate("Asia/Tokyo")
+
+    async def look_async(payload: NamePayload, ctx: Any) -> None:
+        look(payload, ctx)
+
+    run(look if how == "def" else look_async)
+    perform(take_again())
+
+    assert seen == [(get_language(), timezone.get_current_timezone_name())] * 2
 
 
 @pytest.mark.req("J-05", "J-12")

@@ -84,7 +84,16 @@ def test_a_handler_that_returns_in_a_transaction_fails_and_is_tried_again(
     assert_clean()
 
 
-@pytest.mark.parametrize("error", [Cancel("enough"), Fatal("never"), ValueError("no")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Cancel("enough"),
+        Fatal("never"),
+        ValueError("no"),
+        ExceptionGroup("tasks", [Cancel("enough")]),
+    ],
+    ids=repr,
+)
 def test_an_error_keeps_its_name_and_a_cancel_becomes_a_failure(
     run: Run, firm: Firm, error: Exception
 ) -> None:
@@ -95,7 +104,7 @@ def test_an_error_keeps_its_name_and_a_cancel_becomes_a_failure(
 
     outcome = run(handle)
     assert isinstance(outcome, Retry | DeadLettered)
-    expected = {Cancel: ERROR, Fatal: "jobs.errors.Fatal", ValueError: "ValueError"}[type(error)]
+    expected = {Fatal: "jobs.errors.Fatal", ValueError: "ValueError"}.get(type(error), ERROR)
     assert outcome.failure.error_class == expected
     assert "left a transaction open" in outcome.failure.traceback
     assert_clean()

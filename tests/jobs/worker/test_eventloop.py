@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 from uuid import UUID
@@ -146,6 +147,37 @@ def test_a_handler_past_its_timeout_is_cancelled(firm: Firm) -> None:
         Status.DLQ,
         "timed out after 0.2 seconds",
     )
+
+
+@pytest.mark.req("J-14")
+def test_a_handler_that_catches_its_cancellation_at_the_timeout_has_failed_all_the_same(
+    firm: Firm,
+) -> None:
+    async def deaf(payload: NumberPayload, ctx: JobContext) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(FOR_EVER)
+
+    declare(deaf, timeout_seconds=0.2)
+    (job_id,) = add(firm)
+    worker_loop().run()
+    assert (row(job_id).status, row(job_id).last_error) == (
+        Status.DLQ,
+        "timed out after 0.2 seconds",
+    )
+
+
+@pytest.mark.req("W-04")
+def test_a_handler_that_shuts_the_threads_beside_the_loop_down_takes_them_from_nobody(
+    firm: Firm,
+) -> None:
+    async def shut(payload: NumberPayload, ctx: JobContext) -> int:
+        await asyncio.get_running_loop().shutdown_default_executor()
+        return await asyncio.to_thread(lambda: 5)
+
+    declare(shut)
+    ids = add(firm, 2)
+    worker_loop(concurrency=1).run()
+    assert [row(job_id).result for job_id in ids] == [5, 5]
 
 
 @pytest.mark.req("J-14")

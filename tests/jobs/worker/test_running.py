@@ -7,7 +7,9 @@ import time
 from typing import Any
 
 import pytest
+from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 
+from jobs.errors import JobTimeout
 from jobs.execution.context import JobContext
 from jobs.queue import cancel, enqueue
 from jobs.registry import JobPayload, job
@@ -51,6 +53,42 @@ def test_a_handler_past_its_timeout_is_interrupted(firm: Firm) -> None:
     )
     (letter,) = dead_letters()
     assert letter.reason == DeadReason.EXHAUSTED
+
+
+@pytest.mark.req("J-14")
+def test_a_handler_that_catches_its_timeout_and_returns_has_failed_all_the_same(firm: Firm) -> None:
+    def deaf(payload: EmptyPayload, ctx: JobContext) -> None:
+        try:
+            while True:
+                time.sleep(0.01)
+        except JobTimeout:
+            return
+
+    declare(deaf, timeout_seconds=0.3)
+    job_id = enqueue("test.long", firm=firm).job_id
+
+    worker_loop(concurrency=1).run()
+
+    assert (row(job_id).status, row(job_id).last_error) == (
+        Status.DLQ,
+        "timed out after 0.3 seconds",
+    )
+
+
+@pytest.mark.req("W-06")
+def test_the_handlers_of_a_thread_share_its_caches(firm: Firm) -> None:
+    seen: list[Any] = []
+
+    def look(payload: EmptyPayload, ctx: JobContext) -> None:
+        seen.append(caches[DEFAULT_CACHE_ALIAS])
+
+    declare(look)
+    for _ in range(2):
+        enqueue("test.long", firm=firm)
+
+    worker_loop(concurrency=1).run()
+
+    assert seen[0] is seen[1]
 
 
 @pytest.mark.req("J-14")
