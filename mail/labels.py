@@ -36,5 +36,14 @@ LABEL_NAMES: Final[dict[LabelKey, str]] = {
 STATE_LABELS: Final[frozenset[LabelKey]] = frozenset(LabelKey) - {LabelKey.PARENT, LabelKey.DONE}
 """The labels that say where a thread stands; Done takes all of them away and stays itself."""
 
+GMAIL_LABELS: Final = frozenset(
+    {
+        "INBOX", "UNREAD", "STARRED", "IMPORTANT", "SENT", "DRAFT", "SPAM", "TRASH", "CHAT",
+        "CATEGORY_PERSONAL", "CATEGORY_SOCIAL", "CATEGORY_PROMOTIONS", "CATEGORY_UPDATES",
+        "CATEGORY_FORUMS",
+    }
+)  # fmt: skip
+"""Gmail's own labels: they have the same id in every mailbox, which nobody else may use as a name."""
+
 PAUSE_LABEL: Final = "🤖 AI/Pause"
 """While any message carries it, nothing is written to the mailbox."""

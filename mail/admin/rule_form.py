@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -14,11 +15,13 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from interfaces.admin.operations import OptionalReasonForm
 from mail.admin.scoped import NewScopedForm, ScopeFields
 from mail.errors import FaultyInput
-from mail.models import CATEGORY_CHOICES, MailLabel, Message, Rule, SafeMode, Scope
+from mail.models import CATEGORY_CHOICES, Message, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import actions_in_words, in_words, read_actions, read_words
 from mail.services.mailboxes.content_access import readable
+from mail.services.rules.labels import named_conditions
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
+from tenants.scope import firm_scope
 
 _FIELDS = (
     "name", "account_id", "scope", "scope_ref", "conditions", "category", "actions", "priority",
@@ -78,9 +81,8 @@ class RuleForm(ScopeFields):
     def clean(self) -> dict[str, Any]:
         """Read the lines."""
         answers = self.cleaned_data
-        account_id = answers.get("account_id")
-        readers = {
-            "conditions": lambda text: read_words(text, lambda name: _label_id(name, account_id)),
+        readers: dict[str, Callable[[str], Any]] = {
+            "conditions": read_words,
             "actions": read_actions,
         }
         for name, read in readers.items():
@@ -157,22 +159,7 @@ def shown(rule: Rule) -> dict[str, Any]:
 def words_of(rule: Rule) -> list[str]:
     """Return the rule's conditions as lines, labels by their names."""
     try:
-        condition = parse_conditions(rule.conditions)
+        with firm_scope(rule.firm_id):
+            return in_words(parse_conditions(named_conditions(rule.conditions, rule.account_id)))
     except FaultyInput as error:
         return [str(error)]
-    return in_words(condition, lambda label_id: _label_name(label_id, rule))
-
-
-def _labels(account_id: UUID | None) -> Any:
-    labels = MailLabel.objects.all()
-    return labels if account_id is None else labels.filter(account_id=account_id)
-
-
-def _label_name(label_id: str, rule: Rule) -> str:
-    found = _labels(rule.account_id).filter(firm_id=rule.firm_id, gmail_label_id=label_id).first()
-    return label_id if found is None else str(found.name)
-
-
-def _label_id(name: str, account_id: UUID | None) -> str:
-    found = _labels(account_id).filter(name__iexact=name).order_by("pk").first()
-    return name if found is None else str(found.gmail_label_id)

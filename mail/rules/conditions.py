@@ -7,14 +7,15 @@ A group is `{"op": "and" | "or" | "not", "children": [...]}`. A leaf is one of
     {"type": "subject_contains", "value": "invoice"}
     {"type": "subject_regex", "value": "invoice \\d+"}        in RE2's syntax
     {"type": "header_match", "header": "List-Id", "pattern": "billing"}
-    {"type": "label_present", "label": "Label_17"}            Gmail's id of the label
+    {"type": "label_present", "label": "Label_17"}            Gmail's id, or the label's name
 
-Upper and lower case are alike everywhere but in label ids.
+Upper and lower case are alike everywhere but in label ids. A rule of one mailbox is stored with the
+ids of labels, one of the whole firm with their names; both are asked with the mailbox's ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -139,7 +140,7 @@ class HeaderMatch(_Node):
 
 
 class LabelPresent(_Node):
-    """The message carries the Gmail label with this id."""
+    """The message carries this Gmail label."""
 
     type: Literal["label_present"] = "label_present"
     label: Text
@@ -214,6 +215,21 @@ def leaves(node: Group | Leaf) -> Iterator[Leaf]:
             yield from leaves(child)
     else:
         yield node
+
+
+def with_labels(
+    node: Group | Leaf, rename: Callable[[str, str], str], field: str = "conditions"
+) -> Group | Leaf:
+    """Return a tree with other labels; `rename` is given each label and the name of its field."""
+    if isinstance(node, Group):
+        children = tuple(
+            with_labels(child, rename, f"{field}.children.{index}")
+            for index, child in enumerate(node.children)
+        )
+        return node.model_copy(update={"children": children})
+    if isinstance(node, LabelPresent):
+        return node.model_copy(update={"label": rename(node.label, f"{field}.label")})
+    return node
 
 
 def looks_into_mail(node: Group | Leaf) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from mail.errors import ConditionsInvalid, RuleInvalid
@@ -30,7 +30,6 @@ from mail.rules.conditions import (
     SubjectRegex,
 )
 
-Rename = Callable[[str], str]
 INDENT = 2
 _GROUPS = {"all of": "and", "any of": "or"}
 _WORDS = {op: words for words, op in _GROUPS.items()}
@@ -45,22 +44,22 @@ _KINDS: dict[str, tuple[str, str]] = {
 _HEADER = re.compile(r"header (?P<name>\S+) matches")
 
 
-def in_words(condition: Group | Leaf, label_name: Rename = str) -> list[str]:
-    """Return the tree as lines; `label_name` names the label with an id."""
-    return _lines(condition, label_name, negated=False)
+def in_words(condition: Group | Leaf) -> list[str]:
+    """Return the tree as lines."""
+    return _lines(condition, negated=False)
 
 
-def _lines(condition: Group | Leaf, label_name: Rename, *, negated: bool) -> list[str]:
+def _lines(condition: Group | Leaf, *, negated: bool) -> list[str]:
     head = "not " if negated else ""
     if not isinstance(condition, Group):
-        return [head + _leaf(condition, label_name)]
+        return [head + _leaf(condition)]
     if condition.op == "not":
-        return _lines(condition.children[0], label_name, negated=not negated)
-    lines = [line for child in condition.children for line in in_words(child, label_name)]
+        return _lines(condition.children[0], negated=not negated)
+    lines = [line for child in condition.children for line in in_words(child)]
     return [f"{head}{_WORDS[condition.op]}:", *(" " * INDENT + line for line in lines)]
 
 
-def _leaf(leaf: Leaf, label_name: Rename) -> str:
+def _leaf(leaf: Leaf) -> str:
     match leaf:
         case SenderEmail(value=address):
             return f"from: {address}"
@@ -72,13 +71,13 @@ def _leaf(leaf: Leaf, label_name: Rename) -> str:
             return f"subject matches: {pattern}"
         case HeaderMatch(header=name, pattern=pattern):
             return f"header {name} matches: {pattern}"
-        case LabelPresent(label=label_id):
-            return f"label: {label_name(label_id)}"
+        case LabelPresent(label=label):
+            return f"label: {label}"
     assert_never(leaf)
 
 
-def read_words(text: str, label_id: Rename = str) -> dict[str, Any]:
-    """Return the tree that the lines describe, not checked yet; `label_id` finds a label's id.
+def read_words(text: str) -> dict[str, Any]:
+    """Return the tree that the lines describe, not checked yet.
 
     Several lines without a group must all hold.
 
@@ -90,7 +89,7 @@ def read_words(text: str, label_id: Rename = str) -> dict[str, Any]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        indent, node, group = _read_line(number, line.expandtabs(INDENT), label_id)
+        indent, node, group = _read_line(number, line.expandtabs(INDENT))
         while groups[-1][0] >= indent:
             groups.pop()
         groups[-1][1]["children"].append(node)
@@ -100,9 +99,7 @@ def read_words(text: str, label_id: Rename = str) -> dict[str, Any]:
     return children[0] if len(children) == 1 else root
 
 
-def _read_line(
-    number: int, line: str, label_id: Rename
-) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
+def _read_line(number: int, line: str) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
     """Return a line's indentation, its node, and the group that the next lines may belong to."""
     found = _LINE.fullmatch(line)
     if found is None:
@@ -116,7 +113,7 @@ def _read_line(
         node = group = {"op": _GROUPS[kind], "children": []}
     elif kind in _KINDS:
         name, field = _KINDS[kind]
-        node = {"type": name, field: label_id(value) if kind == "label" else value}
+        node = {"type": name, field: value}
     elif header := _HEADER.fullmatch(found["kind"].strip()):
         node = {"type": "header_match", "header": header["name"], "pattern": value}
     else:

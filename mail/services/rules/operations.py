@@ -18,6 +18,7 @@ from mail.rules.conditions import parse_conditions
 from mail.rules.matching import matches
 from mail.services.mailboxes.content_access import readable
 from mail.services.queueing import enqueue_rule
+from mail.services.rules.labels import MailboxLabels, named_conditions
 from mail.services.rules.reach import limits_of
 from mail.services.rules.rules import facts_of
 from mail.services.rules.scopes import fault, in_scope, plain
@@ -83,7 +84,9 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
         ConditionsInvalid: the conditions cannot be used.
     """
     before = _settings(rule)
-    checked = checked_settings({**before, **settings})
+    checked = checked_settings({**_named_settings(rule), **settings})
+    if _is_about_same(rule, checked):
+        checked["conditions"] = before["conditions"]
     changed = {name for name, value in checked.items() if value != before[name]}
     if not changed:
         return rule
@@ -137,14 +140,19 @@ def matches_of(rule: Rule, user_id: Any) -> Trial:
     Raises:
         ConditionsInvalid: the conditions can no longer be used.
     """
-    condition = parse_conditions(rule.conditions)
+    condition, firm_wide = parse_conditions(rule.conditions), rule.account_id is None
     messages = list(
         _messages_of(rule)
         .filter(readable(user_id, "account__"))
         .defer("text", "html", "hidden_text")
         .order_by("-internal_date", "-pk")[:TRY_MESSAGES]
     )
-    return Trial(len(messages), [one for one in messages if matches(condition, facts_of(one))])
+    asked = {
+        account_id: MailboxLabels(account_id).with_ids(condition, firm_wide=firm_wide)
+        for account_id in {one.account_id for one in messages}
+    }
+    found = [one for one in messages if matches(asked[one.account_id], facts_of(one))]
+    return Trial(len(messages), found)
 
 
 @_in_firm_scope
@@ -160,7 +168,7 @@ def enable_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> Rule:
         raise WrongState("The rule is enabled already.")
     if rule.tried_at is None:
         raise WrongState("Try the rule first: it was not tried since it was made or changed.")
-    checked_settings(_settings(rule))
+    checked_settings(_named_settings(rule))
     rule.enabled_by_id = by.user_id
     return _switch(rule, by, reason, "rule.enable", enabled=True)
 
@@ -220,6 +228,22 @@ def _switch(rule: Rule, by: Actor, reason: str, operation: str, *, enabled: bool
 
 def _settings(rule: Rule) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in SETTINGS}
+
+
+def _named_settings(rule: Rule) -> dict[str, Any]:
+    """Return the settings with the names of labels, which hold in another mailbox, too."""
+    return {
+        **_settings(rule),
+        "conditions": named_conditions(rule.conditions, rule.account_id),
+    }
+
+
+def _is_about_same(rule: Rule, checked: dict[str, Any]) -> bool:
+    """Say whether checked conditions are the rule's, however its labels are stored."""
+    if checked["account_id"] != rule.account_id:
+        return False
+    given = named_conditions(checked["conditions"], rule.account_id)
+    return bool(given == named_conditions(rule.conditions, rule.account_id))
 
 
 def _save(rule: Rule) -> None:

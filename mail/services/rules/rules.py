@@ -23,6 +23,7 @@ from mail.rules.conditions import (
 )
 from mail.rules.matching import RuleFacts, matches
 from mail.services.actions.actions import request_action
+from mail.services.rules.labels import MailboxLabels, firm_label_name, is_lost
 from mail.services.rules.reach import Reach, safety_mode
 from mail.services.rules.scopes import covers
 from tenants.audit import SERVICE, record_operation
@@ -69,7 +70,7 @@ def asked_in(account: MailAccount, rules: Iterable[Rule]) -> list[AskedRule]:
     One that would look into mail which its enabler may not read is left out; one that cannot be
     used is switched off with the reason. Must run in the firm's scope.
     """
-    reach = Reach(account)
+    reach, labels = Reach(account), MailboxLabels(account.pk)
     found = []
     for rule in rules:
         try:
@@ -78,6 +79,7 @@ def asked_in(account: MailAccount, rules: Iterable[Rule]) -> list[AskedRule]:
             disable_rule(rule, f"{BROKEN}: {error}"[:500])
             continue
         if reach.covers_mail(rule) or not looks_into_mail(condition):
+            condition = labels.with_ids(condition, firm_wide=rule.account_id is None)
             found.append(AskedRule(rule, condition))
     return found
 
@@ -112,13 +114,19 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
             request_action(
                 message,
                 ActionType(one["action"]),
-                one["parameters"],
+                _parameters(rule, one["parameters"]),
                 decision=decision,
                 rule=rule,
                 mode=mode,
             )
     except ActionInvalid as error:
         disable_rule(rule, f"{UNUSABLE}: {error}"[:500])
+
+
+def _parameters(rule: Rule, stored: dict[str, Any]) -> dict[str, Any]:
+    if rule.account_id is None and "label" in stored:
+        return {**stored, "label": firm_label_name(stored["label"])}
+    return stored
 
 
 def disable_rule(rule: Rule, reason: str) -> None:
@@ -149,29 +157,29 @@ def disable_rules_of_labels(account: MailAccount, labels: Iterable[tuple[str, st
     gone = dict(labels)
     disabled = 0
     for rule in Rule.objects.filter(Q(account=None) | Q(account=account), enabled=True):
-        lost = next((one for one in _labels_named(rule) if _is_gone(one, gone)), None)
-        # A rule of the whole firm names labels that other mailboxes may have.
-        if lost is not None and (rule.account_id is not None or lost in gone):
+        lost = _lost_label(rule, account, gone)
+        if lost is not None:
             disable_rule(rule, f"Label '{gone.get(lost, lost)}' was deleted from Gmail")
             disabled += 1
     return disabled
 
 
-def _is_gone(label: str, gone: dict[str, str]) -> bool:
-    return label in gone or label.casefold() in {name.casefold() for name in gone.values()}
+def _lost_label(rule: Rule, account: MailAccount, gone: dict[str, str]) -> str | None:
+    asked = _labels_asked(rule)
+    if rule.account_id is None:
+        # Other mailboxes may have the label still, and an action makes the one that it names.
+        return next((one for one in asked if is_lost(one, account.pk, gone)), None)
+    names = {name.casefold() for name in gone.values()}
+    named = [*asked, *(one["parameters"].get("label", "") for one in rule.actions)]
+    return next((one for one in named if one in gone or one.casefold() in names), None)
 
 
-def _labels_named(rule: Rule) -> list[str]:
+def _labels_asked(rule: Rule) -> list[str]:
     try:
-        named = [
-            leaf.label
-            for leaf in leaves(parse_conditions(rule.conditions))
-            if isinstance(leaf, LabelPresent)
-        ]
+        found = leaves(parse_conditions(rule.conditions))
     except ConditionsInvalid:
-        named = []
-    parameters: list[dict[str, Any]] = [one["parameters"] for one in rule.actions]
-    return [*named, *(one["label"] for one in parameters if "label" in one)]
+        return []
+    return [leaf.label for leaf in found if isinstance(leaf, LabelPresent)]
 
 
 def _enabled(account: MailAccount) -> QuerySet[Rule]:

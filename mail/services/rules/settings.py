@@ -10,6 +10,7 @@ from mail.llm.base import Category
 from mail.models import ActionType, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.services.actions.types import check_parameters
+from mail.services.rules.labels import with_label_names, with_stored_labels
 from mail.services.rules.scopes import fault, scope_faults
 
 MAX_ACTIONS = 10
@@ -46,8 +47,15 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         faults.append(fault("actions", "is empty, and so is the category: the rule does nothing"))
     if faults:
         raise RuleInvalid(faults)
-    tree = parse_conditions(settings.get("conditions")).model_dump(mode="json")
-    return {**settings, "conditions": tree, "scope_ref": settings["scope_ref"].strip().lower()}
+    account_id = settings["account_id"]
+    condition = with_stored_labels(parse_conditions(settings.get("conditions")), account_id)
+    actions = settings["actions"] if account_id else with_label_names(settings["actions"])
+    return {
+        **settings,
+        "conditions": condition.model_dump(mode="json"),
+        "actions": actions,
+        "scope_ref": settings["scope_ref"].strip().lower(),
+    }
 
 
 def _name_faults(settings: dict[str, Any]) -> list[dict[str, str]]:

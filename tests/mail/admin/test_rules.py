@@ -31,6 +31,13 @@ FORM: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def paid(mailbox: Mailbox) -> None:
+    """Have the label that the rules name."""
+    with firm_scope(mailbox.firm):
+        MailLabel.objects.create(account=mailbox.account, gmail_label_id="Label_7", name="Paid")
+
+
 def browser_of(mailbox: Mailbox, role: Role = Role.ADMIN) -> Client:
     """Return a browser in which a member of the firm is signed in."""
     user = UserFactory(
@@ -60,15 +67,13 @@ def test_a_rule_is_written_tried_enabled_changed_and_deleted(mailbox: Mailbox) -
     client = browser_of(mailbox)
     mailbox.receive(letter("Invoice 7"))
     mailbox.store_all()
-    with firm_scope(mailbox.firm):
-        MailLabel.objects.create(account=mailbox.account, gmail_label_id="Label_7", name="Paid")
     made = client.post(page("new"), FORM, follow=True)
     assert made.status_code == 200, made.content
     rule = only(stored(Rule))
     assert rule.conditions == {
         "op": "or",
         "children": [
-            {"op": "not", "children": [{"type": "label_present", "label": "Label_7"}]},
+            {"op": "not", "children": [{"type": "label_present", "label": "Paid"}]},
             {"type": "subject_contains", "value": "invoice"},
         ],
     }
@@ -99,6 +104,7 @@ def test_a_rule_is_written_tried_enabled_changed_and_deleted(mailbox: Mailbox) -
     [
         ("conditions", "invoice", "line 1 has no colon"),
         ("conditions", "subject matches: (", "missing"),
+        ("conditions", "label: Payed", "no label of any mailbox"),
         ("actions", "explode", "none of"),
         ("actions", "snooze {amount}", "not JSON"),
         ("scope", "domain", "domain"),

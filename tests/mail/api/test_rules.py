@@ -83,6 +83,19 @@ def test_a_rule_from_its_making_to_its_end(mailbox: Mailbox) -> None:
     [
         ({"conditions": {"type": "subject_regex", "value": "("}}, "conditions.value"),
         ({"conditions": {"op": "and", "children": []}}, "conditions.children"),
+        (
+            {
+                "conditions": {
+                    "op": "not",
+                    "children": [{"type": "label_present", "label": "Payed"}],
+                }
+            },
+            "conditions.children.0.label",
+        ),
+        (
+            {"actions": [{"action": "apply_label", "parameters": {"label": "Label_99"}}]},
+            "actions.0",
+        ),
         ({"actions": [{"action": "explode", "parameters": {}}]}, "actions.0"),
         ({"scope": "domain"}, "scope_ref"),
         ({"scope": "account", "account_id": str(uuid4())}, "account_id"),

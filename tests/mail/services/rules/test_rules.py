@@ -16,6 +16,7 @@ from mail.models import (
     ActionType,
     Approval,
     Decision,
+    MailLabel,
     MailThread,
     Rule,
     Scope,
@@ -178,6 +179,8 @@ def test_a_label_that_gmail_no_longer_has_switches_its_rules_off(
 ) -> None:
     has = {"type": "label_present", "label": "Label_9"}
     applies = [{"action": "apply_label", "parameters": {"label": "Clients"}}]
+    with firm_scope(mailbox.firm):
+        MailLabel.objects.create(account=mailbox.account, gmail_label_id="Label_9", name="Clients")
     own = {"scope": Scope.ACCOUNT, "account_id": mailbox.account.pk}
     others = {"scope": Scope.ACCOUNT, "account_id": other_mailbox.account.pk}
     gone = [

@@ -1,0 +1,180 @@
+"""The labels that rules name: Gmail's ids in a rule of one mailbox, names in one of the whole firm.
+
+Each mailbox has ids of its own: the same id is another label elsewhere. Gmail's own labels are the
+same everywhere. Rules of the whole firm from before names were stored hold an id; it stands for the
+name that their pages showed. Everything here must be used in the firm's scope.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from mail.errors import ConditionsInvalid, RuleInvalid
+from mail.labels import GMAIL_LABELS, LABEL_NAMES, LabelKey
+from mail.models import MailLabel
+from mail.rules.conditions import Group, Leaf, parse_conditions, with_labels
+from mail.services.rules.scopes import fault
+
+_KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
+# What Gmail calls the labels people make; never a name somebody would choose.
+_USER_LABEL_ID = re.compile(r"Label_\d+")
+
+
+class MailboxLabels:
+    """The labels of one mailbox, read when first asked for."""
+
+    def __init__(self, account_id: UUID) -> None:
+        self._account_id = account_id
+
+    def with_ids(self, condition: Group | Leaf, *, firm_wide: bool) -> Group | Leaf:
+        """Return a rule's conditions as they are asked in this mailbox: with its labels' ids."""
+        find = self._id_of_firms if firm_wide else self._id_of_own
+        return with_labels(condition, lambda label, _: find(label))
+
+    def find(self, label: str) -> str | None:
+        """Return the id of a label by its id or name, None for one the mailbox does not have."""
+        if label.upper() in GMAIL_LABELS:
+            return label.upper()
+        return label if label in {row.gmail_label_id for row in self._rows} else self._named(label)
+
+    def name_of(self, label: str) -> str:
+        """Return the name of the label with this id, what was given where there is none."""
+        return next((row.name for row in self._rows if row.gmail_label_id == label), label)
+
+    @cached_property
+    def _rows(self) -> list[MailLabel]:
+        return list(MailLabel.objects.filter(account_id=self._account_id).order_by("pk"))
+
+    def _named(self, name: str) -> str | None:
+        found = next((row for row in self._rows if _is_called(row, name)), None)
+        return None if found is None else str(found.gmail_label_id)
+
+    def _id_of_own(self, label: str) -> str:
+        return self.find(label) or label
+
+    def _id_of_firms(self, label: str) -> str:
+        if label.upper() in GMAIL_LABELS:
+            return label.upper()
+        # No label has an empty id: what the mailbox does not have, no message carries.
+        return self._named(firm_label_name(label)) or ""
+
+
+def _is_called(row: MailLabel, name: str) -> bool:
+    """Say whether a label has this name in any case, or is the one of Mailroom's own."""
+    wanted = name.casefold()
+    return row.name.casefold() == wanted or (bool(row.key) and row.key == _KEYS.get(wanted))
+
+
+def firm_label_name(label: str) -> str:
+    """Return the name that a label of a rule of the whole firm stands for."""
+    if not _USER_LABEL_ID.fullmatch(label):
+        return label
+    found = _stands_for(label)
+    return _everywhere(found[0]) if found else label
+
+
+def is_lost(label: str, account_id: UUID, gone: Collection[str]) -> bool:
+    """Say whether a label of a rule of the whole firm goes with those that the mailbox loses.
+
+    `gone` are their ids; the labels are still stored.
+    """
+    found = _stands_for(label)
+    return bool(found) and all(
+        row.account_id == account_id and row.gmail_label_id in gone for row in found
+    )
+
+
+def _stands_for(label: str) -> list[MailLabel]:
+    rows = MailLabel.objects.order_by("pk")
+    if _USER_LABEL_ID.fullmatch(label):
+        return list(rows.filter(gmail_label_id=label)[:1])
+    return [row for row in rows if _is_called(row, label)]
+
+
+def named_conditions(conditions: Any, account_id: UUID | None) -> Any:
+    """Return a rule's stored conditions with the names of labels, as people write them."""
+    try:
+        condition = parse_conditions(conditions)
+    except ConditionsInvalid:
+        return conditions
+    name_of = firm_label_name if account_id is None else MailboxLabels(account_id).name_of
+
+    def named(label: str, _: str) -> str:
+        return label.upper() if label.upper() in GMAIL_LABELS else name_of(label)
+
+    return with_labels(condition, named).model_dump(mode="json")
+
+
+def with_stored_labels(condition: Group | Leaf, account_id: UUID | None) -> Group | Leaf:
+    """Return conditions with the labels as a rule of the mailbox, or of the whole firm, keeps them.
+
+    Raises:
+        ConditionsInvalid: a label is none of the mailbox, or of any mailbox of the firm.
+    """
+    faults: list[dict[str, str]] = []
+    own = None if account_id is None else MailboxLabels(account_id)
+
+    def stored(label: str, field: str) -> str:
+        try:
+            return _stored_label(label, own)
+        except ValueError as error:
+            faults.append(fault(field, str(error)))
+            return label
+
+    checked = with_labels(condition, stored)
+    if faults:
+        raise ConditionsInvalid(faults)
+    return checked
+
+
+def with_label_names(actions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the actions of a rule of the whole firm with names in place of labels' ids.
+
+    Raises:
+        RuleInvalid: an id is that of no label, or of different ones.
+    """
+    named, faults = [], []
+    for index, one in enumerate(actions):
+        parameters = one["parameters"]
+        if _USER_LABEL_ID.fullmatch(parameters.get("label", "")):
+            try:
+                parameters = {**parameters, "label": _stored_label(parameters["label"], None)}
+            except ValueError as error:
+                faults.append(fault(f"actions.{index}", str(error)))
+        named.append({**one, "parameters": parameters})
+    if faults:
+        raise RuleInvalid(faults)
+    return named
+
+
+def _stored_label(label: str, own: MailboxLabels | None) -> str:
+    """Return a label as a rule keeps it; `own` are those of its mailbox, None for the whole firm.
+
+    Raises:
+        ValueError: there is no such label, or several have the id.
+    """
+    if own is not None:
+        found = own.find(label)
+        if found is None:
+            raise ValueError(f"“{label}” is no label of the mailbox")
+        return found
+    if label.upper() in GMAIL_LABELS:
+        return label.upper()
+    rows = list(MailLabel.objects.order_by("pk"))
+    called = [row for row in rows if _is_called(row, label)]
+    called = called or [row for row in rows if row.gmail_label_id == label]
+    names = {_everywhere(row).casefold(): _everywhere(row) for row in called}
+    if not names:
+        raise ValueError(f"“{label}” is no label of any mailbox of the firm")
+    if len(names) > 1:
+        raise ValueError(f"“{label}” is the id of different labels; write the name")
+    return next(iter(names.values()))
+
+
+def _everywhere(row: MailLabel) -> str:
+    """Return the name under which every mailbox has such a label, whatever people call it."""
+    return LABEL_NAMES[LabelKey(row.key)] if row.key else str(row.name)
