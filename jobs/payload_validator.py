@@ -91,6 +91,16 @@ def moment_faults(name: str, moment: object) -> list[Fault]:
     return []
 
 
+def text_faults(name: str, text: str) -> Iterator[Fault]:
+    """Yield why a text cannot be stored."""
+    if "\x00" in text:
+        yield Fault(name, "nul", "the NUL character cannot be stored")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        yield Fault(name, "surrogate", "a lone surrogate is not text")
+
+
 def _refused(declared: JobType, field: str, code: str, message: str) -> PayloadInvalid:
     return PayloadInvalid(declared.name, [Fault(field, code, message)])
 
@@ -226,12 +236,12 @@ def _key_faults(path: str, value: Mapping[Any, Any], *, check_secrets: bool) -> 
         elif check_secrets and key.casefold() in SECRET_KEYS:
             yield Fault(place, "secret_key", "payloads carry no secrets: pass an id instead")
         else:
-            yield from _text_faults(place, key)
+            yield from text_faults(place, key)
 
 
 def _value_faults(path: str, value: object) -> Iterator[Fault]:
     if isinstance(value, str):
-        yield from _text_faults(path, value)
+        yield from text_faults(path, value)
     elif isinstance(value, float):
         if not math.isfinite(value):
             yield Fault(path, "nan", "NaN and infinity are not JSON")
@@ -241,15 +251,6 @@ def _value_faults(path: str, value: object) -> Iterator[Fault]:
             yield Fault(path, "number_too_large", "integers are limited to 1,024 bits")
     elif value is not None and not isinstance(value, ENCODED):
         yield Fault(path, "wrong_type", f"{type(value).__name__} is not JSON")
-
-
-def _text_faults(path: str, text: str) -> Iterator[Fault]:
-    if "\x00" in text:
-        yield Fault(path, "nul", "the NUL character cannot be stored")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        yield Fault(path, "surrogate", "a lone surrogate is not text")
 
 
 _CODES = {"missing": "missing", "extra_forbidden": "unknown_field"}

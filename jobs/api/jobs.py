@@ -19,10 +19,9 @@ from jobs.api.requests import ChainBody, EditBody, EnqueueBody, OptionalReason
 from jobs.api.views import QueueView, example, list_operation, row_operation, show_operation
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.new_job import EnqueueSpec
-from jobs.errors import WrongState
 from jobs.models import JobQueue, Worker
 from jobs.operations import edit, jobs, workers
-from jobs.operations.enqueue import enqueue, enqueue_chain
+from jobs.operations.enqueue import enqueue, enqueue_chain, holder_is_deleted
 from jobs.queries.filters import filter_workers
 from jobs.queries.job_detail import details_of
 from jobs.queries.lists import Page, get_page, job_rows, worker_context
@@ -65,7 +64,7 @@ class Jobs(QueueView):
     list = list_operation(
         "List jobs",
         "Newest first. Filters are combined: a job has to meet all of them. A page of a search reads "
-        "20,000 jobs at most: it may have fewer rows than asked for, even none, while `next` is not "
+        "10,000 jobs at most: it may have fewer rows than asked for, even none, while `next` is not "
         "null and goes on behind them.",
         serializer=JobRowSerializer,
         rows="jobs",
@@ -148,7 +147,7 @@ class Jobs(QueueView):
         """Return the job that was stored, or the one that has its key."""
         job = self.get_rows().filter(pk=result.job_id).first()
         if job is None:
-            raise WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
+            raise holder_is_deleted(result)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK
         said = {"created": result.created, "replaced": result.replaced}
         return Response({**self.represent(job), **said}, status)

@@ -43,7 +43,11 @@ class EnqueueResult:
 
     @cached_property
     def job(self) -> JobQueue:
-        """The job's row, read once."""
+        """The job's row, read once.
+
+        Raises:
+            UnknownJob: the job that has the key is deleted; the key is kept.
+        """
         return read_job(self.job_id)
 
     def wait(self, timeout: float) -> JobQueue:
@@ -51,6 +55,7 @@ class EnqueueResult:
 
         Raises:
             NotSettled: it was not within `timeout`. It is a TimeoutError, and the job goes on.
+            UnknownJob: as `job`.
             WrongPlace: called in a transaction, which cannot see the job change; or in a handler,
                 which would occupy a worker: use `ctx.enqueue_many(…, then=…)` there.
         """

@@ -17,6 +17,7 @@ from jobs.engine.enqueue import EnqueueResult, firm_in_scope
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job
 from jobs.errors import ArgumentsInvalid, Fault
+from jobs.payload_validator import text_faults
 from tenants.models import Firm
 
 
@@ -50,7 +51,7 @@ def enqueue_batch(
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
         ArgumentsInvalid: a callback has an option of the time at which it is enqueued, `name` is
-            too long, or the batch of this id is another firm's.
+            too long or no text, or the batch of this id is another firm's.
         MissingTenant: as `enqueue`.
     """
     given = {"failed": on_failed, "settled": on_settled, "completed": on_completed}
@@ -91,4 +92,4 @@ def _faults(callbacks: dict[str, EnqueueSpec], name: str) -> list[Fault]:
     ]
     if len(name) > MAX_KEY_LENGTH:
         faults.append(Fault("name", "too_long", f"must have at most {MAX_KEY_LENGTH} characters"))
-    return faults
+    return [*faults, *text_faults("name", name)]

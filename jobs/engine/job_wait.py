@@ -15,7 +15,7 @@ from django.db import connection
 from jobs.engine.current_job import current_job, in_event_loop
 from jobs.engine.transactions import reading
 from jobs.engine.wakeup import on_settled
-from jobs.errors import NotSettled, WrongPlace
+from jobs.errors import NotSettled, UnknownJob, WrongPlace
 from jobs.models import Attempt, JobQueue
 from jobs.states import TERMINAL, Priority
 
@@ -105,10 +105,12 @@ def read_job(job_id: UUID) -> JobQueue:
     """Return the row of a job whose id the caller was just given by the engine.
 
     Raises:
-        JobQueue.DoesNotExist: it was purged meanwhile.
+        UnknownJob: it is deleted; its key may outlive it.
     """
     rows = JobQueue.objects.unscoped("an id just given by the engine")
-    row: JobQueue = reading(lambda: rows.get(pk=job_id))
+    row: JobQueue | None = reading(lambda: rows.filter(pk=job_id).first())
+    if row is None:
+        raise UnknownJob(f"job {job_id} is deleted")
     return row
 
 

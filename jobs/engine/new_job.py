@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +22,13 @@ from jobs import registry
 from jobs.engine.current_job import current_job
 from jobs.errors import LONGEST_WAIT_SECONDS, Fault, PayloadInvalid
 from jobs.models import JobQueue
-from jobs.payload_validator import encode_payload, moment_faults, number_faults, parse_payload
+from jobs.payload_validator import (
+    encode_payload,
+    moment_faults,
+    number_faults,
+    parse_payload,
+    text_faults,
+)
 from jobs.registry import JobPayload, JobType
 from jobs.states import CountedBy, OnConflict, Priority
 
@@ -126,7 +133,7 @@ def new_job(spec: EnqueueSpec, firm_id: int) -> NewJob:
         None if spec.user is None else _user_id(declared, spec.user),
         running.job_id if running and running.firm_id == firm_id else None,
         spec.at,
-        0.0 if spec.delay is None else _seconds(spec.delay),
+        0.0 if spec.delay is None else _seconds(declared, "delay", spec.delay),
         spec.expires_at,
         lock_key,
         declared.lock_limit,
@@ -154,7 +161,8 @@ def _key(
     unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
     if unique_for is None:
         return key, None
-    return _key_of_payload(declared, model) if key is None else key, _seconds(unique_for)
+    seconds = _seconds(declared, "unique_for", unique_for)
+    return _key_of_payload(declared, model) if key is None else key, seconds
 
 
 def _priority(declared: JobType) -> int:
@@ -196,7 +204,7 @@ def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnCon
 
 
 def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
-    seconds = _seconds(spec.max_wait or 0)
+    seconds = _seconds(declared, "max_wait", spec.max_wait or 0)
     if spec.on_conflict != "debounce":
         fault = Fault("max_wait", "conflict", "is for on_conflict='debounce'")
     elif not 0 < seconds <= LONGEST_WAIT_SECONDS:
@@ -209,14 +217,24 @@ def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
 def _user_id(declared: JobType, user: Any) -> Any:
     """Return the id of a user that is given as such or by its id, in the type of the model's key."""
     try:
-        return JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
+        key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
     except ValidationError as error:
         fault = Fault("user", "wrong_type", "must be a user, or the id of one")
         raise PayloadInvalid(declared.name, [fault]) from error
+    if key is None:
+        fault = Fault("user", "not_stored", "is not stored yet: save it first")
+        raise PayloadInvalid(declared.name, [fault])
+    return key
 
 
-def _seconds(delay: timedelta | float) -> float:
-    return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+def _seconds(declared: JobType, name: str, wait: timedelta | float) -> float:
+    try:
+        return wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError) as error:
+        fault = Fault(name, "wrong_type", "must be a timedelta or a number of seconds")
+        raise PayloadInvalid(declared.name, [fault]) from error
 
 
 def _argument_faults(job: NewJob) -> list[Fault]:
@@ -244,10 +262,12 @@ def _argument_faults(job: NewJob) -> list[Fault]:
     return faults
 
 
-def key_faults(name: str, key: str) -> list[Fault]:
+def key_faults(name: str, key: object) -> list[Fault]:
     """Return what is wrong with a lock key, limit key or idempotency key."""
+    if not isinstance(key, str):
+        return [Fault(name, "wrong_type", "must be a string")]
     if 1 <= len(key) <= MAX_KEY_LENGTH and "\x00" not in key:
-        return []
+        return [] if key.isascii() else list(text_faults(name, key))
     message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
     return [Fault(name, "wrong_length", message)]
 
@@ -262,4 +282,6 @@ def _time_faults(job: NewJob) -> list[Fault]:
     for name, moment in (("at", job.run_at), ("expires_at", job.expires_at)):
         if moment is not None:
             faults += moment_faults(name, moment)
+    if not faults and job.run_at and job.expires_at and job.run_at >= job.expires_at:
+        faults.append(Fault("at", "after_expiry", "the job expires before"))
     return faults

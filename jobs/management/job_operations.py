@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from django.core.management.base import CommandParser
 
+from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.new_job import EnqueueSpec
 from jobs.management import arguments
 from jobs.management.arguments import argument, row_ids
@@ -16,7 +17,7 @@ from jobs.management.subcommand import Options, Resource, Result, subcommand
 from jobs.models import JobQueue
 from jobs.operations import jobs
 from jobs.operations.edit import edit
-from jobs.operations.enqueue import enqueue, enqueue_chain
+from jobs.operations.enqueue import enqueue, enqueue_chain, holder_is_deleted
 from jobs.queries.serializers.jobs import JobRowSerializer
 from jobs.queries.timestamps import iso
 from jobs.states import BulkOperation, OnConflict, Priority, Status
@@ -76,7 +77,7 @@ def _enqueue(options: Options) -> Result:
         reason=options["reason"],
         by=operator(),
     )
-    job = JOBS.rows().get(pk=result.job_id)
+    job = _stored(result)
     text = f"Enqueued {job.job_type} {job.job_id}."
     if result.replaced:
         text = f"{job.job_type} {job.job_id} had this key and is replaced; due {iso(job.scheduled_at)}."
@@ -86,6 +87,14 @@ def _enqueue(options: Options) -> Result:
     if options["on_conflict"] is not None:
         said["replaced"] = result.replaced
     return Result({**JobRowSerializer(job).data, **said}, text)
+
+
+def _stored(result: EnqueueResult) -> JobQueue:
+    """Return the job that was stored, or the one that has its key."""
+    job: JobQueue | None = JOBS.rows().filter(pk=result.job_id).first()
+    if job is None:
+        raise holder_is_deleted(result)
+    return job
 
 
 # What `jobs chain` takes of each job, and of which type.
@@ -129,7 +138,7 @@ def _links(text: str) -> list[EnqueueSpec]:
 def _chain(options: Options) -> Result:
     specs = options["jobs"]
     result = enqueue_chain(specs, firm=options["firm"], reason=options["reason"], by=operator())
-    job = JOBS.rows().get(pk=result.job_id)
+    job = _stored(result)
     text = f"{job.job_type} {job.job_id} has this key already: {job.status}."
     if result.created:
         then = ", then ".join(spec.job_type for spec in specs[1:])

@@ -12,7 +12,7 @@ from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.enqueue import enqueue as store
 from jobs.engine.new_job import EnqueueSpec
 from jobs.engine.redaction import redaction_faults
-from jobs.errors import Fault, PayloadInvalid
+from jobs.errors import Fault, PayloadInvalid, WrongState
 from jobs.models import JobQueue
 from jobs.operations.operation import By, audit, operation
 from jobs.states import CountedBy
@@ -66,6 +66,11 @@ def enqueue_chain(
     result = store_chain(specs, firm=firm)
     _audit(result, by, reason, chain=[spec.job_type for spec in specs])
     return result
+
+
+def holder_is_deleted(result: EnqueueResult) -> WrongState:
+    """Return the error where the job that has the idempotency key for good is deleted."""
+    return WrongState(f"job {result.job_id} had this idempotency key, and is deleted")
 
 
 def _lock_faults(job_type: str, lock_key: str | None) -> list[Fault]:

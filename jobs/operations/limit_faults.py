@@ -9,7 +9,7 @@ from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.errors import Fault
 from jobs.models.limits import MAX_KEY_LENGTH
-from jobs.payload_validator import moment_faults
+from jobs.payload_validator import moment_faults, text_faults
 from jobs.states import Category, CountedBy
 
 # The largest value of a database's integer.
@@ -77,7 +77,7 @@ def _type_faults(job_type: str) -> list[Fault]:
 def key_faults(limit_key: str) -> list[Fault]:
     """Return what is wrong with a limit key; an empty one stands for none."""
     if len(limit_key) <= MAX_KEY_LENGTH and "\x00" not in limit_key:
-        return []
+        return list(text_faults("limit_key", limit_key))
     message = f"must have at most {MAX_KEY_LENGTH} characters and no NUL"
     return [Fault("limit_key", "wrong_length", message)]
 

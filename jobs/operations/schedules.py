@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
@@ -15,13 +15,13 @@ from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs import registry
 from jobs.engine.clock import database_now
 from jobs.engine.enqueue import firm_in_scope
-from jobs.engine.redaction import redact_secrets, redaction_faults
+from jobs.engine.redaction import redact_secrets
 from jobs.errors import Fault, PayloadInvalid, ScheduleInvalid, WrongState
 from jobs.models import Schedule
 from jobs.operations.operation import By, audit, get_for_update, operation
-from jobs.payload_validator import validate_payload
+from jobs.operations.schedule_faults import schedule_faults
+from jobs.payload_validator import encode_payload
 from jobs.schedules.cron import TimetableInvalid, timetable_of
-from jobs.schedules.groups import find_group, group_names
 from jobs.schedules.tick import enqueue_run
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import Firm
@@ -40,8 +40,6 @@ EDITABLE = (
     "priority",
     "missed_runs",
 )
-# Each run fills these in.
-ENVELOPE = ("tenant_id", "correlation_id")
 # Schedules as rare as this miss much when they miss a slot: a day, when the clock is put forward.
 RARE = timedelta(hours=23)
 TIMING = frozenset({"cron", "interval_seconds", "time_zone"})
@@ -225,68 +223,13 @@ def _save(row: Schedule, *columns: str) -> None:
 
 
 def _check(row: Schedule) -> None:
-    """Check the schedule, and add the payload's version to its payload.
+    """Check the schedule, and make its payload what is stored, with its version.
 
     Raises:
         ScheduleInvalid: it could not run; the faults, by field.
     """
-    faults: list[Fault] = []
-    try:
-        row.full_clean(
-            exclude=["firm", "next_run_at", "payload"],
-            validate_unique=False,
-            validate_constraints=False,
-        )
-    except ValidationError as error:
-        faults = [
-            Fault(column, "invalid", " ".join(messages))
-            for column, messages in error.message_dict.items()
-        ]
-    try:
-        timetable_of(row)
-    except TimetableInvalid as error:
-        faults.append(Fault(error.field, "invalid", str(error)))
-    faults += _payload_faults(row)
-    if faults:
+    if faults := schedule_faults(row):
         raise ScheduleInvalid(faults)
     # A later version of the type upgrades it as it upgrades a stored job's payload.
-    row.payload = {"version": registry.get(row.job_type).version, **row.payload}
-
-
-def _payload_faults(row: Schedule) -> list[Fault]:
-    if not isinstance(row.payload, Mapping):
-        return [Fault("payload", "wrong_type", "must be an object")]
-    faults = [
-        Fault(f"payload.{name}", "reserved", "each run fills it in")
-        for name in ENVELOPE
-        if name in row.payload
-    ]
-    faults += [
-        Fault(f"payload.{fault.field}", fault.code, fault.message)
-        for fault in redaction_faults(row.payload)
-    ]
-    group = find_group(row.group_name)
-    if row.group_name and group is None:
-        known = ", ".join(group_names()) or "none"
-        faults.append(Fault("group_name", "unknown_group", f"registered here: {known}"))
-    try:
-        declared = registry.get(row.job_type)
-        payload = {
-            "version": declared.version,
-            **row.payload,
-            "tenant_id": row.firm_id,
-            "correlation_id": "schedule",
-        }
-        validate_payload(row.job_type, payload, firm=row.firm_id)
-    except PayloadInvalid as error:
-        supplied = group.fields if group is not None else frozenset()
-        faults += [
-            Fault(
-                fault.field if fault.field == "job_type" else f"payload.{fault.field}",
-                fault.code,
-                fault.message,
-            )
-            for fault in error.faults
-            if not (fault.code == "missing" and fault.field in supplied)
-        ]
-    return faults
+    declared = registry.get(row.job_type)
+    row.payload = {"version": declared.version, **json.loads(encode_payload(declared, row.payload))}

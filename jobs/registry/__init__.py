@@ -183,7 +183,8 @@ def declare(job_type: JobType) -> None:
         raise TypeError(f"{job_type.name}: payload must be a JobPayload")
     if job_type.version in job_type.upcasters:
         raise ValueError(f"{job_type.name}: an upcaster from the current version")
-    if job_type.timeout_seconds <= 0 or job_type.lock_limit < 1:
+    # A comparison with NaN is false.
+    if not job_type.timeout_seconds > 0 or job_type.lock_limit < 1:
         raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
     if isinstance(job_type.limit_units, int) and job_type.limit_units < 1:
         raise ValueError(f"{job_type.name}: limit_units must be above zero")

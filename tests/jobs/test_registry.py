@@ -99,6 +99,7 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"payload": dict}, "must be a JobPayload"),
         ({"version": "1.0", "upcasters": {"1.0": dict}}, "upcaster from the current version"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
+        ({"timeout_seconds": float("nan")}, "timeout_seconds"),
         ({"lock_limit": 0}, "lock_limit"),
         ({"lock_counted_by": "key"}, "lock_counted_by must be firm or all_firms"),
         ({"queue": ""}, "queue must have 1 to 100"),

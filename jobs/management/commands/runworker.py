@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
 from jobs import VERSION, conf, registry
+from jobs.errors import UnknownJobType
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
 from jobs.states import Category
@@ -127,6 +128,7 @@ def _add_serving(parser: CommandParser) -> None:
         "--job-type",
         action="append",
         default=[],
+        type=_job_type,
         metavar="TYPE",
         help="serve this type alone; may be repeated",
     )
@@ -138,6 +140,14 @@ def _add_serving(parser: CommandParser) -> None:
         metavar="QUEUE",
         help="serve the types and tasks of this queue alone; may be repeated",
     )
+
+
+def _job_type(text: str) -> str:
+    """Return the name of a type that this code knows, as of a queue."""
+    try:
+        return registry.get(text).name
+    except UnknownJobType as error:
+        raise argparse.ArgumentTypeError(error.faults[0].message) from None
 
 
 def _queue(text: str) -> str:

@@ -340,6 +340,14 @@ def test_the_last_jobs_settled_at_once_lead_to_each_callback_once(firm: Firm, ch
         assert len(rows(Batch)) == number + 1
 
 
+@pytest.mark.parametrize("name", ["a\x00b", "\ud800"], ids=["NUL", "half a character"])
+def test_a_name_that_cannot_be_stored_is_refused(firm: Firm, name: str) -> None:
+    with pytest.raises(ArgumentsInvalid) as refused:
+        batch(firm, "a", name=name)
+    assert [fault.field for fault in refused.value.faults] == ["name"]
+    assert rows(JobQueue) == rows(Batch) == []
+
+
 def dead_letters_gone() -> None:
     with all_firms("test"):
         for letter in dead_letters():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 
 from interfaces.correlation import correlation
@@ -18,10 +19,12 @@ from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snooz
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_many
+from jobs.registry import job
 from jobs.states import DeadReason, Priority
 from tenants.errors import MissingTenant
 from tenants.scope import all_firms, firm_scope
 from tests.factories.tenants import FirmFactory, UserFactory
+from tests.jobs.engine.conftest import WorkPayload
 from tests.queue_kit import (
     FAILURE,
     RunningJob,
@@ -173,6 +176,7 @@ def test_a_child_knows_its_parent_unless_it_is_another_firms(firm, other_firm):
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - that it has no zone is the point
 
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"priority": 4}, "priority", "out_of_range"),
     ({"priority": -1}, "priority", "out_of_range"),
@@ -191,6 +195,18 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"delay": 1, "at": datetime(2030, 1, 1, tzinfo=UTC)}, "delay", "conflict"),
     ({"at": NAIVE}, "at", "naive_time"),
     ({"expires_at": NAIVE}, "expires_at", "naive_time"),
+    ({"at": "2026-01-01"}, "at", "wrong_type"),
+    ({"at": date(2026, 1, 1)}, "at", "wrong_type"),
+    ({"expires_at": 1}, "expires_at", "wrong_type"),
+    ({"at": NOON, "expires_at": NOON}, "at", "after_expiry"),
+    ({"delay": "soon"}, "delay", "wrong_type"),
+    ({"delay": 10**400}, "delay", "out_of_range"),
+    ({"unique_for": []}, "unique_for", "wrong_type"),
+    ({"user": get_user_model()(username="x")}, "user", "not_stored"),
+    ({"idempotency_key": UUID(int=1)}, "idempotency_key", "wrong_type"),
+    ({"idempotency_key": 7}, "idempotency_key", "wrong_type"),
+    ({"idempotency_key": "\ud800"}, "idempotency_key", "surrogate"),
+    ({"limit_key": 7}, "limit_key", "wrong_type"),
     ({"lock_key": ""}, "lock_key", "wrong_length"),
     ({"lock_key": "x" * 201}, "lock_key", "wrong_length"),
     ({"idempotency_key": "a\x00b"}, "idempotency_key", "wrong_length"),
@@ -206,6 +222,15 @@ def test_an_impossible_argument_is_refused_by_name(firm, arguments, field, code)
         enqueue("test.work", firm=firm, **arguments)
     assert [(fault["field"], fault["code"]) for fault in caught.value.errors] == [(field, code)]
     assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-05", "J-20")
+def test_a_key_of_the_type_that_is_no_text_is_refused_by_name(firm, job_types):
+    job("test.numbered", category="sync", payload=WorkPayload, lock_key=lambda p: p.units)(
+        lambda payload, ctx: None
+    )
+    with pytest.raises(PayloadInvalid, match="lock_key: must be a string"):
+        enqueue("test.numbered", firm=firm)
 
 
 @pytest.mark.req("J-06")

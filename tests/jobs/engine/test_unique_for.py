@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.outcomes import Completed
 from jobs.engine.prune import prune
-from jobs.errors import PayloadInvalid
+from jobs.errors import PayloadInvalid, UnknownJob
 from jobs.models import IdempotencyKey, JobQueue
 from jobs.queue import EnqueueResult, EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import job
@@ -81,6 +81,23 @@ def test_kept_for_ever_is_not_given_up_and_a_plain_key_knows_no_period(
         assert one(firm).created is (job_type == "test.work")
         assert not one(firm).created
     assert row(first.job_id).status == "completed"
+
+
+@pytest.mark.parametrize("key", [{}, {"unique_for": HOUR}], ids=["once only", "for an hour"])
+def test_the_key_of_a_deleted_job_leads_to_no_job(firm: Any, key: dict[str, Any]) -> None:
+    def again() -> EnqueueResult:
+        job_type = "test.work" if key else "test.once"
+        return enqueue(job_type, firm=firm, idempotency_key="key", **key)
+
+    first = again()
+    finish(take_one(), Completed({}))
+    with all_firms("test"):
+        JobQueue.objects.filter(pk=first.job_id).delete()
+    result = again()
+    assert (result.job_id, result.created) == (first.job_id, False)
+    for ask in (lambda: result.job, lambda: result.wait(1)):
+        with pytest.raises(UnknownJob, match=f"job {first.job_id} is deleted"):
+            ask()
 
 
 def test_without_a_key_type_and_payload_are_the_key(firm: Any, once_an_hour: None) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
+from jobs.engine.enqueue import EnqueueResult
+from jobs.management import job_operations
 from jobs.models import Attempt, JobHour, JobMinute, JobQueue, JobStep, Pause, Worker
 from jobs.states import Category, Status
 from tenants.models import Firm
@@ -347,6 +350,21 @@ def test_enqueue_replaces_what_has_not_begun_and_says_so(run: Runner, firm: Firm
 
 
 @pytest.mark.req("J-03")
+@pytest.mark.req("J-07")
+@pytest.mark.parametrize(
+    "arguments", [("enqueue", "noop"), ("chain", '[{"job_type": "noop"}, {"job_type": "noop"}]')]
+)
+def test_the_key_of_a_deleted_job_is_told(
+    run: Runner, firm: Firm, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    gone = EnqueueResult(UUID(NOBODYS_ID), created=False)
+    for name in ("enqueue", "enqueue_chain"):
+        monkeypatch.setattr(job_operations, name, lambda *args, **options: gone)
+    refused = run("jobs", *arguments, "--json")
+    assert (refused.code, refused.json["code"]) == (1, "wrong_state")
+    assert f"job {NOBODYS_ID} had this idempotency key, and is deleted" in refused.err
+
+
 def test_a_refused_payload_names_each_fault(run: Runner, firm: Firm) -> None:
     payload = '{"surprise": 1, "password": "hunter2"}'
     refused = run("jobs", "enqueue", "noop", "--firm", "acme", "--payload", payload, "--json")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -12,6 +14,7 @@ from jobs.engine.clock import stopped_at
 from jobs.errors import ScheduleInvalid, UnknownJob, WrongState
 from jobs.models import Schedule
 from jobs.operations.schedules import change_schedule, create_schedule, pause, resume, run_now
+from jobs.registry import JobPayload, job
 from jobs.schedules import defaults
 from jobs.schedules.defaults import default_schedule, store_default_schedules
 from jobs.schedules.groups import GroupRequest, Member
@@ -61,6 +64,11 @@ def test_the_log_holds_no_secret_of_a_tasks_call(firm: Firm) -> None:
         ({"interval_seconds": 60, "cron": "* * * * *"}, {"cron": "invalid"}),
         ({"name": ""}, {"name": "invalid"}),
         ({"name": "x" * 101}, {"name": "invalid"}),
+        ({"name": "a\x00"}, {"name": "nul"}),
+        ({"name": "\ud800"}, {"name": "surrogate"}),
+        ({"interval_seconds": 60.5}, {"interval_seconds": "wrong_type"}),
+        ({"interval_seconds": True}, {"interval_seconds": "wrong_type"}),
+        ({"interval_seconds": "60"}, {"interval_seconds": "wrong_type"}),
         ({"priority": 7}, {"priority": "invalid"}),
         ({"missed_runs": "all"}, {"missed_runs": "invalid"}),
         ({"target": "world"}, {"target": "invalid"}),
@@ -81,6 +89,31 @@ def test_what_could_not_run_is_refused_by_field(
         schedule(firm, **columns)
     found = {fault["field"]: fault["code"] for fault in refused.value.errors}
     assert found.items() >= faults.items()
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (Decimal("1.50"), "1.50"),
+        (date(2026, 1, 31), "2026-01-31"),
+        (timedelta(minutes=1), "P0DT00H01M00S"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_payload_takes_what_enqueue_takes(
+    firm: Firm, job_types: dict[str, Any], given: Any, stored: str
+) -> None:
+    class AnyPayload(JobPayload):
+        how: Any
+
+    job("test.any", category="sync", payload=AnyPayload)(lambda payload, ctx: None)
+    row = schedule(firm, job_type="test.any", payload={"how": given})
+    assert now(row).payload == {"version": "1.0", "how": stored}
+    change_schedule(row, payload={"how": [given]})
+    assert now(row).payload["how"] == [stored]
+    tick_at(START + MINUTE)
+    assert [one.payload["how"] for one in jobs()] == [[stored]]
 
 
 def test_what_a_groups_members_bring_may_be_left_out(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management.base import CommandError
 
+from jobs.management.commands.runworker import Command
 from jobs.states import Status
 from tests.support.scenario import Scenario
 from tests.support.workers import SHORT_LEASE_SECONDS, Fleet
@@ -94,6 +96,12 @@ def test_a_filtered_worker_takes_nothing_else(
     assert queue.statuses(wanted) == {Status.COMPLETED: 5}
     assert {queue.row(job_id).attempts for job_id in others} == {0}
     queue.check()
+
+
+def test_a_type_that_nobody_declares_is_not_served() -> None:
+    parser = Command().create_parser("manage.py", "runworker")
+    with pytest.raises(CommandError, match=r"--job-type: .*noopp; did you mean noop\?"):
+        parser.parse_args(["--job-type", "noopp"])
 
 
 def test_repeated_filters_add_up(queue: Scenario, fleet: Fleet) -> None:

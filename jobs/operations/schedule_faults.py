@@ -1,0 +1,85 @@
+"""What is wrong with a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.core.exceptions import ValidationError
+
+from jobs import registry
+from jobs.engine.redaction import redaction_faults
+from jobs.errors import Fault, PayloadInvalid
+from jobs.models import Schedule
+from jobs.payload_validator import text_faults, validate_payload
+from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.schedules.groups import find_group, group_names
+
+# Each run fills these in.
+ENVELOPE = ("tenant_id", "correlation_id")
+
+
+def schedule_faults(row: Schedule) -> list[Fault]:
+    """Return why the schedule could not run, by field."""
+    # Before the model's own checks, which make a whole number of 60.5, "60" and True.
+    faults = _interval_faults(row.interval_seconds)
+    try:
+        row.full_clean(
+            exclude=["firm", "next_run_at", "payload"],
+            validate_unique=False,
+            validate_constraints=False,
+        )
+    except ValidationError as error:
+        faults += [
+            Fault(column, "invalid", " ".join(messages))
+            for column, messages in error.message_dict.items()
+        ]
+    try:
+        timetable_of(row)
+    except TimetableInvalid as error:
+        faults.append(Fault(error.field, "invalid", str(error)))
+    return [*faults, *text_faults("name", row.name), *_payload_faults(row)]
+
+
+def _interval_faults(seconds: object) -> list[Fault]:
+    if seconds is None or type(seconds) is int:
+        return []
+    return [Fault("interval_seconds", "wrong_type", "must be a whole number")]
+
+
+def _payload_faults(row: Schedule) -> list[Fault]:
+    if not isinstance(row.payload, Mapping):
+        return [Fault("payload", "wrong_type", "must be an object")]
+    faults = [
+        Fault(f"payload.{name}", "reserved", "each run fills it in")
+        for name in ENVELOPE
+        if name in row.payload
+    ]
+    faults += [
+        Fault(f"payload.{fault.field}", fault.code, fault.message)
+        for fault in redaction_faults(row.payload)
+    ]
+    group = find_group(row.group_name)
+    if row.group_name and group is None:
+        known = ", ".join(group_names()) or "none"
+        faults.append(Fault("group_name", "unknown_group", f"registered here: {known}"))
+    try:
+        declared = registry.get(row.job_type)
+        payload = {
+            "version": declared.version,
+            **row.payload,
+            "tenant_id": row.firm_id,
+            "correlation_id": "schedule",
+        }
+        validate_payload(row.job_type, payload, firm=row.firm_id)
+    except PayloadInvalid as error:
+        supplied = group.fields if group is not None else frozenset()
+        faults += [
+            Fault(
+                fault.field if fault.field == "job_type" else f"payload.{fault.field}",
+                fault.code,
+                fault.message,
+            )
+            for fault in error.faults
+            if not (fault.code == "missing" and fault.field in supplied)
+        ]
+    return faults
