@@ -15,8 +15,9 @@ from mail.errors import FaultyInput
 from mail.models import MAX_ADDRESS_LENGTH
 from tenants.encryption import EncryptedTextField
 
-# An address ends where no further character of an address follows.
-_BEFORE, _AFTER = r"(?<![\w.+%-])", r"(?![\w-]|\.\w)"
+# Where an address begins and ends in a text: no character that would make it another one's is beside
+# it. A dot or a hyphen belongs to it only between two others.
+BEFORE, _AFTER = r"(?<![\w+%])(?<!\w[.-])", r"(?!\w|[.-]+\w)"
 
 
 def checked_address(text: str) -> str:
@@ -69,4 +70,4 @@ def mentioning(rows: QuerySet[Any], address: str) -> QuerySet[Any]:
 
 
 def _expression(address: str) -> str:
-    return f"{_BEFORE}{re.escape(address)}{_AFTER}"
+    return f"{BEFORE}{re.escape(address)}{_AFTER}"

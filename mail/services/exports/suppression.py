@@ -8,15 +8,20 @@ import re
 import secrets
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import PurePath
 
 from django.db.models.functions import Now
 
 from mail.models import SuppressionList
+from mail.services.exports.subjects import BEFORE
 from mail.text.parsed import ParsedMail
 from tenants.encryption import decrypt_field, encrypt_field
 
 KEY_BYTES = 32
-_ADDRESS = re.compile(r"[^\s<>()\[\]\\,;:\"'@=|]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+_ADDRESS = re.compile(
+    r"([^\s<>()\[\]\\,;:\"'@=|]{1,64})@([\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.\w[\w-]{0,62})(?<!-)"
+)
+_BEGINNING = re.compile(f"{BEFORE}(?!$)")
 
 
 class Suppression:
@@ -30,9 +35,13 @@ class Suppression:
     def mentions_erased(self, mail: ParsedMail) -> bool:
         """Say whether the message names an erased person, as sender, recipient or in its text."""
         headers = (value for _, value in mail.headers)
-        return self.names_erased(
-            chain(headers, (mail.text, mail.html or "", mail.hidden_text, mail.subject))
-        )
+        # Long headers are stored in part, the addresses in them are not.
+        people = (one.address for one in (*mail.to, *mail.cc, *mail.bcc))
+        files = [one.filename for one in mail.attachments]
+        # An extension looks like the end of a domain.
+        names = (*files, *(PurePath(name).stem for name in files))
+        texts = (mail.text, mail.html or "", mail.hidden_text, mail.subject)
+        return self.names_erased(chain(headers, people, names, texts))
 
     def names_erased(self, texts: Iterable[str]) -> bool:
         """Say whether one of the texts names an erased person."""
@@ -42,8 +51,16 @@ class Suppression:
 
 
 def addresses_in(texts: Iterable[str]) -> set[str]:
-    """Return all that looks like an e-mail address, in lower case."""
-    return {found.lower() for text in texts for found in _ADDRESS.findall(text)}
+    """Return all that may be meant by what looks like an e-mail address, in lower case.
+
+    In `*anna@customer.example*` the asterisk may be part of the address; without it, it is one, too.
+    """
+    return {
+        f"{local[begin:]}@{domain}".lower()
+        for text in texts
+        for local, domain in _ADDRESS.findall(text)
+        for begin in {0, *(found.start() for found in _BEGINNING.finditer(local))}
+    }
 
 
 def suppress(firm_id: int, address: str) -> None:
