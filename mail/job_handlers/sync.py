@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from pydantic import field_validator
 
 from jobs.execution.context import JobContext
 from jobs.registry import job
@@ -23,6 +26,10 @@ from tenants.scope import firm_scope
 # The history and the pause label; a scan lists a few pages besides. A listing counts as a read.
 HISTORY_UNITS = 3
 SCAN_UNITS = HISTORY_UNITS + 3 * units.READ
+
+# What a backfill may search by.
+_OPERATORS = ("in:", "label:", "after:", "before:", "newer_than:", "older_than:")
+_TIME_OR_PLACE = re.compile(rf"-?(?:{'|'.join(_OPERATORS)})[\w/-]+", re.IGNORECASE)
 
 
 class HistorySyncPayload(AccountPayload):
@@ -46,6 +53,17 @@ class BackfillPayload(AccountPayload):
     page_token: str | None = None
     query: str | None = None
     history_id: str = ""
+
+    @field_validator("query")
+    @classmethod
+    def check_query(cls, query: str | None) -> str | None:
+        """Refuse what looks into mail: whoever may enqueue jobs need not be one who may read it."""
+        for term in (query or "").split():
+            if not _TIME_OR_PLACE.fullmatch(term):
+                raise ValueError(
+                    f"{term!r} is not about when or where: use {', '.join(_OPERATORS)}"
+                )
+        return query
 
 
 @job(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pytest_django import Settings
 
+from jobs.errors import PayloadInvalid
 from jobs.states import Priority
 from mail.gmail.errors import GmailUnavailable
 from mail.gmail.simulator.faults import Fault
@@ -276,9 +277,9 @@ def test_a_backfill_reads_all_mail_a_page_to_a_job(
 @pytest.mark.req("M-04")
 def test_a_backfill_of_a_search_seeds_no_cursor(mailbox: Mailbox) -> None:
     wanted = mailbox.receive(letter("Invoice 7"))
-    mailbox.receive(letter("Lunch"))
+    mailbox.receive(letter("Lunch", at=datetime(2003, 5, 1, tzinfo=UTC)))
     backfill_page(
-        mailbox.account, mailbox.gmail, query="subject:invoice", page_token=None, history_id=""
+        mailbox.account, mailbox.gmail, query="newer_than:7d", page_token=None, history_id=""
     )
     assert enqueued() == [wanted]
     assert mailbox.reload().history_cursor is None
@@ -289,16 +290,28 @@ def test_a_second_backfill_is_not_refused_while_the_first_runs(mailbox: Mailbox)
     with firm_scope(mailbox.firm):
         first = request_backfill(mailbox.account)
         assert not request_backfill(mailbox.account).created
-        assert request_backfill(mailbox.account, query="subject:invoice").created
+        assert request_backfill(mailbox.account, query="newer_than:7d").created
     sync._start(mailbox.account)
     with firm_scope(mailbox.firm):
         assert request_backfill(mailbox.account).job_id != first.job_id
 
 
+@pytest.mark.req("M-23")
+@pytest.mark.parametrize(
+    "query", ["diagnosis", "newer_than:7d subject:offer", "{in:inbox from:anna}", "has:attachment"]
+)
+def test_a_backfill_tells_nobody_what_is_in_mail(mailbox: Mailbox, query: str) -> None:
+    with (
+        firm_scope(mailbox.firm),
+        pytest.raises(PayloadInvalid, match=r"query.*not about when or where"),
+    ):
+        request_backfill(mailbox.account, query=query)
+
+
 @pytest.mark.req("M-04")
 def test_long_searches_and_page_tokens_fit_into_a_key(mailbox: Mailbox) -> None:
     with firm_scope(mailbox.firm):
-        assert request_backfill(mailbox.account, query="subject:a " * 500).created
+        assert request_backfill(mailbox.account, query="in:inbox " * 500).created
         queueing.enqueue_next_page(
             mailbox.account, query=None, page_token="t" * 5000, history_id="1"
         )
