@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.models.signals import post_delete
 
 
 class MailConfig(AppConfig):
@@ -10,3 +11,10 @@ class MailConfig(AppConfig):
 
     name = "mail"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Let grants end with the membership."""
+        from mail.services.mailboxes.content_access import end_grants
+        from tenants.models import Membership
+
+        post_delete.connect(end_grants, sender=Membership)

@@ -13,6 +13,8 @@ from mail.errors import ReasonMissing
 from mail.models import ContentGrant, GrantKind, MailAccount
 from mail.services.mailboxes.accounts import in_firm_scope
 from tenants.audit import Actor, record_operation
+from tenants.models import Membership
+from tenants.scope import firm_scope
 
 BREAK_GLASS_HOURS = 1
 
@@ -64,6 +66,12 @@ def withdraw_content(account: MailAccount, user: Any, *, by: Actor, reason: str 
     """End every grant of the user to the mailbox."""
     ContentGrant.objects.filter(account=account, user=user).delete()
     _audit("mailbox.withdraw_grant", account, by, reason, {"user": user.get_username()})
+
+
+def end_grants(instance: Membership, **_: Any) -> None:
+    """End the grants of one who leaves the firm: to return is no permission to read mail."""
+    with firm_scope(instance.firm_id):
+        ContentGrant.objects.filter(firm_id=instance.firm_id, user_id=instance.user_id).delete()
 
 
 @in_firm_scope
