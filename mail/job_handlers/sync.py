@@ -29,7 +29,7 @@ SCAN_UNITS = HISTORY_UNITS + 3 * units.READ
 
 # What a backfill may search by.
 _OPERATORS = ("in:", "label:", "after:", "before:", "newer_than:", "older_than:")
-_TIME_OR_PLACE = re.compile(rf"-?(?:{'|'.join(_OPERATORS)})[\w/-]+", re.IGNORECASE)
+_TIME_OR_PLACE = re.compile(rf"[-{{]?(?:{'|'.join(_OPERATORS)})[\w/-]+}}?", re.IGNORECASE)
 
 
 class HistorySyncPayload(AccountPayload):

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from jobs.queue import enqueue
-from mail.conf import gmail_api_base, oauth_client
+from mail.conf import gmail_api_base, oauth_client, sync_full_days
 from mail.errors import ConsentUnusable, WrongMailbox, WrongState
 from mail.gmail import oauth
 from mail.gmail.connect import google_client
@@ -40,10 +40,12 @@ from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.onboarding.request import request_onboarding
 from mail.services.queueing import (
+    request_backfill,
     request_label_sync,
     request_sync,
     request_watch,
 )
+from mail.services.syncing.sync import INBOX_AND_SENT
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field
@@ -122,6 +124,7 @@ def connect_account(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
     before = {} if is_new else {"connection": account.connection}
+    was_deleted = not is_new and _mail_was_deleted(account)
     _mark_connected(account, consent, by)
     store_grant(account, consent.grant)
     resume_mailbox(account)
@@ -139,9 +142,18 @@ def connect_account(
     request_sync(account)
     if is_new:
         request_onboarding(account)
+    elif was_deleted:
+        # A scan leaves out what carries our labels, which is most of what was there.
+        request_backfill(account, query=f"{INBOX_AND_SENT} newer_than:{sync_full_days()}d")
     request_label_sync(account)
     request_watch(account)
     return account
+
+
+def _mail_was_deleted(account: MailAccount) -> bool:
+    """Say whether the stored mail is gone, or on its way out, since a disconnection."""
+    is_due = account.delete_mail_at is not None and account.delete_mail_at <= timezone.now()
+    return is_due or not Message.objects.filter(account=account).exists()
 
 
 def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:

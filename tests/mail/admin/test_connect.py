@@ -18,6 +18,7 @@ from jobs.models import Pause, RateLimit
 from jobs.queue import enqueue
 from mail.gmail.client import GmailClient
 from mail.gmail.simulator.server import SimulatorServer
+from mail.labels import LabelKey
 from mail.models import (
     Action,
     AgentRun,
@@ -34,12 +35,14 @@ from mail.services.mailboxes.connect_account import CONTENT, disconnect_account,
 from mail.services.mailboxes.credentials import StoredToken
 from mail.services.queueing import request_sync
 from mail.services.sending.outbound import request_reply
+from mail.services.syncing.labels import ensure_own_labels
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
+from tests.mail.draft_kit import give_label
 from tests.mail.google_kit import MODIFY, answer_consent, granted
-from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-01", "M-24")]
 
@@ -289,6 +292,28 @@ def test_mail_of_a_mailbox_connected_again_is_kept(connected: Mailbox) -> None:
     drain()
     assert len(stored(Message)) == 1
     assert len(stored(MailCredential)) == 1
+
+
+@pytest.mark.req("M-04")
+def test_mail_that_was_deleted_here_is_stored_again_with_the_labels_it_has(
+    connected: Mailbox,
+) -> None:
+    with firm_scope(connected.firm):
+        ensure_own_labels(connected.account, connected.gmail)
+    for key in (LabelKey.FYI, LabelKey.NEEDS_RESPONSE):
+        give_label(connected, connected.receive(letter(f"Labelled {key}")), key)
+    connected.receive(letter("Plain"))
+    connected.store_all()
+    client = browser_of(connected.firm, Role.ADMIN)
+    submit(client, connected.account, "disconnect", keep="now", keep_days="", reason="anew")
+    drain()
+    assert stored(Message) == []
+
+    granted(connected.account.address)
+    connect(client, connected.account.address, connected.account)
+    drain()
+    assert len(stored(Message)) == 3
+    assert connected.reload().history_cursor is not None
 
 
 def test_days_to_keep_are_asked_for(connected: Mailbox) -> None:
