@@ -121,7 +121,20 @@ def restart_many(job_ids: Sequence[UUID], change: Restart) -> list[Restarted]:
                 *params,
             ],
         )
+        if rows:
+            _count_again([(firm_id, dialect.read_uuid(job_id)) for job_id, firm_id, *_ in rows])
     return [Restarted(dialect.read_uuid(job_id), *columns) for job_id, *columns in rows]
+
+
+def _count_again(jobs: Sequence[tuple[int, UUID]]) -> None:
+    """Let the batches of these jobs, by firm and id, wait for them again."""
+    columns = {"firm_id": Column.BIGINT, "job_id": Column.UUID}
+    rows, params = dialects.current().rows_sql("r", columns, jobs)
+    run(
+        f"UPDATE jobs_batchmember AS m SET state = 'pending' FROM {rows}"
+        " WHERE m.firm_id = r.firm_id AND m.job_id = r.job_id AND m.state IN ('failed', 'canceled')",
+        params,
+    )
 
 
 def _key_holder(job_id: UUID) -> UUID | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 from typing import Any
 from uuid import UUID
@@ -31,6 +32,7 @@ from jobs.queue import (
     enqueue,
     enqueue_batch,
     reprocess,
+    retry,
 )
 from jobs.registry import JobPayload, job
 from jobs.states import BatchState, DeadReason
@@ -133,13 +135,25 @@ def test_the_first_that_failed_and_all_over_and_completed_after_all(firm: Firm, 
     for letter in dead_letters():
         reprocess(letter.pk)
     # It counts as pending again, which says that it runs.
-    assert sweep_batches(None) is None
     assert counts(made.batch_id) == (2, 1, 0, 0)
     assert batch_progress(made.batch_id).state == BatchState.RUNNING
     for _ in range(4):
         end()
     assert names() == ["a", "b", "c", "failed", "settled", "completed"]
     assert counts(made.batch_id) == (0, 3, 0, 0)
+
+
+def test_one_that_is_retried_is_waited_for_again(firm: Firm, end: Any) -> None:
+    made = batch(firm, "a", "b")
+    first, other = (one.job_id for one in made.jobs)
+    cancel(other)
+    retry(other)
+    change(other, scheduled_at=database_now() + timedelta(hours=1))
+    assert end() == first
+    assert names() == ["a", "b"]
+    change(other, scheduled_at=database_now())
+    assert end() == other
+    assert names() == ["a", "b", "settled", "completed"]
 
 
 @pytest.mark.parametrize(
