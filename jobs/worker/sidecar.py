@@ -43,11 +43,11 @@ _TIME = struct.Struct("d")
 
 
 class Sidecar:
-    """The supervisor's end of it, with the slots of its children."""
+    """The supervisor's end of it, with the slots of its children; `pid` is 0 while none runs."""
 
     def __init__(self, slots: Sequence[RunningSlots]) -> None:
         self._slots = slots
-        self._pid = 0
+        self.pid = 0
         self._connection: Connection | None = None
 
     def start(self) -> None:
@@ -56,14 +56,14 @@ class Sidecar:
         Raises:
             OSError: the system has no room for another process.
         """
-        if self._pid and os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+        if self.pid and os.waitpid(self.pid, os.WNOHANG) == (0, 0):
             return
-        self._pid = 0
+        self.pid = 0
         ours, theirs = Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        self._pid = os.fork()
-        if not self._pid:
+        self.pid = os.fork()
+        if not self.pid:
             ours.close()
             try:
                 _Server(theirs, self._slots).serve()
@@ -100,15 +100,15 @@ class Sidecar:
 
     def end(self) -> None:
         """Let it finish what it was asked for, `END_SECONDS` at most."""
-        if self._connection is None or not self._pid:
+        if self._connection is None or not self.pid:
             return
         self._connection.close()
         deadline = time.monotonic() + END_SECONDS
         while time.monotonic() < deadline:
-            if os.waitpid(self._pid, os.WNOHANG) != (0, 0):
+            if os.waitpid(self.pid, os.WNOHANG) != (0, 0):
                 return
             time.sleep(0.01)
-        os.kill(self._pid, signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)
 
     def _send(self, message: bytes) -> None:
         # If it is gone, the lease does the rest; the supervisor starts another.

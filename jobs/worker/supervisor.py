@@ -19,6 +19,7 @@ from math import inf
 from jobs.conf import lease_seconds
 from jobs.execution.events import Event, emit
 from jobs.worker.heartbeat import HEARTBEATS_PER_LEASE
+from jobs.worker.orphans import Orphans
 from jobs.worker.running import INTERRUPT_SECONDS
 from jobs.worker.running_slots import RunningSlots, shared_file
 from jobs.worker.sidecar import Sidecar
@@ -116,6 +117,7 @@ class Supervisor:
         self._lasting = lasting
         self._children = [Child(command, threads) for command in commands]
         self._sidecar = Sidecar([child.slots for child in self._children])
+        self._orphans = Orphans()
         self._grace_seconds = grace_seconds
         # By then a child has released what it was running, and stored all outcomes.
         self._stop_seconds = grace_seconds + DRAIN_SECONDS + INTERRUPT_SECONDS
@@ -125,17 +127,20 @@ class Supervisor:
     def run(self) -> int:
         """Run until every child is done, given up or stopped; return the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+        self._orphans.adopt()
         self._start_due()
         while True:
             # Without it, leases do the rest, until there is room for another process.
             with suppress(OSError):
                 self._sidecar.start()
             self._reap()
+            self._orphans.observe(self._own_pids())
             self._start_due()
             if all(
                 child.process is None and child.exit_code is not None for child in self._children
             ):
                 self._sidecar.end()
+                self._orphans.end()
                 return max(child.exit_code or 0 for child in self._children)
             began_at = time.monotonic()
             self._receive(signal.sigtimedwait(WATCHED, self._tick_seconds))
@@ -148,6 +153,10 @@ class Supervisor:
     @property
     def _stopping(self) -> bool:
         return self._stopping_since < inf
+
+    def _own_pids(self) -> set[int]:
+        pids = {child.process.pid for child in self._children if child.process is not None}
+        return pids | {self._sidecar.pid}
 
     def _start_due(self) -> None:
         for child in self._children:
@@ -169,6 +178,7 @@ class Supervisor:
             if code is None:
                 continue
             child.process = None
+            self._orphans.worker_ended()
             worker_id = child.slots.worker_id
             if worker_id is not None:
                 self._sidecar.rescue(number, worker_id, child.slots.running)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 
 from jobs.states import Status
@@ -36,3 +37,15 @@ def test_a_pool_that_is_left_while_it_works_ends(queue: Scenario, fleet: Fleet) 
     assert fleet.start("--burst", supervised=True).wait_for_exit(90) == 0
 
     assert (queue.row(job_id).status, queue.row(job_id).attempts) == (Status.COMPLETED, 1)
+
+
+@pytest.mark.req("W-06", "J-20")
+def test_they_end_with_their_worker(queue: Scenario, fleet: Fleet) -> None:
+    (job_id,) = queue.add(job_type="process.leave")
+
+    assert fleet.start("--burst", supervised=True).wait_for_exit(90) == 0
+
+    assert (queue.row(job_id).status, queue.row(job_id).attempts) == (Status.COMPLETED, 2)
+    started = [int(pid) for pid in queue.journal.starts()[0].label.split()]
+    assert len(started) == 3
+    assert not [pid for pid in started if psutil.pid_exists(pid)]

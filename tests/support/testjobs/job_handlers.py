@@ -176,6 +176,30 @@ def leave_a_pool(payload: WorkPayload, ctx: JobContext) -> None:
         pool.apply_async(time.sleep, (LATER_SECONDS,))
 
 
+@job("process.leave", category=Category.NOTIFICATIONS, payload=WorkPayload, retry=PATIENT)
+def leave_processes(payload: WorkPayload, ctx: JobContext) -> None:
+    """Start processes, note their ids as the label, and kill the worker; the second time, return."""
+    journal = Journal(Path(payload.journal))
+    if ctx.attempt > 1:
+        journal.start(ctx, payload.label)
+        return
+    fork = multiprocessing.get_context("fork").Process(target=_start_and_sleep, args=(payload,))
+    fork.start()
+    program = subprocess.Popen(["sleep", str(LATER_SECONDS)])
+    while not (left := Path(f"{payload.journal}.child")).exists():
+        time.sleep(GATE_LOOK_SECONDS)
+    journal.start(ctx, f"{fork.pid} {program.pid} {left.read_text('ascii')}")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _start_and_sleep(payload: WorkPayload) -> None:
+    program = subprocess.Popen(["sleep", str(LATER_SECONDS)])
+    written = Path(f"{payload.journal}.child.new")
+    written.write_text(str(program.pid), "ascii")
+    written.rename(f"{payload.journal}.child")
+    time.sleep(LATER_SECONDS)
+
+
 class DiePayload(JobPayload):
     """How to kill the process that runs the handler, in how many of the first attempts."""
 
