@@ -213,15 +213,6 @@ class GmailClient:
         """
         self._execute(self._resources.messages.delete(userId=_ME, id=message_id))
 
-    def modify_thread(
-        self, thread_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
-    ) -> list[MessageReference]:
-        """Add and remove label ids of every message of a conversation but drafts; return these."""
-        request = self._resources.threads.modify(
-            userId=_ME, id=thread_id, body=_label_change(add, remove)
-        )
-        return cast("list[MessageReference]", self._execute(request).get("messages", []))
-
     def get_attachment(self, message_id: str, attachment_id: str) -> bytes:
         """Return the bytes of an attachment, transfer encoding removed."""
         request = self._resources.attachments.get(

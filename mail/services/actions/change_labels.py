@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from mail.errors import ActionInvalid, ActionWaits
+from mail.gmail import units
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailBadRequest, GmailNotFound
 from mail.models import UNFINISHED, Action, ActionStatus, ActionType, MailAccount, Message
@@ -35,8 +36,10 @@ from tenants.scope import firm_scope
 
 # As many actions of a thread are executed at once.
 MAX_TOGETHER = 100
-# A change of a whole thread costs as much as two of a message, one of a batch as much as ten.
-THREAD_PAYS_FROM, BATCH_PAYS_FROM = 3, 10
+# A batch costs as much as ten changes of a message. `threads.modify` is cheaper, and never used: it
+# changes mail that came since the thread was read, which nobody has judged yet, and cannot be told
+# not to. What puts that right is a second request, which may be lost.
+BATCH_PAYS_FROM = units.BATCH_MODIFY // units.MODIFY
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,8 @@ class Step:
         return str(self.action.message.gmail_message_id)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Messages of one thread as they are in Gmail, and all its messages but drafts, if known."""
-
-    states: dict[str, MessageState]
-    whole: frozenset[str] = frozenset()
+States = dict[str, MessageState]
+"""The messages of one thread as they are in Gmail, by their ids."""
 
 
 def perform_label_changes(
@@ -71,22 +70,22 @@ def perform_label_changes(
         ActionWaits: an earlier action on the message must be executed by itself.
     """
     steps = _together(account, gmail, action)
-    reading = _read(account, gmail, steps)
-    if action.message.gmail_message_id not in reading.states:
+    states = _read(account, gmail, steps)
+    if action.message.gmail_message_id not in states:
         raise GmailNotFound(status=404, reason="notFound")
-    started = _left(gmail, steps, reading)
+    started = _left(gmail, steps, states)
     for step in list(started):
-        refusal = _start(step, reading, job_id if step.action.pk == action.pk else None)
+        refusal = _start(step, states, job_id if step.action.pk == action.pk else None)
         if refusal is not None:
             if step.action.pk == action.pk:
                 return {"skipped": True, "reason": refusal.reason}
             started.remove(step)
     try:
-        after = _write(gmail, started, reading)
+        after = _write(gmail, started, states)
     except GmailBadRequest:
         # Perhaps a label we know by its id was deleted meanwhile.
         return _perform_alone(account, gmail, action, job_id=job_id)
-    return _complete(account, action, started, reading, after)
+    return _complete(account, action, started, states, after)
 
 
 def _together(account: MailAccount, gmail: GmailClient, action: Action) -> list[Step]:
@@ -149,20 +148,17 @@ def _resolved(account: MailAccount, gmail: GmailClient, action: Action) -> Label
     return change_of(action_type, label_id)
 
 
-def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> Reading:
+def _read(account: MailAccount, gmail: GmailClient, steps: list[Step]) -> States:
     wanted = {step.gmail_message_id for step in steps}
     if len(steps) == 1 and (stored := _stored_state(steps[0])) is not None:
-        return Reading({steps[0].gmail_message_id: stored})
+        return {steps[0].gmail_message_id: stored}
     if len(wanted) == 1:
-        return Reading({only: read_state(account, gmail, only) for only in wanted})
+        return {only: read_state(account, gmail, only) for only in wanted}
     with firm_scope(account.firm_id):
         cursor = cursor_of(account)
     thread = gmail.get_thread(steps[0].action.message.thread.gmail_thread_id, fmt="minimal")
     messages = {message["id"]: message for message in thread["messages"]}
-    return Reading(
-        {one: state_of(messages[one], cursor) for one in wanted & messages.keys()},
-        frozenset(one for one in messages if "DRAFT" not in messages[one].get("labelIds", [])),
-    )
+    return {one: state_of(messages[one], cursor) for one in wanted & messages.keys()}
 
 
 def _stored_state(step: Step) -> MessageState | None:
@@ -184,17 +180,17 @@ def _stored_state(step: Step) -> MessageState | None:
     return MessageState(sorted(labels), cursor, cursor)
 
 
-def _left(gmail: GmailClient, steps: list[Step], reading: Reading) -> list[Step]:
+def _left(gmail: GmailClient, steps: list[Step], states: States) -> list[Step]:
     """Return the steps whose messages are there, with what is left of their changes."""
     return [
         Step(step.action, left_to_do(gmail, step.action, state, step.change))
         for step in steps
-        if (state := reading.states.get(step.gmail_message_id)) is not None
+        if (state := states.get(step.gmail_message_id)) is not None
     ]
 
 
-def _start(step: Step, reading: Reading, job_id: UUID | None) -> Refusal | None:
-    state = reading.states[step.gmail_message_id]
+def _start(step: Step, states: States, job_id: UUID | None) -> Refusal | None:
+    state = states[step.gmail_message_id]
     return start_action(
         step.action,
         job_id=job_id,
@@ -204,7 +200,7 @@ def _start(step: Step, reading: Reading, job_id: UUID | None) -> Refusal | None:
     )
 
 
-def _write(gmail: GmailClient, steps: list[Step], reading: Reading) -> dict[str, list[str]]:
+def _write(gmail: GmailClient, steps: list[Step], states: States) -> dict[str, list[str]]:
     """Make the changes; return the labels of each message then."""
     changes: dict[str, LabelChange] = defaultdict(LabelChange)
     for step in steps:
@@ -212,15 +208,12 @@ def _write(gmail: GmailClient, steps: list[Step], reading: Reading) -> dict[str,
     groups: dict[LabelChange, list[str]] = defaultdict(list)
     after: dict[str, list[str]] = {}
     for message_id, change in changes.items():
-        labels = reading.states[message_id].labels
+        labels = states[message_id].labels
         after[message_id] = change.applied_to(labels)
         groups[change.needed(labels)].append(message_id)
     groups.pop(LabelChange(), None)
     for change, message_ids in groups.items():
-        if len(message_ids) >= THREAD_PAYS_FROM and reading.whole == set(message_ids):
-            with attempt(*_of(steps, message_ids)):
-                _change_thread(gmail, steps[0], change, reading.whole)
-        elif len(message_ids) >= BATCH_PAYS_FROM:
+        if len(message_ids) >= BATCH_PAYS_FROM:
             with attempt(*_of(steps, message_ids)):
                 gmail.batch_modify(message_ids, list(change.add), list(change.remove))
         else:
@@ -229,17 +222,6 @@ def _write(gmail: GmailClient, steps: list[Step], reading: Reading) -> dict[str,
                     answer = gmail.modify_message(message_id, list(change.add), list(change.remove))
                 after[message_id] = labels_of(answer)
     return after
-
-
-def _change_thread(
-    gmail: GmailClient, step: Step, change: LabelChange, known: frozenset[str]
-) -> None:
-    gmail_thread_id = step.action.message.thread.gmail_thread_id
-    changed = gmail.modify_thread(gmail_thread_id, list(change.add), list(change.remove))
-    for message in changed:
-        # It arrived after the thread was read: nobody asked for it to be changed.
-        if message["id"] not in known:
-            gmail.modify_message(message["id"], list(change.remove), list(change.add))
 
 
 def _of(steps: list[Step], message_ids: list[str]) -> list[Action]:
@@ -252,25 +234,25 @@ def _perform_alone(
     """Execute the action by itself, with the labels as Gmail has them."""
     refresh_labels(account, gmail)
     step = Step(action, _resolved(account, gmail, action))
-    reading = Reading({step.gmail_message_id: read_state(account, gmail, step.gmail_message_id)})
-    (step,) = _left(gmail, [step], reading)
-    refusal = _start(step, reading, job_id)
+    states = {step.gmail_message_id: read_state(account, gmail, step.gmail_message_id)}
+    (step,) = _left(gmail, [step], states)
+    refusal = _start(step, states, job_id)
     if refusal is not None:
         return {"skipped": True, "reason": refusal.reason}
-    return _complete(account, action, [step], reading, _write(gmail, [step], reading))
+    return _complete(account, action, [step], states, _write(gmail, [step], states))
 
 
 def _complete(
     account: MailAccount,
     action: Action,
     steps: list[Step],
-    reading: Reading,
+    states: States,
     after: dict[str, list[str]],
 ) -> dict[str, Any]:
     result: dict[str, Any] = {"action_id": str(action.pk)}
     for step in steps:
         message_id = step.gmail_message_id
-        cursor = reading.states[message_id].cursor
+        cursor = states[message_id].cursor
         hint = complete_action(account, step.action, after[message_id], cursor, step.change)
         if step.action.pk == action.pk:
             result["changed"] = hint["inverse_action"] != "none"
