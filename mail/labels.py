@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from mail.conf import snooze_label
+
 
 class LabelKey(StrEnum):
     """How the code names a label; Gmail's own id for it is kept per account."""
@@ -47,3 +49,9 @@ GMAIL_LABELS: Final = frozenset(
 
 PAUSE_LABEL: Final = "🤖 AI/Pause"
 """While any message carries it, nothing is written to the mailbox."""
+
+
+def is_own_label(name: str) -> bool:
+    """Say whether Mailroom gave the name a meaning, in any case: putting it on mail is an order."""
+    folded, parent = name.strip().casefold(), LABEL_NAMES[LabelKey.PARENT].casefold()
+    return folded in (parent, snooze_label().casefold()) or folded.startswith(f"{parent}/")

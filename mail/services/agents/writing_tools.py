@@ -15,6 +15,7 @@ from jobs.operations.escalation import escalation_recipients
 from jobs.queue import enqueue
 from mail.conf import public_url
 from mail.errors import OutboundInvalid
+from mail.labels import is_own_label
 from mail.models import (
     MAX_LABEL_LENGTH,
     ActionStatus,
@@ -95,7 +96,8 @@ def apply_label(context: ToolCallContext, arguments: LabelArguments) -> dict[str
     # Not Gmail's own labels nor Mailroom's: those move messages and start other work.
     labels = MailLabel.objects.filter(account=context.account, key="", available_to_classifier=True)
     label = labels.filter(name__iexact=arguments.label.strip()).first()
-    if label is None:
+    # The label that pauses the mailbox and that of snoozed messages have no key.
+    if label is None or is_own_label(label.name):
         raise ToolRefused("the mailbox has no such label")
     return ask_for_action(context, ActionType.APPLY_LABEL, {"label": label.gmail_label_id})
 

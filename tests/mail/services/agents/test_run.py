@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from jobs.engine.outcomes import Completed, DeadLettered, Retry, Snoozed
 from jobs.testing import frozen_time, run_job
+from mail.labels import PAUSE_LABEL
 from mail.models import (
     AgentRun,
     Approval,
@@ -23,6 +24,7 @@ from mail.models import (
 )
 from mail.services.agents import run as run_module
 from mail.services.agents.tool import MAX_APPROVALS
+from mail.services.syncing.labels import ensure_label
 from mail.services.timelines.timeline import EntryKind, timeline_of
 from tenants.scope import firm_scope
 from tests.mail.agent_kit import make_profile, results, route_all, the_run, work
@@ -266,3 +268,21 @@ def test_the_run_is_part_of_what_happened_to_the_message(box: Mailbox, server: M
     assert (entry.title, entry.status, entry.detail, entry.content) == (
         "Agent shop", "completed", "It used star", "Starred it.",
     )  # fmt: skip
+
+
+@pytest.mark.req("M-13")
+@pytest.mark.parametrize("name", [PAUSE_LABEL, "Mailroom/Snoozed", "🤖 AI/Done", "🤖 AI/Later"])
+def test_an_agent_gives_no_label_that_orders_something(
+    box: Mailbox, server: ModelServer, name: str
+) -> None:
+    for label in (name, "Clients"):
+        ensure_label(box.account, box.gmail, label)
+    asked = [("apply_label", {"label": label}) for label in (name, name.lower(), "clients")]
+    server.answers = [asked, "Labelled."]
+    work(box, letter("Hi", "Please label this"))
+    refused = {"error": "the mailbox has no such label"}
+    first, second, third = results()
+    assert (first, second, third["status"]) == (refused, refused, "will be done")
+    drain()
+    (message,) = box.messages()
+    assert name not in box.labels(message.gmail_message_id)
