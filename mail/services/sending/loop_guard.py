@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from mail.errors import AutomaticRefused
@@ -15,6 +16,8 @@ from mail.services.sending.compose import Content, own_recipients, stored_header
 from mail.text.parsed import Address
 
 AUTO_REPLY_PAUSE = timedelta(days=1)
+# Whatever addresses the answers of a machine come from, the loop ends here.
+MAX_AUTO_REPLIES_AN_HOUR = 50
 # What never went out does not count.
 _NOT_SENT = (OutboundStatus.CANCELED, OutboundStatus.REJECTED, OutboundStatus.FAILED)
 
@@ -37,6 +40,7 @@ def check_automatic(account: MailAccount, content: Content) -> None:
         MailAccount.objects.select_for_update().get(pk=account.pk)
         for address in content.to:
             _check_day(account, address)
+        _check_hour(account)
 
 
 def _check_original(account: MailAccount, message: Message, content: Content) -> None:
@@ -60,10 +64,24 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
 
 
 def _check_day(account: MailAccount, address: Address) -> None:
-    answered = OutboundMessage.objects.filter(
-        account=account,
-        auto_reply_to=address.key,
-        created_at__gt=timezone.now() - AUTO_REPLY_PAUSE,
-    ).exclude(status__in=_NOT_SENT)
-    if answered.exists():
+    answered = _replies_since(account, AUTO_REPLY_PAUSE)
+    if answered.filter(auto_reply_to=untagged(address.key)).exists():
         raise AutomaticRefused("This sender had an automatic reply within the last day.")
+
+
+def _check_hour(account: MailAccount) -> None:
+    if _replies_since(account, timedelta(hours=1)).count() >= MAX_AUTO_REPLIES_AN_HOUR:
+        raise AutomaticRefused("The mailbox has sent too many automatic replies within an hour.")
+
+
+def _replies_since(account: MailAccount, age: timedelta) -> QuerySet[OutboundMessage]:
+    rows: QuerySet[OutboundMessage] = OutboundMessage.objects.filter(
+        account=account, created_at__gt=timezone.now() - age
+    )
+    return rows.exclude(auto_reply_to="").exclude(status__in=_NOT_SENT)
+
+
+def untagged(address: str) -> str:
+    """Return the address without what follows a plus sign: ticket systems have one for each ticket."""
+    local, _, domain = address.rpartition("@")
+    return f"{local.partition('+')[0] or local}@{domain}"

@@ -33,7 +33,7 @@ from mail.services.sending.compose import (
     signed,
 )
 from mail.services.sending.database_identity import database_identity
-from mail.services.sending.loop_guard import check_automatic
+from mail.services.sending.loop_guard import check_automatic, untagged
 from mail.text.parsed import Address
 
 # Gmail takes 25 MB; attachments grow by a third on their way.
@@ -194,7 +194,7 @@ def _new_row(
         action=action,
         kind=content.kind,
         automatic=automatic,
-        auto_reply_to=content.to[0].key if answers else "",
+        auto_reply_to=untagged(content.to[0].key) if answers else "",
         sender=asdict(sender),
         to=as_stored(content.to),
         cc=as_stored(content.cc),

@@ -18,7 +18,10 @@ from mail.services.timelines.events import record_event
 from tenants.audit import Actor, record_operation
 from tenants.scope import firm_scope
 
-SYSTEM_LABELS = frozenset({"INBOX", "UNREAD", "STARRED", "IMPORTANT", "SPAM", "TRASH"})
+_CATEGORIES = ("PERSONAL", "SOCIAL", "PROMOTIONS", "UPDATES", "FORUMS")
+SYSTEM_LABELS = frozenset({"INBOX", "UNREAD", "STARRED", "IMPORTANT", "SPAM", "TRASH"}).union(
+    f"CATEGORY_{name}" for name in _CATEGORIES
+)
 _KEYS = {name.casefold(): key for key, name in LABEL_NAMES.items()}
 # What Gmail calls the labels people make; never a name somebody would choose.
 _USER_LABEL_ID = re.compile(r"Label_\d+")

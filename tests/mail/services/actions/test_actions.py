@@ -307,3 +307,13 @@ def test_an_action_does_not_bring_back_labels_that_a_sync_has_taken_away(
 def test_an_action_of_another_mailbox_is_not_found(mailbox: Mailbox) -> None:
     with pytest.raises(RowGone):
         perform_action(mailbox.account, mailbox.gmail, uuid4(), job_id=uuid4())
+
+
+@pytest.mark.req("M-15")
+@pytest.mark.parametrize("name", ["CATEGORY_PROMOTIONS", "category_promotions"])
+def test_the_categories_of_gmail_are_labels_like_others(mailbox: Mailbox, name: str) -> None:
+    arrived = received(mailbox, "INBOX", "CATEGORY_PROMOTIONS")
+    perform(mailbox, ask(mailbox, arrived, ActionType.REMOVE_LABEL, {"label": name}))
+    assert mailbox.labels(arrived) == {"INBOX"}
+    perform(mailbox, ask(mailbox, arrived, ActionType.APPLY_LABEL, {"label": name}))
+    assert mailbox.labels(arrived) == {"INBOX", "CATEGORY_PROMOTIONS"}

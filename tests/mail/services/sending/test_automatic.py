@@ -12,6 +12,7 @@ from django.db import connection
 from mail.errors import AutomaticRefused
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import Action, OutboundMessage, OutboundStatus
+from mail.services.sending import loop_guard
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ask, current, received
 from tests.mail.mail_kit import ANNA, OWNER, Mailbox, drain, letter, stored
@@ -112,6 +113,27 @@ def test_a_sender_has_one_automatic_reply_a_day(box: Mailbox) -> None:
             one.created_at -= timedelta(days=1, minutes=1)
             one.save(update_fields=["created_at"])
     assert current(reply(box, received(box))).status == "executing"
+
+
+def test_an_address_with_a_tag_is_the_same_sender(box: Mailbox) -> None:
+    senders = ["support@desk.example", "support+1@desk.example", "Support+2@desk.example"]
+    statuses = [current(reply(box, received(box, sender=one))).status for one in senders]
+    assert statuses == ["executing", "failed", "failed"]
+
+
+def test_a_machine_that_answers_from_ever_new_addresses_is_answered_no_more(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_guard, "MAX_AUTO_REPLIES_AN_HOUR", 2)
+    senders = [f"ticket-{number}@desk.example" for number in range(3)]
+    first, second, third = [current(reply(box, received(box, sender=one))) for one in senders]
+    assert (first.status, second.status, third.status) == ("executing", "executing", "failed")
+    assert "too many automatic replies" in third.error
+    with firm_scope(box.firm):
+        for one in OutboundMessage.objects.all():
+            one.created_at -= timedelta(hours=1, minutes=1)
+            one.save(update_fields=["created_at"])
+    assert current(reply(box, received(box, sender=senders[2]))).status == "executing"
 
 
 @pytest.mark.parametrize(
