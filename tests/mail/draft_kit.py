@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import email.policy
+from collections.abc import Callable
 from email.message import EmailMessage
 from typing import Any
 
@@ -54,15 +56,21 @@ def listed(mailbox: Mailbox) -> list[Any]:
 
 def edit(mailbox: Mailbox, text: str, number: int = 0) -> None:
     """Change a draft's text as the person does in Gmail."""
-    import base64
+    change_draft(mailbox, lambda mail: mail.set_content(text), number)
 
+
+def change_draft(
+    mailbox: Mailbox, change: Callable[[EmailMessage], object], number: int = 0
+) -> None:
+    """Change anything in a draft as the person does in Gmail."""
     one = listed(mailbox)[number]
     mail = written(mailbox, one["message"]["id"])
     changed = EmailMessage(policy=email.policy.SMTP)
     for name in ("From", "To", "Subject", "In-Reply-To", "References"):
         if mail[name]:
             changed[name] = str(mail[name])
-    changed.set_content(text)
+    changed.set_content(mail.get_content())
+    change(changed)
     raw = base64.urlsafe_b64encode(changed.as_bytes()).decode()
     drafts = mailbox.gmail._resources.drafts
     body = {"message": {"raw": raw}}

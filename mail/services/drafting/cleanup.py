@@ -21,7 +21,12 @@ from mail.models import (
 )
 from mail.services.actions.actions import request_action
 from mail.services.deciding.relabel import show_state
-from mail.services.drafting.gmail_drafts import GmailDraft, read_draft, trash_unless_edited
+from mail.services.drafting.gmail_drafts import (
+    GmailDraft,
+    is_edited,
+    read_draft,
+    trash_unless_edited,
+)
 from mail.services.drafting.sent import was_sent
 from mail.services.drafting.task import skipped
 from mail.services.mailboxes.modes import suggests_only
@@ -81,7 +86,7 @@ def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) ->
     current = read_draft(gmail, draft.gmail_draft_id)
     if current is None:
         return _conclude(account, draft, sent=was_sent(gmail, draft))
-    if current.content_hash != draft.content_hash or not trash_unless_edited(gmail, current):
+    if is_edited(draft, current) or not trash_unless_edited(gmail, current):
         with firm_scope(account.firm_id):
             Draft.objects.filter(pk=draft.pk).update(edited=True)
             record_event(EventType.DRAFT_KEPT, account, message=draft.message)
@@ -101,7 +106,7 @@ def _ready_draft(account: MailAccount, thread_id: UUID) -> Draft | None:
 
 
 def _still_there(account: MailAccount, draft: Draft, current: GmailDraft) -> dict[str, Any]:
-    edited = current.content_hash != draft.content_hash
+    edited = is_edited(draft, current)
     with firm_scope(account.firm_id):
         Draft.objects.filter(pk=draft.pk, status=DraftStatus.READY).update(
             gmail_message_id=current.gmail_message_id, edited=edited

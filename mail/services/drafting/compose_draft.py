@@ -16,7 +16,7 @@ from mail.services.deciding.model_calls import (
     ask_model,
     configured_client,
 )
-from mail.services.drafting.gmail_drafts import content_hash, draft_body, keys_of
+from mail.services.drafting.gmail_drafts import content_hash, draft_body
 from mail.services.drafting.related_mail import related_mail
 from mail.services.drafting.reply_plan import ReplyPlan, plan_for
 from mail.services.drafting.task import MOST_REWORKS, DraftTask
@@ -77,7 +77,7 @@ def compose_draft(task: DraftTask) -> Draft:
     mail = mail_of(draft)
     draft.to = [asdict(address) for address in mail.to]
     draft.subject = mail.subject
-    draft.content_hash = content_hash(keys_of(*mail.to), mail.subject, mail.text)
+    draft.content_hash = content_hash(mail)
     return draft
 
 

@@ -9,20 +9,37 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from html import unescape
 from typing import Final
+
+import nh3
 
 from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
+from mail.gmail.mime import OutgoingMail
+from mail.models import Draft
 from mail.text.cleaning import clean_text
 from mail.text.parse import parse_message
-from mail.text.parsed import Address, AttachmentMeta
+from mail.text.parsed import Address, ParsedMail
 
 MARKER: Final = "✂️"
 # Some programs drop the variation selector.
 _MARKER: Final = re.compile("✂\ufe0f?")
 MAX_DRAFT_CHARS: Final = 100_000
+_TAG: Final = re.compile(r"(<[^>]*>)")
+# Where a line begins and ends, unlike between words of one.
+_BLOCK: Final = re.compile(r"</?(?:div|p|li|ul|ol|h[1-6]|blockquote|pre|table|tr|hr)\b")
+_TAGS: Final = nh3.ALLOWED_TAGS | {"font", "big"}
+_ATTRIBUTES: Final = {
+    "*": {"style", "align", "color", "face", "size"}, "a": {"href"}, "img": {"src"},
+}  # fmt: skip
+# Tags that only hold text, which programs put around every line.
+_BARE: Final = frozenset(
+    {"<br>", *(f"<{end}{name}>" for name in ("div", "p", "span") for end in ("", "/"))}
+)
 
 
 @dataclass(frozen=True)
@@ -59,22 +76,25 @@ def draft_body(text: str) -> str:
     return f"\n\n{MARKER}\n\n{text}"
 
 
-def content_hash(
-    recipients: list[str], subject: str, text: str, files: tuple[AttachmentMeta, ...] = ()
-) -> str:
-    """Return the hash of what a draft says; white space does not count, as programs rewrap."""
-    said = [
-        sorted(recipients),
-        " ".join(subject.split()),
-        _MARKER.sub(MARKER, clean_text(text, MAX_DRAFT_CHARS)).split(),
-        sorted((file.filename, file.size) for file in files),
-    ]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+def content_hash(mail: OutgoingMail) -> str:
+    """Return the hash of what Gmail holds as long as nobody edits it."""
+    people = [_keys((mail.sender,)), _keys(mail.to), _keys(mail.cc), _keys(mail.bcc)]
+    return _hash(people, mail.subject, mail.text, _markup(mail.html), [])
 
 
-def keys_of(*addresses: Address) -> list[str]:
-    """Return the addresses as the content hash takes them."""
-    return [address.key for address in addresses]
+def is_edited(draft: Draft, current: GmailDraft) -> bool:
+    """Say whether the person has changed the draft since it was written.
+
+    Under the message id that was seen last, nothing can have changed since.
+    """
+    if current.gmail_message_id == draft.gmail_message_id:
+        return draft.edited
+    return current.content_hash != draft.content_hash
+
+
+def is_edited_below(draft: Draft, current: GmailDraft) -> bool:
+    """Say whether the person has changed more than what stands above the marker."""
+    return is_edited(draft, current) and current.hash_below != draft.content_hash
 
 
 def read_draft(gmail: GmailClient, draft_id: str) -> GmailDraft | None:
@@ -115,14 +135,60 @@ def trash_unless_edited(gmail: GmailClient, draft: GmailDraft) -> bool:
 
 def _parsed(draft_id: str, message: GmailMessage, gmail: GmailClient) -> GmailDraft:
     mail = parse_message(message, fetch=lambda one: gmail.get_attachment(message["id"], one))
-    recipients = keys_of(*mail.to, *mail.cc, *mail.bcc)
-    start = _MARKER.search(mail.text)
-    below = mail.text[start.start() :] if start else mail.text
+    markup = _markup(mail.html or "")
     return GmailDraft(
         draft_id=draft_id,
         gmail_message_id=message["id"],
         rfc822_id=mail.message_id,
         text=mail.text,
-        content_hash=content_hash(recipients, mail.subject, mail.text, mail.attachments),
-        hash_below=content_hash(recipients, mail.subject, below, mail.attachments),
+        content_hash=_hash_of(mail, mail.text, markup),
+        hash_below=_hash_of(mail, _from_marker(mail.text), _from_marker(markup)),
     )
+
+
+def _hash_of(mail: ParsedMail, text: str, markup: str) -> str:
+    people = [_keys((mail.sender,)), _keys(mail.to), _keys(mail.cc), _keys(mail.bcc)]
+    files = sorted((file.filename, file.size) for file in mail.attachments)
+    return _hash(people, mail.subject, text, markup, files)
+
+
+def _hash(
+    people: list[list[str]], subject: str, text: str, markup: str, files: list[tuple[str, int]]
+) -> str:
+    text = _MARKER.sub(MARKER, clean_text(text, MAX_DRAFT_CHARS))
+    # Beside HTML programs keep plain text that is wrapped: there the lines of the HTML count.
+    shown = _MARKER.sub(MARKER, _shown(markup)) if markup else text
+    formats = [tag for tag in _TAG.findall(markup) if tag not in _BARE]
+    said = [people, subject.split(), text.split(), _lines(shown), formats, files]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _keys(addresses: Iterable[Address]) -> list[str]:
+    return sorted(address.key for address in addresses)
+
+
+def _shown(markup: str) -> str:
+    """Return the text of HTML by its lines; a blank line is one that holds nothing but a break."""
+    lines = [""]
+    for piece in _TAG.split(markup):
+        if piece == "<br>" or (_BLOCK.match(piece) and lines[-1].strip()):
+            lines.append("")
+        elif not piece.startswith("<"):
+            lines[-1] += unescape(piece).replace("\n", " ")
+    return "\n".join(lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines with one blank line where there were several, and none at the ends."""
+    lines = [" ".join(line.split()) for line in text.strip().splitlines()]
+    return [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
+
+
+def _markup(html: str) -> str:
+    """Return HTML with nothing left but its text, what shows it otherwise, and where it points."""
+    return nh3.clean(html, tags=set(_TAGS), attributes=_ATTRIBUTES, link_rel=None) if html else ""
+
+
+def _from_marker(text: str) -> str:
+    start = _MARKER.search(text)
+    return text[start.start() :] if start else text

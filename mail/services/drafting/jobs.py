@@ -22,7 +22,7 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.services.deciding.relabel import show_state
-from mail.services.drafting.gmail_drafts import GmailDraft, read_draft
+from mail.services.drafting.gmail_drafts import GmailDraft, is_edited, read_draft
 from mail.services.drafting.reply_plan import settings_for
 from mail.services.drafting.requests import enqueue_manual_draft
 from mail.services.drafting.task import (
@@ -101,7 +101,7 @@ def _persons_draft(task: DraftTask) -> bool:
         ready = rows.filter(status=DraftStatus.READY).first()
     if ready is not None:
         current = read_draft(task.gmail, ready.gmail_draft_id)
-        if current is not None and current.content_hash != ready.content_hash:
+        if current is not None and is_edited(ready, current):
             return True
     return bool(foreign_drafts(task))
 

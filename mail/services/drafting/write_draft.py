@@ -29,6 +29,8 @@ from mail.services.deciding.relabel import show_state
 from mail.services.drafting.compose_draft import compose_draft, mail_of, reply_faults
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
+    is_edited,
+    is_edited_below,
     read_draft,
     thread_drafts,
     trash_unless_edited,
@@ -131,10 +133,10 @@ def _retire(task: DraftTask) -> str:
             if was_sent(task.gmail, old):
                 return SENT
             break
-        unedited = (current.hash_below if is_rework else current.content_hash) == old.content_hash
-        if not unedited and not is_rework:
+        edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
+        if edited and not is_rework:
             return KEPT
-        if not unedited:
+        if edited:
             status = DraftStatus.KEPT
             break
         if trash_unless_edited(task.gmail, current):
