@@ -17,6 +17,9 @@ _ADDRESS_CHARS: Final = 320
 _NAME_CHARS: Final = 200
 _MAX_ADDRESSES: Final = 1_000
 _ANGLE: Final = re.compile(r"<\s{0,8}([^<>\s]+)\s{0,8}>\s{0,8}\Z")
+_MAX_WRITTEN: Final = 20
+# What in a name could be taken for an address or the end of one.
+_SPECIAL: Final = re.compile(r'[()<>@,;:\\"]')
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 
@@ -40,6 +43,24 @@ def parse_sender(values: tuple[str, ...]) -> Address:
     """Return the first mailbox of raw From values; without one, what they say as the name."""
     found = parse_addresses(values)
     return found[0] if found else Address(decode_header(" ".join(values), _NAME_CHARS), "")
+
+
+def decode_addresses(value: str) -> str:
+    """Return a raw address field as text that parses to the same mailboxes, the first twenty.
+
+    A decoded name may hold what looks like an address; it is quoted.
+    """
+    found = parse_addresses((value,))[:_MAX_WRITTEN]
+    return ", ".join(_written(one) for one in found if not re.search(r"[<>\s]", one.address))
+
+
+def _written(one: Address) -> str:
+    if not one.name:
+        return f"<{one.address}>"
+    if not _SPECIAL.search(one.name):
+        return f"{one.name} <{one.address}>"
+    name = one.name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{name}" <{one.address}>'
 
 
 def _split(value: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mail.text.addresses import decode_addresses
 from mail.text.cleaning import clean_line
 from mail.text.encoded_words import decode_base64, decode_header
 from mail.text.headers import parameter
@@ -121,10 +122,16 @@ def decoded_headers(headers: Headers) -> Headers:
     """Return the headers as text to store."""
     return Headers(
         tuple(
-            (clean_line(name, _HEADER_NAME_CHARS), decode_header(value, _HEADER_CHARS))
-            for name, value in headers
+            (clean_line(name, _HEADER_NAME_CHARS), _decoded(name, value)) for name, value in headers
         )
     )
+
+
+def _decoded(name: str, value: str) -> str:
+    # Answers go there: what is stored is parsed again.
+    if name.strip().lower() == "reply-to":
+        return clean_line(decode_addresses(value), _HEADER_CHARS)
+    return decode_header(value, _HEADER_CHARS)
 
 
 def _part(node: Mapping[str, Any], group: int | None, nested: bool) -> Part:

@@ -1,7 +1,9 @@
 """Tools that read stored mail.
 
 In a run about a message they read what its author takes part in and nothing else of the mailbox, so
-that a mail can get nothing out of other people's.
+that a mail can get nothing out of other people's. Of a message that a form or a helpdesk forwarded,
+the author is only what the text says, and the forwarder writes for many: there they read its own
+conversation alone.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ def _readable(context: ToolCallContext) -> QuerySet[Message]:
     if context.message is None:
         return mail
     author = context.message.sender_address
+    if context.inquiry is not None and context.inquiry.address != author.lower():
+        return mail.filter(thread_id=context.message.thread_id)
     threads = Message.objects.filter(account=context.account, sender_address__iexact=author)
     return mail.filter(thread_id__in=threads.values("thread_id"))
 
@@ -89,7 +93,8 @@ READING_TOOLS = (
     ),
     AgentTool(
         "search_mail",
-        "Find messages by words; about a message, in its author's conversations only.",
+        "Find messages by words; about a message, in its author's conversations only, "
+        "and about a forwarded one in its own.",
         SearchArguments,
         search_mail,
     ),

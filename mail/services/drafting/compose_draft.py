@@ -19,7 +19,7 @@ from mail.services.deciding.model_calls import (
 from mail.services.drafting.gmail_drafts import content_hash, draft_body
 from mail.services.drafting.related_mail import related_mail
 from mail.services.drafting.reply_plan import ReplyPlan, plan_for
-from mail.services.drafting.task import MOST_REWORKS, DraftTask
+from mail.services.drafting.task import MOST_REWORKS, DraftTask, recipients_of
 from mail.services.drafting.templates import text_by_template
 from mail.services.sending.compose import reply_content, sender_of, signed
 from mail.services.timelines.threads import newest_first
@@ -88,7 +88,7 @@ def mail_of(draft: Draft) -> OutgoingMail:
     text, _ = signed(content.text, "", signature)
     return OutgoingMail(
         sender=sender,
-        to=content.to,
+        to=recipients_of(draft.account, draft.message),
         subject=content.subject,
         text=text,
         message_id=draft.rfc822_id,
@@ -140,7 +140,11 @@ def _by_model(task: DraftTask, plan: ReplyPlan, client: ModelClient) -> Written:
     if plan.gather_context:
         text = newest_text(task.message.text)
         related = related_mail(
-            task.gmail, lambda question: ask(question, CallType.CONTEXT), task.message, text
+            task.gmail,
+            lambda question: ask(question, CallType.CONTEXT),
+            task.message,
+            text,
+            answered=recipients_of(task.account, task.message),
         )
     request = _request(task, plan, messages)
     call_type = CallType.REWORK if task.origin == DraftOrigin.REWORK else CallType.DRAFT

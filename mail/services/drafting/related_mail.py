@@ -1,6 +1,7 @@
 """Earlier mail with the person who is answered, to be shown to the model; never worth a failed job.
 
 Only correspondence with that very person is searched: a hostile mail must not have others' quoted.
+Where the answer goes to another address than the mail came from, nobody knows who will read it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mail.gmail.client import GmailClient
 from mail.llm.draft_writer import Ask, searches_for
 from mail.models import Message
 from mail.text.parse import parse_message
+from mail.text.parsed import Address
 from mail.text.quotes import newest_text
 
 MAX_HITS: Final = 10
@@ -28,9 +30,16 @@ _ADDRESS: Final = re.compile(r"[\w.+-]+@[\w.-]+")
 logger = structlog.get_logger(__name__)
 
 
-def related_mail(gmail: GmailClient, ask: Ask, message: Message, text: str) -> list[str]:
-    """Return the texts of up to five related conversations; none when anything goes wrong."""
+def related_mail(
+    gmail: GmailClient, ask: Ask, message: Message, text: str, *, answered: Sequence[Address]
+) -> list[str]:
+    """Return the texts of up to five related conversations; none when anything goes wrong.
+
+    `answered` are those who will get the answer.
+    """
     if not _ADDRESS.fullmatch(message.sender_address):
+        return []
+    if [one.key for one in answered] != [message.sender_address.lower()]:
         return []
     try:
         queries = ["", *searches_for(ask, message.subject, text)]

@@ -9,9 +9,9 @@ from uuid import UUID
 from mail.gmail.client import GmailClient
 from mail.gmail.mime import OUTBOUND_HEADER
 from mail.models import Draft, DraftOrigin, EventType, MailAccount, MailThread, Message
-from mail.rules.automated import automated_signal
+from mail.rules.automated import AutomatedKind, automated_signal
 from mail.services.mailboxes.accounts import own_addresses
-from mail.services.sending.compose import stored_headers
+from mail.services.sending.compose import answered_addresses, stored_headers
 from mail.services.timelines.events import record_event
 from mail.text.parsed import Address
 
@@ -44,17 +44,29 @@ def why_not_answered(account: MailAccount, message: Message) -> str:
 
     Nobody reads an answer to what a machine wrote, and two machines would go on for ever.
     """
-    headers = stored_headers(message)
-    if message.outgoing or message.sender_address.lower() in own_addresses(account):
+    headers, recipients = stored_headers(message), recipients_of(account, message)
+    if message.outgoing or any(one.key in own_addresses(account) for one in recipients):
         return "The message is the owner's own"
     if OUTBOUND_HEADER in headers:
         return "The message was sent by Mailroom"
     sender = Address(message.sender_name, message.sender_address)
-    signal = automated_signal(sender, headers)
-    if signal is not None:
-        kind = signal.kind.value.replace("_", " ")
-        return f"Nobody reads an answer: {kind}, by the header {signal.header}"
+    for name, address in (("From", sender), *(("Reply-To", one) for one in recipients)):
+        signal = automated_signal(address, headers)
+        if signal is not None:
+            kind = signal.kind.value.replace("_", " ")
+            header = name if signal.kind == AutomatedKind.ROBOT_SENDER else signal.header
+            return f"Nobody reads an answer: {kind}, by the header {header}"
     return ""
+
+
+def recipients_of(account: MailAccount, message: Message) -> tuple[Address, ...]:
+    """Return to whom a draft that answers the message is addressed.
+
+    As in Gmail the owner is left out of Reply-To; where nobody else is in it, the sender gets it.
+    """
+    own = own_addresses(account)
+    others = tuple(one for one in answered_addresses(message) if one.key not in own)
+    return others or (Address(message.sender_name, message.sender_address),)
 
 
 def refuse(account: MailAccount, message: Message, reason: str) -> dict[str, Any]:

@@ -70,13 +70,11 @@ def reply_content(
 ) -> Content:
     """Return the answer to a message: to its Reply-To, else its sender; in its thread."""
     headers = stored_headers(message)
-    answered = parse_addresses(headers.get_all("Reply-To"))
-    answered = answered or (Address(message.sender_name, message.sender_address),)
     known = [*parse_message_ids(headers.get("References")), message.message_id]
     references = [one for one in dict.fromkeys(known) if _WRITTEN_ID.fullmatch(one)]
     return Content(
         kind=OutboundKind.REPLY,
-        to=answered,
+        to=answered_addresses(message),
         cc=read_addresses(cc),
         bcc=read_addresses(bcc),
         subject=_prefixed("Re: ", _REPLY_PREFIX, message.subject),
@@ -87,6 +85,12 @@ def reply_content(
         gmail_thread_id=message.thread.gmail_thread_id,
         message=message,
     )
+
+
+def answered_addresses(message: Message) -> tuple[Address, ...]:
+    """Return whom the message asks to answer: its Reply-To, else its sender."""
+    answered = parse_addresses(stored_headers(message).get_all("Reply-To"))
+    return answered or (Address(message.sender_name, message.sender_address),)
 
 
 def forward_content(
