@@ -16,7 +16,7 @@ from pydantic import Field
 from mail.llm.base import Category
 from mail.models import MailThread, Message, ThreadStatus
 from mail.services.agents.tool import AgentTool, Arguments, ToolCallContext
-from mail.services.timelines.threads import newest_first
+from mail.services.timelines.threads import newest_first, without_discarded
 
 MAX_TEXT = 2000
 MAX_MESSAGES = 10
@@ -57,7 +57,7 @@ def list_waiting(context: ToolCallContext, _: Arguments) -> dict[str, Any]:
     return {
         "conversations": [
             {"subject": one.subject[:200], "category": one.classification}
-            for one in threads.order_by("-last_message_at")[:MAX_THREADS]
+            for one in without_discarded(threads).order_by("-last_message_at")[:MAX_THREADS]
         ]
     }
 

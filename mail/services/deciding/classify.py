@@ -41,7 +41,7 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.rules.rules import matching_rules, request_actions
 from mail.services.timelines.events import record_event
-from mail.services.timelines.threads import newest_first
+from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
 
 # What there is to know of the thread's other messages; whole mails are large.
@@ -132,9 +132,13 @@ def open_case(
     messages = list(newest_first(thread).only(*OUTLINE))
     if not force and thread.classified_upto_id == messages[0].pk:
         return Skipped("The thread is classified up to its newest message")
-    target = newest_first(thread).filter(outgoing=False).defer("html").first()
-    if target is None:
+    others = [one for one in messages if not one.outgoing]
+    if not others:
         return Skipped("The thread has no message from anybody else")
+    newest = newest_to_answer(others)
+    if newest is None and not force:
+        return Skipped("The thread is in the trash or among spam")
+    target = Message.objects.defer("html").get(pk=(newest or others[0]).pk)
     if Decision.objects.filter(message=target, job_id=job_id).exists():
         return Skipped("This job has classified the thread already")
     history = sender_histories(account, [target]).get(target.pk)

@@ -48,6 +48,7 @@ from mail.services.mailboxes.modes import to_be_labelled
 from mail.services.queueing import enqueue_label_page
 from mail.services.rules.rules import enabled_rules, matching_rules, request_actions
 from mail.services.timelines.events import record_events
+from mail.services.timelines.threads import newest_to_answer
 from tenants.scope import firm_scope
 
 logger = structlog.get_logger(__name__)
@@ -108,7 +109,7 @@ def _open_docket(account: MailAccount, message_ids: Sequence[UUID]) -> Docket:
     fresh: dict[UUID, tuple[MailThread, list[Message]]] = {}
     for thread in threads:
         messages = outlines[thread.pk]
-        target = next((one for one in messages if not one.outgoing), None)
+        target = newest_to_answer(messages)
         if target is None or _is_judged(thread, messages):
             continue
         if thread.classification or thread.pk in busy:

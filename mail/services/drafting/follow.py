@@ -1,4 +1,4 @@
-"""What a sync sees the person do in Gmail, as jobs: another label, Rework, Done, a draft that went.
+"""What a sync sees the person do in Gmail, as jobs: a label, Rework, Done, the trash, a draft that went.
 
 Our own writes come back in the same history. An own label is told from the person's by the actions
 on its message: the newest that touched the label before. An own draft is ended here before Gmail
@@ -38,6 +38,7 @@ from mail.services.drafting.requests import (
     enqueue_manual_draft,
     enqueue_rework,
 )
+from mail.services.timelines.threads import DISCARDING_LABELS
 
 # A label of ours that is seen again after that was taken off and put back.
 ECHO: Final = timedelta(minutes=10)
@@ -57,6 +58,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
 
     Must run in the firm's scope, once the changes are stored.
     """
+    _withdraw_drafts(account, gains)
     own = MailLabel.objects.filter(account=account, key__in=list(_ORDERS))
     keys = {row.gmail_label_id: LabelKey(row.key) for row in own}
     wanted = {one: labels for one, labels in gains.items() if not keys.keys().isdisjoint(labels)}
@@ -81,6 +83,20 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
                 asked[message.thread_id].setdefault(key, message)
     for thread_id, orders in asked.items():
         _enqueue(account, thread_id, orders)
+
+
+def _withdraw_drafts(account: MailAccount, gains: Gains) -> None:
+    """Have the drafts taken back that answer what went to the trash or to spam."""
+    discarded = [one for one, labels in gains.items() if not DISCARDING_LABELS.isdisjoint(labels)]
+    if not discarded:
+        return
+    drafts = Draft.objects.filter(
+        account=account,
+        status__in=[DraftStatus.READY, DraftStatus.WRITING],
+        message__gmail_message_id__in=discarded,
+    )
+    for thread_id in set(drafts.values_list("thread_id", flat=True)):
+        enqueue_cleanup(account.pk, thread_id, "withdraw")
 
 
 def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Message]) -> None:

@@ -22,7 +22,8 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.services.deciding.relabel import show_state
-from mail.services.drafting.gmail_drafts import GmailDraft, is_edited, read_draft
+from mail.services.drafting.gmail_drafts import GmailDraft, read_draft
+from mail.services.drafting.persons_drafts import foreign_drafts, note_edits, persons_drafts
 from mail.services.drafting.reply_plan import settings_for
 from mail.services.drafting.requests import enqueue_manual_draft
 from mail.services.drafting.task import (
@@ -32,11 +33,11 @@ from mail.services.drafting.task import (
     skipped,
     why_not_answered,
 )
-from mail.services.drafting.write_draft import foreign_drafts, keep_persons_draft, write_draft
+from mail.services.drafting.write_draft import keep_persons_draft, write_draft
 from mail.services.mailboxes.modes import suggests_only
 from mail.services.syncing.ingest import ingest_message
 from mail.services.timelines.events import record_event
-from mail.services.timelines.threads import newest_first
+from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
 
 SUGGESTS_ONLY = "The mailbox suggests only"
@@ -94,16 +95,13 @@ def _obstacle(account: MailAccount, message: Message | None) -> str:
 def _persons_draft(task: DraftTask) -> bool:
     """Say whether the person has a draft in the thread: begun, or one of ours that they edited."""
     with firm_scope(task.account.firm_id):
-        rows = Draft.objects.filter(thread=task.thread)
-        if rows.filter(status=DraftStatus.WRITING).exists():
+        writing = Draft.objects.filter(thread=task.thread, status=DraftStatus.WRITING)
+        if writing.exists():
             # An earlier attempt has looked already, and perhaps written.
             return False
-        ready = rows.filter(status=DraftStatus.READY).first()
-    if ready is not None:
-        current = read_draft(task.gmail, ready.gmail_draft_id)
-        if current is not None and is_edited(ready, current):
-            return True
-    return bool(foreign_drafts(task))
+    found = persons_drafts(task)
+    note_edits(task, found)
+    return bool(found)
 
 
 def draft_on_request(
@@ -240,9 +238,13 @@ def _thread(account: MailAccount, thread_id: UUID) -> MailThread:
 
 
 def _target(thread: MailThread) -> Message | None:
-    """Return the newest message from somebody else, with its thread."""
-    messages = newest_first(thread).filter(outgoing=False).select_related("thread", "account")
-    target: Message | None = messages.defer("html").first()
+    """Return the newest message from somebody else, with its thread; one in sight goes first."""
+    others = list(newest_first(thread).filter(outgoing=False).only("outgoing", "labels"))
+    if not others:
+        return None
+    newest = newest_to_answer(others) or others[0]
+    messages = Message.objects.select_related("thread", "account").defer("html")
+    target: Message = messages.get(pk=newest.pk)
     return target
 
 

@@ -6,21 +6,29 @@ from datetime import UTC, datetime, timedelta
 
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
-from mail.models import Draft
+from mail.models import Draft, Message
+from tenants.scope import firm_scope
 
 # Gmail's clock and the database's need not agree.
 CLOCK_MARGIN = timedelta(minutes=5)
 
 
 def was_sent(gmail: GmailClient, draft: Draft) -> bool:
-    """Say whether something was sent in the draft's thread since it was written."""
+    """Say whether something was sent in the draft's thread since it was written.
+
+    What was stored before the draft was is older than it, whatever the clocks say.
+    """
     since = (draft.written_at or draft.created_at) - CLOCK_MARGIN
     try:
         messages = gmail.get_thread(draft.thread.gmail_thread_id, fmt="minimal")["messages"]
     except GmailNotFound:
         return False
+    with firm_scope(draft.firm_id):
+        stored = Message.objects.filter(thread_id=draft.thread_id, created_at__lte=draft.created_at)
+        before = set(stored.values_list("gmail_message_id", flat=True))
     return any(
         "SENT" in one.get("labelIds", [])
+        and one["id"] not in before
         and datetime.fromtimestamp(int(one["internalDate"]) / 1000, tz=UTC) >= since
         for one in messages
     )

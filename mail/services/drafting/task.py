@@ -13,6 +13,7 @@ from mail.rules.automated import AutomatedKind, automated_signal
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import answered_addresses, stored_headers
 from mail.services.timelines.events import record_event
+from mail.services.timelines.threads import is_discarded
 from mail.text.parsed import Address
 
 MOST_REWORKS = 3
@@ -47,6 +48,8 @@ def why_not_answered(account: MailAccount, message: Message) -> str:
     headers, recipients = stored_headers(message), recipients_of(account, message)
     if message.outgoing or any(one.key in own_addresses(account) for one in recipients):
         return "The message is the owner's own"
+    if is_discarded(message):
+        return "The message is in the trash or among spam"
     if OUTBOUND_HEADER in headers:
         return "The message was sent by Mailroom"
     sender = Address(message.sender_name, message.sender_address)

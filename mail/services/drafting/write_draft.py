@@ -35,18 +35,19 @@ from mail.services.drafting.gmail_drafts import (
     thread_drafts,
     trash_unless_edited,
 )
+from mail.services.drafting.persons_drafts import known_ids, note_edits, persons_drafts
 from mail.services.drafting.sent import was_sent
 from mail.services.drafting.task import MOST_REWORKS, DraftTask, refuse, skipped
 from mail.services.rules.proposals import propose_rule
 from mail.services.timelines.events import record_event
-from mail.services.timelines.threads import newest_first
+from mail.services.timelines.threads import is_discarded, newest_first
 from tenants.scope import firm_scope
 
 # How often a draft is read again that the person edits at this moment.
 MOST_READINGS = 3
-OWN_ID = "<mailroom."
 GONE = "The conversation is no longer in Gmail"
 KEPT = "The person's own draft stays"
+DISCARDED = "The message is in the trash or among spam"
 SENT = "The person has sent the draft"
 
 
@@ -68,24 +69,26 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
     reason = _retire(task)
     if reason:
         return _cancel(task, draft, reason)
-    if notes is not None:
-        trash_unless_edited(task.gmail, notes)
-    return _write(task, draft, repeated=repeated)
+    written = _written_before(task, draft) if repeated else None
+    if written is None:
+        reason = _why_not_written(task, notes)
+        if reason:
+            return _cancel(task, draft, reason)
+        if notes is not None:
+            trash_unless_edited(task.gmail, notes)
+    return _write(task, draft, written)
 
 
-def foreign_drafts(task: DraftTask) -> list[GmailDraft]:
-    """Return the drafts in the thread that the person began, the newest first."""
-    found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
+def _why_not_written(task: DraftTask, notes: GmailDraft | None) -> str:
+    """Return what has happened while the draft was composed that forbids it, nothing as a rule."""
+    if task.origin == DraftOrigin.REWORK:
+        return ""
+    others = persons_drafts(task)
+    if any(notes is None or one.draft_id != notes.draft_id for one in others):
+        return KEPT
     with firm_scope(task.account.firm_id):
-        known = _known_ids(task)
-    return [
-        one for one in found if one.draft_id not in known and not one.rfc822_id.startswith(OWN_ID)
-    ]
-
-
-def _known_ids(task: DraftTask) -> set[str]:
-    rows = Draft.objects.filter(thread=task.thread).exclude(gmail_draft_id="")
-    return set(rows.values_list("gmail_draft_id", flat=True))
+        now = Message.objects.filter(pk=task.message.pk).only("labels").first()
+    return DISCARDED if now is not None and is_discarded(now) else ""
 
 
 def _unfinished(task: DraftTask) -> Draft | None:
@@ -135,6 +138,7 @@ def _retire(task: DraftTask) -> str:
             break
         edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
         if edited and not is_rework:
+            note_edits(task, [current])
             return KEPT
         if edited:
             status = DraftStatus.KEPT
@@ -159,13 +163,15 @@ def _cancel(task: DraftTask, draft: Draft, reason: str) -> dict[str, Any]:
         )
         if reason == KEPT:
             return keep_persons_draft(task)
+        if reason == DISCARDED:
+            MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.SKIPPED)
     return skipped(reason)
 
 
 def keep_persons_draft(task: DraftTask) -> dict[str, Any]:
     """Let the person's draft stand as the thread's; return the result. Must run in the scope."""
     ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
-    if ready.update(edited=True):
+    if ready.exists():
         MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.DRAFTED)
         show_state(task.account.pk, _messages(task), (task.message.pk, LabelKey.OUTBOX))
     else:
@@ -174,8 +180,7 @@ def keep_persons_draft(task: DraftTask) -> dict[str, Any]:
     return skipped(KEPT)
 
 
-def _write(task: DraftTask, draft: Draft, *, repeated: bool) -> dict[str, Any]:
-    written = _written_before(task, draft) if repeated else None
+def _write(task: DraftTask, draft: Draft, written: GmailDraft | None) -> dict[str, Any]:
     if written is not None:
         draft_id, message_id, edited = (
             written.draft_id,
@@ -200,7 +205,7 @@ def _written_before(task: DraftTask, draft: Draft) -> GmailDraft | None:
         if one.rfc822_id == draft.rfc822_id:
             return one
     with firm_scope(task.account.firm_id):
-        known = _known_ids(task)
+        known = known_ids(task)
     # An edit may give it another Message-ID, but the marker stays.
     return next((one for one in found if one.has_marker and one.draft_id not in known), None)
 

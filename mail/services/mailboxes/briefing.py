@@ -21,6 +21,7 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.services.reminders.follow_ups import threads_to_follow_up
+from mail.services.timelines.threads import without_discarded
 
 SHOWN = 10
 DAYS = 30
@@ -91,10 +92,9 @@ def open_by_category(account: MailAccount, days: int) -> dict[str, int]:
 def _open_threads(account: MailAccount, days: int) -> QuerySet[MailThread]:
     since = timezone.now() - timedelta(days=days)
     threads = MailThread.objects.filter(account=account, last_message_at__gte=since)
-    found: QuerySet[MailThread] = threads.exclude(classification="").exclude(
-        status=ThreadStatus.ARCHIVED
+    return without_discarded(
+        threads.exclude(classification="").exclude(status=ThreadStatus.ARCHIVED)
     )
-    return found
 
 
 def _part(rows: QuerySet[Any]) -> Part:

@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from mail.models import MailThread, Message
+
+# Gmail's labels of what the person, or Gmail, threw away.
+DISCARDING_LABELS: Final = frozenset({"TRASH", "SPAM"})
 
 
 def newest_first(thread: MailThread) -> QuerySet[Message]:
     """Return the thread's messages, newest first; Gmail's id decides between equal times."""
     messages: QuerySet[Message] = Message.objects.filter(thread=thread)
     return messages.order_by("-internal_date", "-gmail_message_id")
+
+
+def is_discarded(message: Message) -> bool:
+    """Say whether the message is in the trash or among spam."""
+    return not DISCARDING_LABELS.isdisjoint(message.labels)
+
+
+def newest_to_answer(newest_first: Iterable[Message]) -> Message | None:
+    """Return the newest message from somebody else that is neither in the trash nor among spam."""
+    return next((one for one in newest_first if not (one.outgoing or is_discarded(one))), None)
+
+
+def without_discarded(threads: QuerySet[MailThread]) -> QuerySet[MailThread]:
+    """Leave out threads of which all messages are in the trash or among spam.
+
+    Must run in the firm's scope.
+    """
+    messages = Message.objects.filter(thread=OuterRef("pk")).annotate(
+        written_labels=Cast("labels", TextField())
+    )
+    # The databases search JSON lists each in its own way, and text alike.
+    discarded = Q()
+    for label in sorted(DISCARDING_LABELS):
+        discarded |= Q(written_labels__contains=f'"{label}"')
+    found: QuerySet[MailThread] = threads.exclude(
+        Exists(messages.filter(discarded)), ~Exists(messages.exclude(discarded))
+    )
+    return found
 
 
 def refresh_threads(threads: Collection[MailThread]) -> None:

@@ -1,0 +1,53 @@
+"""The drafts in a thread that are the person's, beside which Mailroom writes none unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mail.models import Draft, DraftStatus
+from mail.services.drafting.gmail_drafts import GmailDraft, is_edited, thread_drafts
+from mail.services.drafting.task import DraftTask
+from tenants.scope import firm_scope
+
+OWN_ID = "<mailroom."
+
+
+def foreign_drafts(task: DraftTask) -> list[GmailDraft]:
+    """Return the drafts in the thread that the person began, the newest first."""
+    found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
+    with firm_scope(task.account.firm_id):
+        known = known_ids(task)
+    return [
+        one for one in found if one.draft_id not in known and not one.rfc822_id.startswith(OWN_ID)
+    ]
+
+
+def persons_drafts(task: DraftTask) -> list[GmailDraft]:
+    """Return all drafts in the thread but an untouched one of Mailroom's that stands.
+
+    They were begun, edited or kept by the person. One of Mailroom's whose row went with the message
+    that it answered is among them: nobody can tell whether it was edited.
+    """
+    found = thread_drafts(task.gmail, task.thread.gmail_thread_id)
+    with firm_scope(task.account.firm_id):
+        rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
+        standing = {row.gmail_draft_id: row for row in rows}
+    return [
+        one
+        for one in found
+        if one.draft_id not in standing or is_edited(standing[one.draft_id], one)
+    ]
+
+
+def note_edits(task: DraftTask, drafts: Iterable[GmailDraft]) -> None:
+    """Store of those drafts that are Mailroom's that the person has edited them."""
+    ids = [one.draft_id for one in drafts]
+    with firm_scope(task.account.firm_id):
+        rows = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
+        rows.filter(gmail_draft_id__in=ids).update(edited=True)
+
+
+def known_ids(task: DraftTask) -> set[str]:
+    """Return the ids of the drafts that were written to the thread. Must run in the firm's scope."""
+    rows = Draft.objects.filter(thread=task.thread).exclude(gmail_draft_id="")
+    return set(rows.values_list("gmail_draft_id", flat=True))
