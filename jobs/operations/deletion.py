@@ -15,6 +15,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 
+from jobs.engine.delete_follow_ups import delete_follow_ups_of_user
 from jobs.engine.delete_owned import (
     CHUNK,
     FIRST_ID,
@@ -222,6 +223,8 @@ def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
     def step() -> Step:
         with all_firms("delete a user's jobs"):
             _require_lease(deleter)
+            if after == FIRST_ID:
+                delete_follow_ups_of_user(user_id)
             last, in_flight = delete_jobs_of_user(user_id, after)
             return Step(after=last, waits=in_flight > 0)
 

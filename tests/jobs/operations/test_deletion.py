@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.apps import apps
 from django.contrib.auth import get_user_model
@@ -10,10 +12,10 @@ from django.db import connection, transaction
 from jobs.engine import owner
 from jobs.engine.delete_owned import FIRST_ID
 from jobs.errors import LeaseLost, ReasonMissing, WrongState
-from jobs.models import DeadLetterQueue, JobQueue
+from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
 from jobs.operations import deletion
 from jobs.operations.deletion import Deleter, delete_firm, delete_user
-from jobs.queue import enqueue
+from jobs.queue import EnqueueSpec, batch_progress, enqueue, enqueue_batch, enqueue_chain
 from jobs.testing import drain, run_job
 from jobs.testing.run import run_maintenance
 from tenants.errors import DeletionRefused
@@ -101,6 +103,36 @@ def test_a_users_jobs_go_with_the_user(firm: Firm, other_firm: Firm) -> None:
         assert not DeadLetterQueue.objects.exists()
     assert left == {kept.pk}
     assert acts() == [("user.delete", str(user.pk)), ("user.deleted", str(user.pk))]
+
+
+@pytest.mark.req("J-01")
+def test_what_would_follow_on_a_users_behalf_goes_with_the_user(firm: Firm) -> None:
+    user, other = UserFactory(username="a@x.example"), UserFactory(username="b@x.example")
+
+    def spec(of: Any = None) -> EnqueueSpec:
+        return EnqueueSpec("noop", {}, user=of, lock_key=of and of.username)
+
+    made = enqueue_batch([spec()], on_settled=spec(user), on_completed=spec(other), firm=firm)
+    enqueue_chain([spec(), spec(user), spec(other)], firm=firm)
+    enqueue_chain([spec(), spec(other), spec(user), spec(other)], firm=firm)
+
+    delete_user(user, "asked for it")
+    drain()
+
+    with all_firms("test"):
+        ran = JobQueue.objects.filter(firm=firm)
+        assert not DeadLetterQueue.objects.exists()
+        # The batch's callback, and the second of the second chain.
+        assert sorted(one.lock_key or "" for one in ran) == [
+            "",
+            "",
+            "",
+            *["b@x.example"] * 2,
+        ]
+        assert {one.status for one in ran} == {"completed"}
+        kept = [str(row) for model in (Batch, FanIn) for row in model.objects.values()]
+    assert batch_progress(made.batch_id).state == "completed"
+    assert not [row for row in kept if "a@x.example" in row]
 
 
 def test_jobs_in_flight_are_asked_to_end_and_waited_for(firm: Firm) -> None:
