@@ -17,8 +17,10 @@ from jobs.engine.current_job import current_job
 from jobs.engine.insert import DispatchGroup, dispatch, dispatch_groups, insert_keyless
 from jobs.engine.job_wait import read_job, wait_until_settled, wait_until_settled_async
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
+from jobs.engine.owner import firm_exists
 from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
+from jobs.errors import ArgumentsInvalid, Fault
 from jobs.models import JobQueue
 from tenants.errors import MissingTenant
 from tenants.models import SYSTEM_SLUG, Firm
@@ -194,9 +196,10 @@ def firm_in_scope(firm: Firm | int | None) -> int:
 
     Raises:
         MissingTenant: there are several firms and nothing says which.
+        ArgumentsInvalid: there is no such firm.
     """
     if firm is not None:
-        return firm if isinstance(firm, int) else int(firm.pk)
+        return _id_of(firm)
     scope = current_scope()
     if scope is not None and scope.only_firm_id is not None:
         return scope.only_firm_id
@@ -210,3 +213,11 @@ def firm_in_scope(firm: Firm | int | None) -> int:
     if len(firms) > 1:
         raise MissingTenant("enqueue", NAME_THE_FIRM)
     return firms[0]
+
+
+def _id_of(firm: Firm | int) -> int:
+    firm_id = firm if isinstance(firm, int) else firm.pk
+    # Who has the row has seen it; an id may be of anything.
+    if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
+        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
+    return int(firm_id)

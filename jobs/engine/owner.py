@@ -45,6 +45,11 @@ def gone_owner(claim: Claim) -> str | None:
     return None
 
 
+def firm_exists(firm_id: int) -> bool:
+    """Say whether there is such a firm, or was within the last seconds."""
+    return _exists("firm", firm_id)
+
+
 def forget_owners() -> None:
     """Ask the database again for every firm and user."""
     _seen.clear()

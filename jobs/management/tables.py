@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.core.exceptions import ObjectDoesNotExist
 from rich.table import Column
 from rich.text import Text
 
@@ -50,6 +51,14 @@ def first_line(text: str) -> str:
     return printable(text.strip().partition("\n")[0])
 
 
+def firm_of(job: JobQueue) -> str:
+    """Return the slug of the job's firm, its id if the firm is gone."""
+    try:
+        return str(job.firm.slug)
+    except ObjectDoesNotExist:
+        return f"{job.firm_id} (gone)"
+
+
 def job_columns() -> list[Column]:
     """Return the columns of a table of jobs."""
     names = ("Status", "Type", "Tries", "Age", "Firm")
@@ -64,6 +73,6 @@ def job_cells(job: JobQueue, now: datetime) -> list[object]:
         job.job_type,
         f"{job.attempts}/{job.max_attempts}",
         since_in_words(job.created_at, now),
-        job.firm.slug,
+        firm_of(job),
         first_line(job.last_error) or None,
     ]

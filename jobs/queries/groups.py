@@ -108,5 +108,7 @@ def _add_samples(groups: Mapping[str, Group]) -> None:
     # Their ids first: whole letters would be sorted with all their columns.
     newest = _of(groups).annotate(place=newest_first).filter(place=1).values_list("pk", flat=True)
     letters = DeadLetterQueue.objects.filter(pk__in=list(newest))
-    for letter in letters.select_related("firm", "original_job").defer(*LARGE_COLUMNS_OF_JOB):
+    # Firms apart: a join would leave out the letters of one that is gone.
+    whole = letters.select_related("original_job").prefetch_related("firm")
+    for letter in whole.defer(*LARGE_COLUMNS_OF_JOB):
         groups[letter.fingerprint].sample = letter

@@ -10,8 +10,9 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from jobs.models import DeadLetterQueue
+from jobs.models import DeadLetterQueue, JobQueue
 from tenants.models import Firm
+from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
 
 pytestmark = pytest.mark.req("O-04", "D-01")
@@ -93,3 +94,13 @@ def test_people_get_tables(run: Runner, firm: Firm) -> None:
     assert "it broke" in shown
     assert f"jobs show {row.original_job_id}" in shown
     assert "No dead letters." in run("dlq", "list", "--status", "discarded").out
+
+
+@pytest.mark.req("T-04")
+def test_what_is_left_of_a_firm_that_is_gone_is_shown(run: Runner, firm: Firm) -> None:
+    bury(firm, error_class="ValueError", error="it broke", fingerprint="abc")
+    with all_firms("test"):
+        for model in (JobQueue, DeadLetterQueue):
+            model.objects.update(firm_id=999_999)
+    assert "999999 (gone)" in run("jobs", "list").out
+    assert "it broke" in run("dlq", "groups").out

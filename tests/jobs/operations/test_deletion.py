@@ -11,10 +11,11 @@ from django.db import connection, transaction
 
 from jobs.engine import owner
 from jobs.engine.delete_owned import FIRST_ID
-from jobs.errors import LeaseLost, ReasonMissing, WrongState
+from jobs.errors import ArgumentsInvalid, LeaseLost, ReasonMissing, WrongState
 from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
 from jobs.operations import deletion
 from jobs.operations.deletion import Deleter, delete_firm, delete_user
+from jobs.operations.schedules import create_schedule
 from jobs.queue import EnqueueSpec, batch_progress, enqueue, enqueue_batch, enqueue_chain
 from jobs.testing import drain, run_job
 from jobs.testing.run import run_maintenance
@@ -174,6 +175,20 @@ def test_what_cannot_be_deleted_is_refused_by_name(firm: Firm) -> None:
     with pytest.raises(DeletionRefused, match=r"manage\.py delete_firm"):
         firm.delete()
     assert acts() == []
+
+
+def test_nothing_is_enqueued_for_a_firm_that_does_not_exist(firm: Firm) -> None:
+    gone = Firm.objects.create(name="Gone", slug="gone")
+    gone_id = gone.pk
+    with all_firms("test"):
+        gone.delete()
+    for unknown in (gone_id, -1, Firm(name="New")):
+        with pytest.raises(ArgumentsInvalid, match="firm: no firm has the id"):
+            enqueue("noop", firm=unknown)
+        with pytest.raises(ArgumentsInvalid, match="firm: no firm has the id"):
+            create_schedule("Daily", "noop", interval_seconds=60, firm=unknown)
+    with all_firms("test"):
+        assert not JobQueue.objects.exists()
 
 
 @pytest.mark.req("A-01")
