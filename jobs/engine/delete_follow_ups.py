@@ -40,4 +40,4 @@ def _jobs(kept: Any) -> list[dict[str, Any]]:
 
 
 def _is_of(job: dict[str, Any], user_id: Any) -> bool:
-    return job["user_id"] == str(user_id)
+    return bool(job["user_id"] == str(user_id))

@@ -216,8 +216,8 @@ def firm_in_scope(firm: Firm | int | None) -> int:
 
 
 def _id_of(firm: Firm | int) -> int:
-    firm_id = firm if isinstance(firm, int) else firm.pk
+    firm_id: int | None = firm if isinstance(firm, int) else firm.pk
     # Who has the row has seen it; an id may be of anything.
     if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
         raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
-    return int(firm_id)
+    return firm_id
