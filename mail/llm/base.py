@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final, Protocol, Self
 
 from mail.labels import LabelKey
+from mail.text.addresses import parse_addresses
 from mail.text.parsed import Address, AttachmentMeta, Headers, ParsedMail
 
 UNKNOWN_LANGUAGE: Final = "und"
@@ -69,6 +70,12 @@ class MailContext:
     thread_messages: int = 1
     user_wrote_last: bool = False
     history: SenderHistory = SenderHistory()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the owner wrote it: a form may write under their address for somebody to be answered."""
+        replies = parse_addresses(self.headers.get_all("Reply-To"))
+        return {self.sender.key, *(one.key for one in replies)} <= self.own_addresses
 
     @classmethod
     def from_mail(

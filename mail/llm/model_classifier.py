@@ -58,7 +58,7 @@ class ModelClassifier:
             ModelError: the model did not answer.
         """
         automated = automated_signal(mail.sender, mail.headers) is not None
-        if mail.user_wrote_last or mail.sender.key in mail.own_addresses:
+        if mail.user_wrote_last or mail.is_own:
             return _verdict(
                 Category.WAITING, 0.95, "You wrote last.", ["own_last_message"], automated
             )

@@ -50,7 +50,7 @@ class OfflineClassifier:
         """Judge one message."""
         automated = automated_signal(mail.sender, mail.headers)
         reading = read(mail)
-        if mail.user_wrote_last or mail.sender.key in mail.own_addresses:
+        if mail.user_wrote_last or mail.is_own:
             signals = [Signal("own_last_message", Category.WAITING, 1.0, "you wrote last")]
             verdict = Verdict(Category.WAITING, _OWN_MESSAGE_CONFIDENCE)
         else:

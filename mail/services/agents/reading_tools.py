@@ -1,9 +1,9 @@
 """Tools that read stored mail.
 
 In a run about a message they read what its author takes part in and nothing else of the mailbox, so
-that a mail can get nothing out of other people's. Of a message that a form or a helpdesk forwarded,
-the author is only what the text says, and the forwarder writes for many: there they read its own
-conversation alone.
+that a mail can get nothing out of other people's. Where somebody else is answered, as by Reply-To, or
+as the text of a form or a helpdesk says, they read its own conversation alone: who forwards writes for
+many, and the author is only what the text says.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pydantic import Field
 from mail.llm.base import Category
 from mail.models import MailThread, Message, ThreadStatus
 from mail.services.agents.tool import AgentTool, Arguments, ToolCallContext
+from mail.services.mailboxes.accounts import own_addresses
+from mail.services.sending.compose import answered_addresses
 from mail.services.timelines.threads import newest_first, without_discarded
 
 MAX_TEXT = 2000
@@ -68,7 +70,11 @@ def _readable(context: ToolCallContext) -> QuerySet[Message]:
     if context.message is None:
         return mail
     author = context.message.sender_address
-    if context.inquiry is not None and context.inquiry.address != author.lower():
+    asking = {one.key for one in answered_addresses(context.message)}
+    if context.inquiry is not None:
+        asking.add(context.inquiry.address)
+    # Who gets the answer must not learn what others wrote from, or to, the same address.
+    if asking != {author.lower()} or author.lower() in own_addresses(context.account):
         return mail.filter(thread_id=context.message.thread_id)
     threads = Message.objects.filter(account=context.account, sender_address__iexact=author)
     return mail.filter(thread_id__in=threads.values("thread_id"))

@@ -131,9 +131,11 @@ def _store_attachments(messages: Sequence[Message], fetched: Sequence[Fetched]) 
 
 def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> dict[str, Any]:
     labels = resource.get("labelIds", [])
+    # Forms write under their owner's address, and name in Reply-To who is to be answered.
+    writers = {mail.sender.key, *(one.key for one in mail.reply_to)}
     return {
         "message_id": mail.message_id,
-        "outgoing": "SENT" in labels or mail.sender.key in own_addresses(account),
+        "outgoing": "SENT" in labels or writers <= own_addresses(account),
         "sender_name": mail.sender.name,
         "sender_address": mail.sender.address[:MAX_ADDRESS_LENGTH],
         "to": _plain(mail.to),

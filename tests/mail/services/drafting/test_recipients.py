@@ -67,6 +67,16 @@ def test_a_draft_goes_to_reply_to_without_the_owner(
     assert [draft["To"] for draft in in_gmail(mailbox)] == [recipients]
 
 
+@pytest.mark.req("M-09")
+def test_a_form_under_the_owners_address_is_answered_to_its_visitor(mailbox: Mailbox) -> None:
+    prepared(mailbox)
+    mailbox.receive(
+        letter("Inquiry", QUESTION, sender=OWNER, Reply_To="Vera <vera@visitor.example>")
+    )
+    synced(mailbox)
+    assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
+
+
 FORM = "Contact form <forms@acme-shop.example>"
 
 

@@ -142,6 +142,16 @@ def test_what_the_owner_wrote_is_outgoing_wherever_it_lies(mailbox: Mailbox) -> 
     assert mailbox.message(other).outgoing
 
 
+@pytest.mark.req("M-06")
+def test_a_form_that_writes_under_the_owners_address_is_somebody_elses(mailbox: Mailbox) -> None:
+    form = mailbox.receive(letter("Inquiry", sender=OWNER, Reply_To="vera@visitor.example"))
+    own = mailbox.receive(letter("To myself", sender=OWNER, Reply_To=OWNER))
+    sent = letter("Sent", sender=OWNER, Reply_To="office@acme.example")
+    sent_id = mailbox.receive(sent, labels=("SENT",))
+    mailbox.store_all()
+    assert [mailbox.message(one).outgoing for one in (form, own, sent_id)] == [False, True, True]
+
+
 @pytest.mark.req("J-03", "M-06")
 def test_payloads_and_events_carry_no_mail_text(mailbox: Mailbox) -> None:
     mailbox.receive(letter("Zebra subject", "Zebra text", sender="zebra@customer.example"))
