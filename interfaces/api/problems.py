@@ -10,7 +10,6 @@ from typing import Any, TypedDict
 from django.http import Http404
 from rest_framework.exceptions import APIException, NotFound, PermissionDenied, ValidationError
 from rest_framework.response import Response
-from rest_framework.views import exception_handler
 
 from interfaces.correlation import current_correlation_id
 
@@ -72,6 +71,9 @@ def _sendable(text: str) -> str:
 
 def answer_with_problem(error: Exception, context: dict[str, Any]) -> Response | None:
     """Answer for DRF; None for what is a bug here: Django logs that and answers 500."""
+    # Its module reads the default parsers, which raise what is defined here.
+    from rest_framework.views import exception_handler
+
     answer = exception_handler(error, context)
     if answer is None:
         return None

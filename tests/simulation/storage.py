@@ -18,7 +18,6 @@ from django.db import connection
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
 from jobs.engine.dialects.base import Dialect
-from jobs.engine.dialects.sqlite import TIME_FORMAT
 from tenants.models import SYSTEM_SLUG, Firm
 from tests.support.databases import default_database
 from tests.support.history import recorded_history
@@ -64,7 +63,8 @@ def begin_anew(
 
     @lru_cache(maxsize=1)
     def spell(seconds: float) -> str:
-        return f"{(BEGIN + timedelta(seconds=seconds)).strftime(TIME_FORMAT)[:-3]}000"
+        moment = (BEGIN + timedelta(seconds=seconds)).replace(tzinfo=None)
+        return f"{moment.isoformat(sep=' ', timespec='milliseconds')}000"
 
     # To the database it is a constant: the statement's time, as everywhere.
     raw.create_function("virtual_now", 0, lambda: spell(now()), deterministic=True)

@@ -170,7 +170,11 @@ def test_who_no_longer_reads_or_left_the_firm_has_rules_that_look_no_further(
     assert acted(rule) == []
     with firm_scope(private.firm):
         Membership.objects.create(firm=private.firm, user=admin.user, role=Role.ADMIN)
+    # The grant has ended with the membership.
     asked(private, message_id="<q2@customer.example>")
+    assert acted(rule) == []
+    grant_content(private.account, admin.user, by=SERVICE)
+    asked(private, message_id="<q3@customer.example>")
     assert len(acted(rule)) == 1
 
 
