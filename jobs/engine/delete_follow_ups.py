@@ -20,8 +20,8 @@ def delete_follow_ups_of_user(user_id: Any) -> None:
     FanInMember.objects.filter(fan_in_id__in=theirs.values("pk")).delete()
     theirs.delete()
     for fan_in in _mentioning(FanIn.objects.filter(fired_at=None), "rest", user_id):
-        others = [_is_of(job, user_id) for job in fan_in.rest].index(True)
-        FanIn.objects.filter(pk=fan_in.pk, firm_id=fan_in.firm_id).update(rest=fan_in.rest[:others])
+        first = [_is_of(job, user_id) for job in fan_in.rest].index(True)
+        FanIn.objects.filter(pk=fan_in.pk, firm_id=fan_in.firm_id).update(rest=fan_in.rest[:first])
     for batch in _mentioning(Batch.objects.all(), "callbacks", user_id):
         kept = {event: job for event, job in batch.callbacks.items() if not _is_of(job, user_id)}
         Batch.objects.filter(pk=batch.pk, firm_id=batch.firm_id).update(callbacks=kept)

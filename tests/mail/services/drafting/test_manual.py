@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pytest_django import Settings
 
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import CallType, Contact, Decision, Draft, LLMCall, ReplyStyle, ReplyTemplate
-from mail.services.deciding import model_calls
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     MARK,
@@ -28,24 +25,12 @@ from tests.mail.draft_kit import (
     the_thread,
     versions,
 )
-from tests.mail.llm.model_server import ModelServer, model_server
+from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import Mailbox, letter, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
 WANTS = {"category": "needs_response", "confidence": 0.9, "rationale": "A question."}
-
-
-@pytest.fixture
-def model(settings: Settings) -> Iterator[ModelServer]:
-    """Ask a model on loopback."""
-    with model_server() as server:
-        settings.LLM_PROVIDER = "openai"
-        settings.LLM_MODEL = "model-1"
-        settings.LLM_API_KEY = "key"
-        settings.LLM_BASE_URL = f"{server.url}/v1"
-        model_calls._client.cache_clear()
-        yield server
 
 
 def calls(call_type: CallType) -> int:

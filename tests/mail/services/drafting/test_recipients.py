@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pytest_django import Settings
 
 from mail.models import Draft
-from mail.services.deciding import model_calls
 from tests.mail.draft_kit import QUESTION, asked, finished, in_gmail, prepared, synced
-from tests.mail.llm.model_server import ModelServer, model_server
+from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import OWNER, Mailbox, letter, stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
@@ -20,18 +17,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 WANTS = {"category": "needs_response", "confidence": 0.9, "rationale": "A question."}
 ANNA_WRITTEN = "Anna Novak <anna@customer.example>"
 NO_ANSWER = "Nobody reads an answer: robot sender, by the header Reply-To"
-
-
-@pytest.fixture
-def model(settings: Settings) -> Iterator[ModelServer]:
-    """Ask a model on loopback."""
-    with model_server() as server:
-        settings.LLM_PROVIDER = "openai"
-        settings.LLM_MODEL = "model-1"
-        settings.LLM_API_KEY = "key"
-        settings.LLM_BASE_URL = f"{server.url}/v1"
-        model_calls._client.cache_clear()
-        yield server
 
 
 @pytest.mark.req("M-09")

@@ -227,6 +227,7 @@ def test_a_try_says_where_what_is_dangerous_waits(private: Mailbox, admin: Actor
 
 
 @pytest.mark.req("M-08")
+@pytest.mark.usefixtures("agent")
 @pytest.mark.parametrize(
     ("match", "routed"),
     [
@@ -239,10 +240,8 @@ def test_a_try_says_where_what_is_dangerous_waits(private: Mailbox, admin: Actor
     ],
 )
 def test_a_routing_rule_looks_no_further_than_who_made_it(
-    private: Mailbox, admin: Actor, settings: Any, match: dict[str, Any], routed: bool
+    private: Mailbox, admin: Actor, match: dict[str, Any], routed: bool
 ) -> None:
-    settings.LLM_PROVIDER, settings.LLM_MODEL = "openai", "model-1"
-    settings.LLM_API_KEY, settings.LLM_BASE_URL = "key", "http://127.0.0.1:9"
     private.receive(letter("Price list"))
     messages = private.store_all()
     agent = {"match": match, "route": Route.AGENT, "profile": "shop"}

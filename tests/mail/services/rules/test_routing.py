@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 from django.test import Client
 from django.urls import reverse
-from pytest_django import Settings
 
 from mail.errors import RoutingInvalid
 from mail.models import Decision, EventType, MailAccount, MailEvent, RoutingRule
@@ -50,13 +49,6 @@ def arrive(mailbox: Mailbox, subject: str = "Order 17", **headers: Any) -> str:
 
 def routed() -> list[dict[str, Any]]:
     return [one.detail for one in stored(MailEvent) if one.event_type == EventType.ROUTED]
-
-
-@pytest.fixture
-def agent(settings: Settings) -> None:
-    """Configure a language model, which nobody asks: a message is only handed over."""
-    settings.LLM_PROVIDER, settings.LLM_MODEL = "openai", "model-1"
-    settings.LLM_API_KEY, settings.LLM_BASE_URL = "key", "http://127.0.0.1:9"
 
 
 def test_without_rules_everything_goes_to_the_pipeline(mailbox: Mailbox) -> None:
