@@ -15,7 +15,9 @@ from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from tenants.models import Firm
 from tenants.scope import firm_scope
+from tests.queue_kit import table_rows
 from tests.support.databases import postgresql_only
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("J-05"), postgresql_only]
 
@@ -25,6 +27,16 @@ MANY = 500
 
 def enqueue_many_of(firm: Firm) -> None:
     enqueue_many([EnqueueSpec("noop", {})] * MANY, firm=firm)
+
+
+def committing() -> bool:
+    """Return whether another session of this database is still at what the interrupt left to it."""
+    return bool(
+        table_rows(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND state <> 'idle'"
+        )
+    )
 
 
 def stored(firm: Firm) -> int:
@@ -73,6 +85,7 @@ def test_an_interrupt_is_not_hidden_and_the_connection_is_of_use(
 ) -> None:
     with interrupt(monkeypatch), pytest.raises(KeyboardInterrupt):
         enqueue_many_of(firm)
+    wait_until(lambda: not committing(), "the interrupted session to end")
     before = stored(firm)
     assert before in left
     enqueue("noop", {}, firm=firm)
