@@ -92,9 +92,10 @@ def _take_consent(request: HttpRequest, pending: dict[str, Any]) -> Consent:
     if error := request.GET.get("error", ""):
         reason = "You did not allow it." if error == "access_denied" else "Google refused it."
         raise _Refused(reason)
-    return take_consent(
-        pending["redirect_uri"], request.GET.get("code", ""), pending["code_verifier"]
-    )
+    code = request.GET.get("code", "")
+    if not code:
+        raise _Refused("The answer holds no code of Google's: start again.")
+    return take_consent(pending["redirect_uri"], code, pending["code_verifier"])
 
 
 def _connect(request: HttpRequest, pending: dict[str, Any], consent: Consent) -> MailAccount:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -117,7 +118,8 @@ def revoke(client: OAuthClient, token: str) -> None:
     """Withdraw the grant behind a token at Google; one it does not know is withdrawn already.
 
     Raises:
-        GmailUnavailable: Google did not answer properly: the grant may still hold.
+        GmailUnavailable: Google neither did it nor said that it knows no such token (400): the grant
+            may still hold.
     """
     with _translated():
         response, _ = httplib2.Http(timeout=TIMEOUT_SECONDS).request(
@@ -126,7 +128,7 @@ def revoke(client: OAuthClient, token: str) -> None:
             body=urlencode({"token": token}),
             headers={"content-type": "application/x-www-form-urlencoded"},
         )
-    if response.status >= 500:
+    if response.status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST):
         raise GmailUnavailable(status=response.status)
 
 

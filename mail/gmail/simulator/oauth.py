@@ -141,7 +141,7 @@ def _token(store: Store, form: Form) -> dict[str, object]:
         raise OAuthError("unsupported_grant_type", f"Invalid grant_type: {form.get('grant_type')}")
     with store.read() as connection:
         grant = find(connection, form)
-    _meet_fault(store, grant["address"])
+    _meet_fault(store, grant["address"], "oauth.token")
     access_token = f"ya29.{secrets.token_urlsafe(32)}"
     answer: dict[str, object] = {
         "access_token": access_token,
@@ -192,14 +192,15 @@ def _by_refresh_token(connection: sqlite3.Connection, form: Form) -> sqlite3.Row
     return found
 
 
-def _meet_fault(store: Store, address: str) -> None:
-    fault = faults.take(store, address, "oauth.token")
+def _meet_fault(store: Store, address: str, method: str) -> None:
+    fault = faults.take(store, address, method)
     if fault is not None:
         error: ApiError = fault.error()
         raise OAuthError(error.reason, error.message, error.status)
 
 
 def _revoke(store: Store, token: str) -> dict[str, object]:
+    _meet_fault(store, "", "oauth.revoke")
     with store.write() as connection:
         changed = connection.execute(
             # Like Google: with one token goes every grant of the person to this application.

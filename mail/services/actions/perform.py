@@ -34,7 +34,7 @@ from mail.services.actions.types import (
     check_parameters,
 )
 from mail.services.mailboxes.credentials import may_delete_for_good
-from mail.services.mailboxes.modes import suggests_only
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.sending.sending_actions import SENDING, request_message
 from tenants.scope import firm_scope
 
@@ -57,7 +57,7 @@ def perform_action(
     action = find_action(account, action_id)
     if suggests_only(account):
         cancel_action(action)
-        return {"skipped": True, "reason": "The mailbox suggests only"}
+        return {"skipped": True, "reason": SUGGESTS_ONLY}
     try:
         return _perform(account, gmail, action, job_id=job_id)
     except GmailNotFound:

@@ -32,6 +32,7 @@ from mail.models import (
     MailLabel,
     MailThread,
     Message,
+    Mode,
     OutboundMessage,
     PushReceipt,
 )
@@ -112,7 +113,8 @@ def connect_account(
 ) -> MailAccount:
     """Connect the mailbox in the firm, new or known, and have it synced.
 
-    A new one suggests only, and is its connector's. Must run in the firm's scope.
+    A new one suggests only, and is its connector's; so is one that was local until now. Must run in
+    the firm's scope.
 
     Raises:
         WrongMailbox: another one than `expected` was chosen on the consent page.
@@ -125,6 +127,9 @@ def connect_account(
     )
     before = {} if is_new else {"connection": account.connection}
     was_deleted = not is_new and _mail_was_deleted(account)
+    was_local = account.shared and not MailCredential.objects.filter(account=account).exists()
+    if was_local:
+        _begin_anew(account, by)
     _mark_connected(account, consent, by)
     store_grant(account, consent.grant)
     resume_mailbox(account)
@@ -140,7 +145,7 @@ def connect_account(
         after={"address": account.address, "connection": account.connection, "scopes": scopes},
     )
     request_sync(account)
-    if is_new:
+    if is_new or was_local:
         request_onboarding(account)
     elif was_deleted:
         # A scan leaves out what carries our labels, which is most of what was there.
@@ -154,6 +159,16 @@ def _mail_was_deleted(account: MailAccount) -> bool:
     """Say whether the stored mail is gone, or on its way out, since a disconnection."""
     is_due = account.delete_mail_at is not None and account.delete_mail_at <= timezone.now()
     return is_due or not Message.objects.filter(account=account).exists()
+
+
+def _begin_anew(account: MailAccount, by: Actor) -> None:
+    """Make a local mailbox somebody's own: nobody has let Mailroom write to the one in Gmail.
+
+    Its cursor means nothing there; the sync without one deletes the mail that Gmail does not have.
+    """
+    account.shared, account.owner_id = False, by.user_id
+    account.mode, account.active_since, account.history_cursor = Mode.SUGGEST, None, None
+    account.save(update_fields=["shared", "owner", "mode", "active_since", "history_cursor"])
 
 
 def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils import timezone
 
+from jobs.engine.clock import database_now
 from jobs.errors import WrongState
 from jobs.models import Pause, RateLimit
 from jobs.operations import limits
@@ -28,6 +29,8 @@ REAUTH_REASON = "The mailbox must be connected again"
 HOLD_REASON = "Gmail asked for fewer requests"
 # What Gmail means when it asks for fewer requests and does not say for how long.
 HOLD_SECONDS = 60
+# What it means when the time it names is over: a clock is wrong, or the answer was long on its way.
+LEAST_HOLD_SECONDS = 1.0
 SILENT_REASON = "Gmail does not answer"
 
 
@@ -79,7 +82,8 @@ def require_reauth(
 
 def hold_account(account: MailAccount, error: GmailError) -> float:
     """Let no job of the mailbox call Gmail for as long as it asks; return the seconds."""
-    seconds = HOLD_SECONDS if error.retry_after is None else error.retry_after
+    asked = HOLD_SECONDS if error.retry_after is None else error.retry_after
+    seconds = max(asked, LEAST_HOLD_SECONDS)
     with firm_scope(account.firm_id):
         note_error(account, error)
         hold_mailbox(account, seconds, HOLD_REASON)
@@ -88,7 +92,8 @@ def hold_account(account: MailAccount, error: GmailError) -> float:
 
 def hold_mailbox(account: MailAccount, seconds: float, reason: str) -> None:
     """Let no job of the mailbox call Gmail for so long. Must run in the firm's scope."""
-    until = timezone.now() + timedelta(seconds=seconds)
+    # The queue's clock: a pause that ends in its past is refused.
+    until = database_now() + timedelta(seconds=seconds)
     shorter = Q(held_until__isnull=True) | Q(held_until__lt=until)
     MailAccount.objects.filter(shorter, pk=account.pk).update(held_until=until)
     _pause_mailbox(account, reason, until=until)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from django.db.models import Q
 from django.utils import timezone
 
 from jobs.errors import WrongState as PausedAlready
@@ -27,6 +28,8 @@ from mail.models import (
     MailThread,
     Message,
     Mode,
+    OutboundMessage,
+    OutboundStatus,
     PausedBy,
 )
 from mail.services.mailboxes.accounts import in_firm_scope
@@ -40,6 +43,7 @@ from tenants.scope import firm_scope
 
 WRITING_TYPE = "action.gmail"
 PAUSE_REASON = "The mailbox is paused"
+SUGGESTS_ONLY = "The mailbox suggests only"
 # When an action is tried again that was claimed before its mailbox was paused.
 CHECK_SECONDS = 60
 
@@ -107,12 +111,16 @@ def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> 
 
 @in_firm_scope
 def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Write nothing to Gmail from now on; actions that wait are canceled."""
+    """Write nothing to Gmail from now on; actions and messages that wait are canceled."""
     _refuse(account.mode == Mode.SUGGEST, "The mailbox suggests only already.")
     _change(account, "mailbox.suggest_only", by, reason, mode=Mode.SUGGEST, active_since=None)
-    Action.objects.filter(account=account, status__in=UNFINISHED).update(
-        status=ActionStatus.CANCELED
-    )
+    # Here and not by their jobs, which may find the mailbox active again.
+    waiting = OutboundMessage.objects.filter(account=account, status=OutboundStatus.QUEUED)
+    waiting.update(status=OutboundStatus.CANCELED, error=SUGGESTS_ONLY)
+    # What is being sent may be sent already: its job says what became of it.
+    sending = Q(outbound__status__in=[OutboundStatus.SENDING, OutboundStatus.UNKNOWN])
+    unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(sending)
+    unfinished.update(status=ActionStatus.CANCELED)
 
 
 @in_firm_scope

@@ -25,11 +25,11 @@ from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailBadRequest, GmailError, GmailForbidden, GmailNotFound
 from mail.gmail.mime import build_mail
 from mail.models import MailAccount, OutboundMessage, OutboundStatus
-from mail.services.mailboxes.modes import suggests_only
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.sending.database_identity import database_identity
 from mail.services.sending.outbound import outgoing_mail
 from mail.services.sending.outgoing_files import fetch_files
-from mail.services.sending.send_outcome import complete_send, end_send
+from mail.services.sending.send_outcome import NOT_TOLD, complete_send, end_send
 from mail.services.sending.sent_mail import left_drafts, search_sent, sent_in_history
 from tenants.scope import firm_scope
 
@@ -53,7 +53,7 @@ def send_outbound(
     """
     outbound = _find(account, outbound_id)
     if suggests_only(account):
-        end_send(outbound, OutboundStatus.CANCELED, "The mailbox suggests only")
+        _end_unsent(gmail, outbound, SUGGESTS_ONLY)
     elif _is_restored(outbound):
         end_send(outbound, OutboundStatus.UNKNOWN, RESTORED)
     else:
@@ -182,6 +182,18 @@ def _create_draft(account: MailAccount, gmail: GmailClient, outbound: OutboundMe
             # The person deleted the conversation: the answer begins one of its own.
             pass
     return gmail.create_draft(raw)
+
+
+def _end_unsent(gmail: GmailClient, outbound: OutboundMessage, why: str) -> None:
+    """Send it no more. An attempt before this one may have done so, and its answer was lost."""
+    if not outbound.gmail_draft_id:
+        end_send(outbound, OutboundStatus.CANCELED, why)
+        return
+    sent = search_sent(gmail, outbound) or sent_in_history(gmail, outbound)
+    if sent is not None:
+        complete_send(outbound, sent)
+    else:
+        end_send(outbound, OutboundStatus.UNKNOWN, f"{NOT_TOLD}: {why}")
 
 
 def _delete_left_drafts(gmail: GmailClient, outbound: OutboundMessage) -> None:

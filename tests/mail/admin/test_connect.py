@@ -164,6 +164,31 @@ def test_a_consent_to_less_than_is_needed_connects_nothing(
     assert stored(MailCredential) == []
 
 
+@pytest.mark.parametrize("code", [{}, {"code": ""}, {"code": "\0"}, {"code": "é" * 5000}])
+def test_an_answer_without_a_proper_code_connects_nothing(
+    google: SimulatorServer, firm: Firm, code: dict[str, str]
+) -> None:
+    client = browser_of(firm)
+    back = answer_consent(start(client), NEW)
+    answer = come_back(client, {"state": back["state"], **code})
+    assert answer.status_code == 302
+    assert "Nothing was connected" in messages_of(answer)
+
+
+def test_a_local_mailbox_that_is_connected_is_like_a_new_one(
+    google: SimulatorServer, mailbox: Mailbox
+) -> None:
+    client = browser_of(mailbox.firm)
+    assert (mailbox.account.mode, mailbox.account.shared) == ("active", True)
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(history_cursor=7)
+    connect(client, mailbox.account.address, mailbox.account)
+    account = mailbox.reload()
+    assert (account.connection, account.mode, account.shared) == ("connected", "suggest", False)
+    assert account.owner.username == "grace-of-acme"  # type: ignore[union-attr]
+    assert account.history_cursor is None
+
+
 def test_a_viewer_connects_nothing(google: SimulatorServer, firm: Firm) -> None:
     assert browser_of(firm, Role.VIEWER).get(reverse(CONNECT)).status_code == 403
 

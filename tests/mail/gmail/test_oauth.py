@@ -161,6 +161,15 @@ def test_a_token_endpoint_that_is_not_there_is_an_outage():
         revoke(OAuthClient("id", "secret", revoke_uri="http://127.0.0.1:9/revoke"), "token")
 
 
+@pytest.mark.parametrize("status", [403, 404, 408, 429, 500])
+def test_a_grant_counts_as_withdrawn_only_where_google_says_so(client, simulator, status):
+    given = grant(client)
+    simulator.order_fault(Fault(status), method="oauth.revoke")
+    with pytest.raises(errors.GmailUnavailable):
+        revoke(client, given.refresh_token)
+    assert refresh(client, given.refresh_token)[1] == given.refresh_token
+
+
 def test_the_consent_page_shows_what_is_asked_for_and_takes_a_no(client, server):
     consent = request_consent(client, REDIRECT_URI, [MODIFY])
     _, page = httplib2.Http().request(consent.url)

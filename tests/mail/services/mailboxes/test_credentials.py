@@ -6,6 +6,7 @@ import socket
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import patch
 
 import pytest
 from django.core import mail
@@ -249,3 +250,30 @@ def test_a_rate_limit_holds_the_whole_mailbox_without_attempts(
     with later(seconds=seconds + 5):
         drain()
     assert {job.status for job in jobs("ingest.gmail", live=False)} == {"completed"}
+
+
+@pytest.mark.req("M-02")
+def test_a_wait_that_is_over_already_holds_the_mailbox_for_a_moment(connected: Mailbox) -> None:
+    connected.receive()
+    sync_now(connected)
+    work_off()
+    connected.simulator.order_fault(Fault(429, retry_after=0), method="messages.get")
+
+    (outcome,) = drain()
+
+    assert isinstance(outcome, Snoozed)
+    assert [job.attempts for job in jobs("ingest.gmail")] == [0]
+
+
+@pytest.mark.req("M-02")
+def test_a_process_whose_clock_is_late_holds_the_mailbox_all_the_same(connected: Mailbox) -> None:
+    connected.receive()
+    sync_now(connected)
+    work_off()
+    connected.simulator.order_fault(Fault(429, retry_after=5), method="messages.get")
+    an_hour_ago = timezone.now() - timedelta(hours=1)
+    with patch("django.utils.timezone.now", return_value=an_hour_ago):
+        (outcome,) = drain()
+
+    assert isinstance(outcome, Snoozed)
+    assert [job.attempts for job in jobs("ingest.gmail")] == [0]

@@ -10,7 +10,16 @@ from pytest_django import Settings
 from jobs.models import Pause
 from jobs.queue import enqueue
 from mail.labels import LABEL_NAMES, PAUSE_LABEL
-from mail.models import Action, Decision, MailAccount, Mode, PausedBy
+from mail.models import (
+    Action,
+    ActionType,
+    Decision,
+    MailAccount,
+    Mode,
+    OutboundMessage,
+    PausedBy,
+)
+from mail.services.actions.actions import request_action
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.accounts import own_addresses, refresh_aliases
 from mail.services.queueing import request_backfill, request_sync
@@ -19,7 +28,8 @@ from tenants.audit import Actor
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.pages import audit_entries
-from tests.mail.mail_kit import Mailbox, drain, jobs, letter, stored, without_drafts
+from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored, without_drafts
+from tests.mail.send_kit import sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
 
@@ -105,6 +115,26 @@ def test_back_to_suggestions_cancels_what_waits(mailbox: Mailbox) -> None:
     assert [action.status for action in stored(Action)] == ["canceled"]
     assert ours(mailbox, arrived) == set()
     assert {job.status for job in jobs(live=False)} == {"completed"}
+
+
+def test_a_message_of_a_canceled_action_is_not_sent_when_the_mailbox_is_active_again(
+    mailbox: Mailbox,
+) -> None:
+    arrived = mailbox.receive()
+    mailbox.store_all()
+    with firm_scope(mailbox.firm):
+        action = request_action(
+            mailbox.message(arrived),
+            ActionType.AUTO_REPLY,
+            {"body": "Gladly."},
+            needs_approval=False,
+        )
+    modes.suggest_only(mailbox.account)
+    modes.activate(mailbox.account)
+    drain()
+    (outbound,) = stored(OutboundMessage)
+    assert (outbound.status, sent(mailbox)) == ("canceled", [])
+    assert only(stored(Action), pk=action.pk).status == "canceled"
 
 
 def sync_without_actions(mailbox: Mailbox) -> None:

@@ -23,7 +23,9 @@ from mail.models import (
     Mode,
     OutboundMessage,
 )
+from mail.services.actions.actions import request_action
 from mail.services.actions.sweep import sweep_actions
+from mail.services.mailboxes.modes import suggest_only
 from mail.services.sending import outbound as outbound_services
 from mail.services.sending import send
 from mail.services.sending.database_identity import database_identity
@@ -283,6 +285,25 @@ def test_a_mailbox_that_suggests_only_sends_nothing(box: Mailbox) -> None:
         MailAccount.objects.update(mode=Mode.SUGGEST)
     attempts(outbound)
     assert (current(outbound).status, sent(box)) == ("canceled", [])
+
+
+@pytest.mark.parametrize(("lost", "status"), [(LOST_ANSWER, "sent"), (LOST_REQUEST, "unknown")])
+def test_what_may_be_sent_when_the_mailbox_begins_to_suggest_only_is_not_called_canceled(
+    box: Mailbox, lost: Fault, status: str
+) -> None:
+    arrived = received(box)
+    with firm_scope(box.firm):
+        action = request_action(
+            box.message(arrived), ActionType.AUTO_REPLY, {"body": "Gladly."}, needs_approval=False
+        )
+    (outbound,) = stored(OutboundMessage)
+    box.simulator.order_fault(lost, method="drafts.send")
+    attempts(outbound, most=1)
+    suggest_only(box.reload())
+    attempts(outbound)
+    assert current(outbound).status == status
+    expected = "completed" if status == "sent" else "executing"
+    assert only(stored(Action), pk=action.pk).status == expected
 
 
 def test_an_action_sends_one_message_however_often_it_asks(box: Mailbox) -> None:
