@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from jobs.queue import enqueue
-from mail.conf import gmail_api_base, oauth_client, sync_full_days
+from mail.conf import gmail_api_base, oauth_client
 from mail.errors import ConsentUnusable, WrongMailbox, WrongState
 from mail.gmail import oauth
 from mail.gmail.connect import google_client
@@ -37,16 +37,11 @@ from mail.models import (
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import in_firm_scope, own_aliases
+from mail.services.mailboxes.catch_up import catch_up
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.onboarding.request import request_onboarding
-from mail.services.queueing import (
-    request_backfill,
-    request_label_sync,
-    request_sync,
-    request_watch,
-)
-from mail.services.syncing.sync import INBOX_AND_SENT
+from mail.services.queueing import request_label_sync, request_sync, request_watch
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field
@@ -126,6 +121,7 @@ def connect_account(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
     before = {} if is_new else {"connection": account.connection}
+    was_cut_off = account.connection == Connection.DISCONNECTED
     was_deleted = not is_new and _mail_was_deleted(account)
     was_local = account.shared and not MailCredential.objects.filter(account=account).exists()
     if was_local:
@@ -144,12 +140,12 @@ def connect_account(
         before=before,
         after={"address": account.address, "connection": account.connection, "scopes": scopes},
     )
-    request_sync(account)
     if is_new or was_local:
         request_onboarding(account)
-    elif was_deleted:
-        # A scan leaves out what carries our labels, which is most of what was there.
-        request_backfill(account, query=f"{INBOX_AND_SENT} newer_than:{sync_full_days()}d")
+    if was_cut_off or was_deleted:
+        catch_up(account, mail_deleted=was_deleted)
+    else:
+        request_sync(account)
     request_label_sync(account)
     request_watch(account)
     return account

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from jobs.models import Pause, RateLimit
 from jobs.queue import enqueue
+from jobs.testing import run_job
 from mail.gmail.client import GmailClient
 from mail.gmail.simulator.server import SimulatorServer
 from mail.labels import LabelKey
@@ -339,6 +340,36 @@ def test_mail_that_was_deleted_here_is_stored_again_with_the_labels_it_has(
     drain()
     assert len(stored(Message)) == 3
     assert connected.reload().history_cursor is not None
+
+
+@pytest.mark.req("M-04")
+def test_mail_whose_jobs_ended_with_the_connection_is_read_when_it_is_back(
+    connected: Mailbox,
+) -> None:
+    """Its history was read already: nothing else tells of it."""
+    before = connected.receive(letter("Before"))
+    with firm_scope(connected.firm):
+        MailAccount.objects.update(shared=False)
+    connected.store_all()
+    sync_only(connected)
+    arrived = connected.receive()
+    sync_only(connected)
+    assert len(jobs("ingest.gmail")) == 1
+    client = browser_of(connected.firm, Role.ADMIN)
+    submit(client, connected.account, "disconnect", keep="days", keep_days="1", reason="by mistake")
+    drain()
+    assert [job.status for job in jobs("ingest.gmail", live=False)] == ["canceled"]
+
+    connect(client, connected.account.address, connected.account)
+    drain()
+    assert {message.gmail_message_id for message in stored(Message)} == {before, arrived}
+    assert all(thread.classification for thread in stored(MailThread))
+
+
+def sync_only(mailbox: Mailbox) -> None:
+    with firm_scope(mailbox.firm):
+        sync = request_sync(mailbox.account).job
+    run_job(sync)
 
 
 def test_days_to_keep_are_asked_for(connected: Mailbox) -> None:

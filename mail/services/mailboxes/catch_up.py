@@ -1,0 +1,46 @@
+"""Asks for what a disconnection cut off: its jobs ended canceled, and no history tells of them again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from mail.conf import sync_full_days
+from mail.models import MailAccount, MailThread, Message
+from mail.services.queueing import request_backfill, request_sync
+from mail.services.rules.routing import hand_over
+from mail.services.syncing.sync import INBOX_AND_SENT
+
+MOST_THREADS = 500
+
+
+def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
+    """Have recent mail read that is not stored, and judged that was not. Must run in the scope."""
+    request_sync(account, force_full=True)
+    if mail_deleted:
+        # A scan leaves out what carries our labels, which is most of what was there.
+        request_backfill(account, query=f"{INBOX_AND_SENT} newer_than:{sync_full_days()}d")
+        return
+    since = _since(account)
+    unseen = Q(classification="") | Q(classified_upto__internal_date__lt=F("last_message_at"))
+    threads = MailThread.objects.filter(unseen, account=account, last_message_at__gte=since)
+    newest = list(threads.order_by("-last_message_at").values_list("pk", flat=True)[:MOST_THREADS])
+    messages = Message.objects.filter(thread_id__in=newest, internal_date__gte=since)
+    hand_over(
+        account,
+        [
+            message
+            for message in messages.order_by("internal_date", "pk")
+            if message.outgoing or "INBOX" in message.labels
+        ],
+    )
+
+
+def _since(account: MailAccount) -> datetime:
+    """Return when what a scan looks at begins: some days ago, or a day before the last sync."""
+    recent = timezone.now() - timedelta(days=sync_full_days())
+    if account.last_sync_at is None:
+        return recent
+    return min(recent, account.last_sync_at - timedelta(days=1))
