@@ -16,14 +16,19 @@ PAGE = "/admin/mail/mailaccount/{}/change/"
 
 
 def send_reauth_notice(firm: Firm, account_id: UUID) -> int:
-    """Ask the firm's admins to connect the mailbox again; return how many were asked."""
+    """Ask the owner and the firm's admins to connect the mailbox again; return how many were asked."""
     with firm_scope(firm):
-        account = MailAccount.objects.filter(
-            pk=account_id, connection=Connection.NEEDS_REAUTH
-        ).first()
+        account = (
+            MailAccount.objects.filter(pk=account_id, connection=Connection.NEEDS_REAUTH)
+            .select_related("owner")
+            .first()
+        )
         if account is None:
             return 0
-        recipients = escalation_recipients(firm.pk, None)
+        admins = escalation_recipients(firm.pk, None)
+        # Nobody else can sign in to Google as the mailbox's owner.
+        owner = account.owner if account.owner is not None and account.owner.is_active else None
+        recipients = list(dict.fromkeys([*escalation_recipients(firm.pk, owner), *admins]))
     if recipients:
         EmailMessage(
             subject="[Mailroom] Connect a mailbox again",

@@ -31,6 +31,7 @@ from mail.services.queueing import request_sync
 from mail.services.syncing.watch import renew_watch
 from tenants.encryption import decrypt_field
 from tenants.scope import firm_scope
+from tests.factories.tenants import UserFactory
 from tests.mail.google_kit import granted
 from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
 from tests.mail.push_kit import TOPIC
@@ -216,6 +217,22 @@ def test_a_token_endpoint_that_does_not_answer_makes_a_silent_mailbox(
             gmail.profile()
 
     assert gmail.exchange.is_answered is False
+
+
+@pytest.mark.parametrize(("is_active", "told"), [(True, True), (False, False)])
+def test_the_owner_who_alone_can_connect_it_again_is_told_too(
+    connected: Mailbox, firm_admin: str, *, is_active: bool, told: bool
+) -> None:
+    owner = UserFactory(
+        username="olga", email="olga@acme.example", is_active=is_active, member_of=connected.firm
+    )
+    with firm_scope(connected.firm):
+        type(connected.account).objects.update(owner=owner, shared=False)
+    sync_now(connected)
+    connected.simulator.revoke_grants(connected.account.address)
+    drain()
+    (notice,) = mail.outbox
+    assert set(notice.to) == {firm_admin, *(["olga@acme.example"] if told else [])}
 
 
 @pytest.mark.parametrize(
