@@ -9,11 +9,17 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from interfaces.commands import JsonCommand, NotFound, Refused
+from mail.conf import gmail_api_base, uses_google
 from mail.services.importing.import_mail import import_mail
 from mail.services.importing.mail_files import Unreadable
 from mail.services.mailboxes.accounts import open_account
 from tenants.errors import UnknownFirm
 from tenants.models import Firm
+
+NO_LOCAL_GMAIL = (
+    "Mail is imported into the local Gmail, and mailboxes are in Google's: GMAIL_BACKEND is google. "
+    "With GMAIL_BACKEND=simulator it is imported."
+)
 
 
 class Command(JsonCommand):
@@ -29,6 +35,8 @@ class Command(JsonCommand):
 
     def handle(self, *_: Any, path: Path, account: str, firm: str, json: bool, **__: Any) -> None:
         """Import, and say how many messages were new, known and unreadable."""
+        if uses_google() and not gmail_api_base():
+            raise Refused(NO_LOCAL_GMAIL)
         if not path.exists():
             raise NotFound(f"{path} does not exist")
         try:

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_django import Settings
 
 from mail.models import MailAccount, MailLabel
 from mail.services.importing.import_mail import (
@@ -145,6 +146,17 @@ def test_the_command_refuses_what_it_cannot_find(
         call_command("import_mail", path, "--account", account, "--firm", slug)
     assert caught.value.returncode == code
     assert jobs() == []
+
+
+@pytest.mark.req("M-03")
+def test_nothing_is_imported_where_mailboxes_are_in_googles_gmail(
+    mailbox: Mailbox, folder: Path, settings: Settings
+) -> None:
+    settings.GMAIL_BACKEND = "google"
+    with pytest.raises(CommandError, match="GMAIL_BACKEND is google") as caught:
+        call_command("import_mail", str(folder), "--account", "new@acme.example", "--firm", "acme")
+    assert caught.value.returncode == 1
+    assert [account.address for account in stored(MailAccount)] == [OWNER]
 
 
 @pytest.mark.req("M-03", "E-01")
