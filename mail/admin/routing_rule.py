@@ -22,7 +22,7 @@ from mail.models import MailAccount, Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
 from mail.services.rules import routing_operations
-from mail.services.rules.reach import routing_limits_of
+from mail.services.rules.reach import Limits
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
@@ -187,7 +187,7 @@ class RoutingRuleAdmin(TenantOperationsAdmin, MailAdmin):
     readonly_fields = ("conditions", "goes_to", "limits")
     goes_to = column("Goes to", _goes_to)
     conditions = column("Conditions", _conditions)
-    limits = column("Not asked in", lambda rule: routing_limits_of(rule) or "-")
+    limits = column("Not asked in", lambda rule: Limits().of_routing(rule) or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Leave out rules of mailboxes whose mail the user may not read."""

@@ -22,7 +22,7 @@ from mail.models import Rule
 from mail.rules.wording import actions_in_words
 from mail.services.rules import operations as rule_operations
 from mail.services.rules.operations import Trial
-from mail.services.rules.reach import limits_of
+from mail.services.rules.reach import Limits
 from tenants.admin.filters import FirmFilter
 from tenants.models import Firm, Role
 from tenants.scope import firm_scope
@@ -203,7 +203,7 @@ class RuleAdmin(ScopedAdmin):
 
     def limits(self, rule: Rule) -> str:
         """Return where it does less, as it is enabled or if the user enables it."""
-        return limits_of(rule, getattr(rule, "asked_by", None)) or "-"
+        return Limits().of(rule, getattr(rule, "asked_by", None)) or "-"
 
     limits.short_description = "Does less in"  # type: ignore[attr-defined]
 

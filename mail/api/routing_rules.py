@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from interfaces.api.schema import operation
 from interfaces.api.serializers import FlagField, StrictSerializer, TextField, WholeNumberField
 from jobs.api.views import example, list_operation, row_operation, show_operation
+from jobs.queries.lists import Page
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.base import MailView
 from mail.api.serializers import SwitchBody
@@ -22,7 +23,7 @@ from mail.models import Route, RoutingRule
 from mail.models.routing_rule import MAX_PROFILE_LENGTH
 from mail.services.mailboxes.content_access import readable
 from mail.services.rules import routing_operations
-from mail.services.rules.reach import routing_limits_of
+from mail.services.rules.reach import Limits
 from mail.services.rules.settings import MAX_NAME_LENGTH, MAX_PRIORITY
 from tenants.models import Role
 
@@ -57,7 +58,8 @@ class RoutingRuleSerializer(serializers.Serializer[Any]):
 
     def get_limits(self, rule: RoutingRule) -> str | None:
         """Return where an enabled rule is not asked."""
-        return routing_limits_of(rule) or None if rule.enabled else None
+        limits = self.context.get("limits") or Limits()
+        return limits.of_routing(rule) or None if rule.enabled else None
 
 
 class _Settings(StrictSerializer):
@@ -141,5 +143,9 @@ class RoutingRules(MailView):
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the rules, those of one mailbox for its readers alone."""
-        rows = super().get_rows(**filters).select_related("enabled_by")
+        rows = super().get_rows(**filters).select_related("enabled_by", "account__owner")
         return rows.filter(Q(account=None) | readable(self.request.user.pk, "account__"))
+
+    def get_context(self, page: Page[Any]) -> dict[str, Any]:
+        """Return what the rules of a page share."""
+        return {**super().get_context(page), "limits": Limits()}

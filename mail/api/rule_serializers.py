@@ -16,7 +16,7 @@ from mail.models import ActionType, Rule, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.rules.wording import in_words
 from mail.services.rules.backlog import MAX_DAYS
-from mail.services.rules.reach import limits_of
+from mail.services.rules.reach import Limits
 from mail.services.rules.settings import MAX_ACTIONS, MAX_NAME_LENGTH, MAX_PRIORITY
 
 
@@ -61,7 +61,8 @@ class RuleSerializer(serializers.Serializer[Any]):
 
     def get_limits(self, rule: Rule) -> str | None:
         """Return where an enabled rule does less."""
-        return limits_of(rule, None) or None if rule.enabled else None
+        limits = self.context.get("limits") or Limits()
+        return limits.of(rule) or None if rule.enabled else None
 
     def get_in_words(self, rule: Rule) -> list[str]:
         """Return the conditions in words."""

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from interfaces.api.schema import operation
 from jobs.api.views import example, list_operation, show_operation
+from jobs.queries.lists import Page
 from mail.api.rule_serializers import (
     ApplyRuleBody,
     ChangeRuleBody,
@@ -25,6 +26,7 @@ from mail.api.scoped import ScopedView
 from mail.api.serializers import SwitchBody
 from mail.models import Rule
 from mail.services.rules import operations as rule_operations
+from mail.services.rules.reach import Limits
 from tenants.models import Role
 
 _RULE = OpenApiResponse(RuleSerializer, "The rule as it is now.")
@@ -48,7 +50,11 @@ class Rules(ScopedView):
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the rules, with who enabled them."""
-        return super().get_rows(**filters).select_related("enabled_by")
+        return super().get_rows(**filters).select_related("enabled_by", "account__owner")
+
+    def get_context(self, page: Page[Any]) -> dict[str, Any]:
+        """Return what the rules of a page share."""
+        return {**super().get_context(page), "limits": Limits()}
 
     @operation(
         "Create a rule",

@@ -19,7 +19,7 @@ from mail.rules.matching import matches
 from mail.services.mailboxes.content_access import readable
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.labels import MailboxLabels, named_conditions
-from mail.services.rules.reach import limits_of
+from mail.services.rules.reach import Limits
 from mail.services.rules.rules import facts_of
 from mail.services.rules.scopes import fault, in_scope, plain
 from mail.services.rules.settings import DEFAULTS, checked_settings
@@ -125,7 +125,7 @@ def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "")
         ConditionsInvalid: the conditions can no longer be used.
     """
     trial = matches_of(rule, user_id)
-    trial = replace(trial, limits=limits_of(rule, by.user))
+    trial = replace(trial, limits=Limits().of(rule, by.user))
     Rule.objects.filter(pk=rule.pk).update(tried_at=timezone.now())
     found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
     _audit("rule.try", rule, by, reason, after=found)

@@ -8,6 +8,7 @@ a single mailbox that nobody is known to have enabled counts as its owner's.
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth import get_user_model
 
@@ -60,52 +61,64 @@ def safety_mode(rule: Rule, account: MailAccount) -> SafetyMode:
     return SafetyMode.DEFAULT
 
 
-def limits_of(rule: Rule, person: Any) -> str:
-    """Say where the rule does less than elsewhere, once `person` has enabled it; empty: nowhere.
+class Limits:
+    """Says where rules do less than elsewhere; for a list of rules, each mailbox is counted once."""
 
-    An enabled one is `enabled_by` somebody already.
-    """
-    person = rule.enabled_by if rule.enabled else person
-    try:
-        looks = looks_into_mail(parse_conditions(rule.conditions))
-    except FaultyInput:
+    def __init__(self) -> None:
+        self._counted: dict[tuple[Any, ...], int] = {}
+
+    def of(self, rule: Rule, person: Any = None) -> str:
+        """Say where the rule does less, once `person` has enabled it; empty: nowhere.
+
+        An enabled one is `enabled_by` somebody already.
+        """
+        person = rule.enabled_by if rule.enabled else person
+        try:
+            looks = looks_into_mail(parse_conditions(rule.conditions))
+        except FaultyInput:
+            return ""
+        dangerous = [name for one in rule.actions if is_dangerous(name := str(one["action"]))]
+        spares = bool(dangerous) and rule.safe_mode == SafeMode.DANGEROUS_OVERRIDE
+        if looks:
+            return self._limits(rule, person, "It does not look into")
+        if spares:
+            return self._limits(
+                rule, person, f"What is dangerous ({', '.join(dangerous)}) waits for a yes in"
+            )
         return ""
-    dangerous = [name for one in rule.actions if is_dangerous(name := str(one["action"]))]
-    spares = bool(dangerous) and rule.safe_mode == SafeMode.DANGEROUS_OVERRIDE
-    if looks:
-        return _limits(rule, person, "It does not look into")
-    if spares:
-        return _limits(
-            rule, person, f"What is dangerous ({', '.join(dangerous)}) waits for a yes in"
-        )
-    return ""
+
+    def of_routing(self, rule: RoutingRule) -> str:
+        """Say where the routing rule is not asked; empty: nowhere."""
+        try:
+            looks = parse_match(rule.match).looks_into_mail
+        except FaultyInput:
+            return ""
+        return self._limits(rule, rule.enabled_by, "It does not look into") if looks else ""
+
+    def _limits(self, rule: Rule | RoutingRule, person: Any, effect: str) -> str:
+        if person is None and rule.account_id is not None and rule.account is not None:
+            person = rule.account.owner
+        key = (rule.firm_id, rule.account_id, person and person.pk)
+        if key not in self._counted:
+            self._counted[key] = _unreadable(rule.firm_id, rule.account_id, person)
+        count = self._counted[key]
+        if not count:
+            return ""
+        where = "1 private mailbox" if count == 1 else f"{count} private mailboxes"
+        what = "it" if count == 1 else "them"
+        who = NOBODY if person is None else f"{person.get_username()} may not read {what}"
+        return f"{effect} {where}: {who}."
 
 
-def routing_limits_of(rule: RoutingRule) -> str:
-    """Say where the routing rule is not asked; empty: nowhere."""
-    try:
-        looks = parse_match(rule.match).looks_into_mail
-    except FaultyInput:
-        return ""
-    return _limits(rule, rule.enabled_by, "It does not look into") if looks else ""
-
-
-def _limits(rule: Rule | RoutingRule, person: Any, effect: str) -> str:
-    if person is None and rule.account_id is not None and rule.account is not None:
-        person = rule.account.owner
-    with firm_scope(rule.firm_id):
+def _unreadable(firm_id: int, account_id: UUID | None, person: Any) -> int:
+    """Count the private mailboxes in a rule's scope whose mail the person may not read."""
+    with firm_scope(firm_id):
         accounts = MailAccount.objects.filter(shared=False)
-        if rule.account_id is not None:
-            accounts = accounts.filter(pk=rule.account_id)
-        if person is not None and _is_of_firm(person, rule.firm_id):
+        if account_id is not None:
+            accounts = accounts.filter(pk=account_id)
+        if person is not None and _is_of_firm(person, firm_id):
             accounts = accounts.exclude(readable(person.pk))
-        count = accounts.count()
-    if not count:
-        return ""
-    where = "1 private mailbox" if count == 1 else f"{count} private mailboxes"
-    what = "it" if count == 1 else "them"
-    who = NOBODY if person is None else f"{person.get_username()} may not read {what}"
-    return f"{effect} {where}: {who}."
+        return accounts.count()
 
 
 def _is_of_firm(user: Any, firm_id: int) -> bool:

@@ -6,7 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from mail.models import Direction, Rule
 from tenants.models import Firm, Role
@@ -178,3 +180,37 @@ def test_a_rule_says_who_enabled_it_and_where_it_does_not_look(mailbox: Mailbox)
     assert (made["enabled_by"], made["limits"]) == (rule["enabled_by"], rule["limits"])
     path = f"{made['id']}/"
     assert api.send(path, method="patch", match={"all": True}).json()["limits"] is None
+
+
+@pytest.mark.parametrize(
+    ("root", "body", "enabled"),
+    [
+        (ROOT, INVOICES, False),
+        (
+            "/api/v1/mail/routing-rules/",
+            {"name": "Shop", "match": {"subject_contains": "order"}, "route": "pipeline"},
+            True,
+        ),
+    ],
+)
+def test_a_list_asks_once_where_its_rules_do_not_look(
+    mailbox: Mailbox, root: str, body: dict[str, Any], enabled: bool
+) -> None:
+    api = Api(mailbox.firm)
+    api.root = root
+    with firm_scope(mailbox.firm):
+        type(mailbox.account).objects.update(shared=False)
+
+    def queries_with(name: str) -> int:
+        made = api.send(**body | {"name": name})
+        assert made.status_code == 201, made.content
+        if not enabled:
+            path = f"{made.json()['id']}/"
+            api.send(path + "try/")
+            api.send(path + "enable/")
+        with CaptureQueriesContext(connection) as queries:
+            listed = api.get().json()["results"]
+        assert all("1 private mailbox" in one["limits"] for one in listed)
+        return len(queries)
+
+    assert queries_with("First") == queries_with("Second") == queries_with("Third")
