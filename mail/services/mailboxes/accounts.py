@@ -13,7 +13,8 @@ from mail.gmail.client import GmailClient
 from mail.models import MAX_ADDRESS_LENGTH, MailAccount, Mode
 from mail.services.mailboxes.connection import check_connection
 from mail.text.cleaning import clean_line, clean_text
-from tenants.models import Firm
+from tenants.access import access_of
+from tenants.models import Firm, Role
 from tenants.scope import firm_scope
 
 MAX_NAME_LENGTH = 200
@@ -72,6 +73,14 @@ def open_account(firm: Firm, address: str, *, display_name: str = "") -> MailAcc
             defaults={"display_name": display_name, "mode": Mode.ACTIVE, "shared": True},
         )[0]
     return account
+
+
+def has_owner(account: MailAccount) -> bool:
+    """Say whether its owner is there: active, and of the firm."""
+    owner = account.owner
+    if owner is None or not owner.is_active:
+        return False
+    return access_of(owner).may(Role.VIEWER, account.firm_id)
 
 
 def own_addresses(account: MailAccount) -> frozenset[str]:

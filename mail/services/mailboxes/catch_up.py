@@ -16,6 +16,12 @@ from mail.services.syncing.sync import INBOX_AND_SENT
 MOST_THREADS = 500
 
 
+def mail_was_deleted(account: MailAccount) -> bool:
+    """Say whether the stored mail is gone, or on its way out, since a disconnection."""
+    is_due = account.delete_mail_at is not None and account.delete_mail_at <= timezone.now()
+    return is_due or not Message.objects.filter(account=account).exists()
+
+
 def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
     """Have recent mail read that is not stored, and judged that was not. Must run in the scope."""
     request_sync(account, force_full=True)

@@ -36,8 +36,8 @@ from mail.models import (
     OutboundMessage,
     PushReceipt,
 )
-from mail.services.mailboxes.accounts import in_firm_scope, own_aliases
-from mail.services.mailboxes.catch_up import catch_up
+from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
+from mail.services.mailboxes.catch_up import catch_up, mail_was_deleted
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.onboarding.request import request_onboarding
@@ -122,7 +122,7 @@ def connect_account(
     )
     before = {} if is_new else {"connection": account.connection}
     was_cut_off = account.connection == Connection.DISCONNECTED
-    was_deleted = not is_new and _mail_was_deleted(account)
+    was_deleted = not is_new and mail_was_deleted(account)
     was_local = account.shared and not MailCredential.objects.filter(account=account).exists()
     if was_local:
         _begin_anew(account, by)
@@ -138,7 +138,12 @@ def connect_account(
         firm_id=firm_id,
         target=("mailbox", account.pk),
         before=before,
-        after={"address": account.address, "connection": account.connection, "scopes": scopes},
+        after={
+            "address": account.address,
+            "connection": account.connection,
+            "scopes": scopes,
+            "owner": account.owner and account.owner.get_username(),
+        },
     )
     if is_new or was_local:
         request_onboarding(account)
@@ -149,12 +154,6 @@ def connect_account(
     request_label_sync(account)
     request_watch(account)
     return account
-
-
-def _mail_was_deleted(account: MailAccount) -> bool:
-    """Say whether the stored mail is gone, or on its way out, since a disconnection."""
-    is_due = account.delete_mail_at is not None and account.delete_mail_at <= timezone.now()
-    return is_due or not Message.objects.filter(account=account).exists()
 
 
 def _begin_anew(account: MailAccount, by: Actor) -> None:
@@ -168,8 +167,8 @@ def _begin_anew(account: MailAccount, by: Actor) -> None:
 
 
 def _mark_connected(account: MailAccount, consent: Consent, by: Actor) -> None:
-    """Store that the mailbox is connected; one without an owner is its connector's."""
-    if not account.shared and account.owner_id is None:
+    """Store that the mailbox is connected; one whose owner is gone is its connector's."""
+    if not account.shared and not has_owner(account):
         account.owner_id = by.user_id
     if account.connection == Connection.DISCONNECTED and account.active_since is not None:
         # What arrived while nothing was to be read is labelled no further back than at activation.

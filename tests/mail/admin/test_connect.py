@@ -37,7 +37,7 @@ from mail.services.mailboxes.credentials import StoredToken
 from mail.services.queueing import request_sync
 from mail.services.sending.outbound import request_reply
 from mail.services.syncing.labels import ensure_own_labels
-from tenants.models import Firm, Role
+from tenants.models import Firm, Membership, Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
 from tests.jobs.admin.pages import audit_entries, messages_of, now, operation_url, submit
@@ -370,6 +370,23 @@ def sync_only(mailbox: Mailbox) -> None:
     with firm_scope(mailbox.firm):
         sync = request_sync(mailbox.account).job
     run_job(sync)
+
+
+@pytest.mark.req("M-23")
+@pytest.mark.parametrize("gone", ["left", "inactive", "there"])
+def test_a_mailbox_whose_owner_is_gone_belongs_to_who_connects_it_again(
+    connected: Mailbox, gone: str
+) -> None:
+    owner = UserFactory(username="olga", member_of=connected.firm, is_active=gone != "inactive")
+    with firm_scope(connected.firm):
+        MailAccount.objects.update(owner=owner, shared=False)
+        if gone == "left":
+            Membership.objects.filter(user=owner).delete()
+    connect(browser_of(connected.firm), connected.account.address, connected.account)
+    name = "olga" if gone == "there" else "grace-of-acme"
+    assert connected.reload().owner.username == name  # type: ignore[union-attr]
+    entry = audit_entries(connected.account.pk)[-1]
+    assert entry.after["owner"] == name
 
 
 def test_days_to_keep_are_asked_for(connected: Mailbox) -> None:
