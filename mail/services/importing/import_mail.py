@@ -89,14 +89,18 @@ def labels_for(
 ) -> tuple[str, ...]:
     """Return the ids of the labels a message gets: those of Takeout, else by who wrote it.
 
+    Takeout writes Gmail's own labels in its owner's language; where that is not English, who wrote
+    the message says where it goes.
+
     `label_id_of` gives the id of a label by its name; None: the mailbox cannot have it.
     """
     headers = _headers(raw)
     takeout = takeout_labels(headers)
-    if takeout is not None:
-        return (*takeout.system, *filter(None, map(label_id_of, takeout.names)))
+    named = tuple(filter(None, map(label_id_of, takeout.names))) if takeout is not None else ()
+    if takeout is not None and takeout.tells_place:
+        return (*takeout.system, *named)
     sender = parse_sender(_values(headers, "From"))
-    return SENT if sender.key in owners else RECEIVED
+    return (*(SENT if sender.key in owners else RECEIVED), *named)
 
 
 def guess_address(path: Path) -> str | None:

@@ -33,6 +33,8 @@ class TakeoutLabels(NamedTuple):
 
     system: tuple[str, ...]
     names: tuple[str, ...]
+    tells_place: bool = True
+    """Whether Gmail's own labels are in English: in other languages they are among the names."""
 
 
 def takeout_labels(headers: Message) -> TakeoutLabels | None:
@@ -43,7 +45,9 @@ def takeout_labels(headers: Message) -> TakeoutLabels | None:
     text = decode_header(" ".join(str(values[0]).split()), _HEADER_CHARS)
     found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     known = [name for name in dict.fromkeys(found) if name and name.lower() not in _LEFT_OUT]
+    own = {name.lower() for name in found} & (_SYSTEM.keys() | _LEFT_OUT)
     return TakeoutLabels(
         system=tuple(_SYSTEM[name.lower()] for name in known if name.lower() in _SYSTEM),
         names=tuple(name[:_LABEL_CHARS] for name in known if name.lower() not in _SYSTEM),
+        tells_place=bool(own),
     )

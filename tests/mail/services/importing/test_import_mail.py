@@ -22,7 +22,7 @@ from mail.services.importing.import_mail import (
 )
 from mail.services.importing.mail_files import Unreadable
 from mail.services.importing.sample_mailbox import import_sample
-from tests.mail.mail_kit import OWNER, Mailbox, jobs, letter, only, stored
+from tests.mail.mail_kit import ANNA, OWNER, Mailbox, jobs, letter, only, stored
 
 pytestmark = pytest.mark.django_db
 
@@ -68,6 +68,23 @@ def test_mail_from_takeout_keeps_its_labels(mailbox: Mailbox, tmp_path: Path) ->
         "INBOX", "STARRED", "Rechnungen, Büro", "Work",
     }  # fmt: skip
     assert list(two.labels) == ["SENT"]
+
+
+@pytest.mark.req("M-03")
+def test_mail_from_takeout_in_another_language_is_found(mailbox: Mailbox, tmp_path: Path) -> None:
+    """Takeout names Gmail's own labels in its owner's language: none says inbox or sent mail."""
+    german = {"1": "=?UTF-8?Q?Posteingang,Ge=C3=B6ffnet,Rechnungen?=", "2": "Gesendet"}
+    for name, labels in german.items():
+        sender = OWNER if name == "2" else ANNA
+        head = f"X-Gmail-Labels: {labels}\r\n".encode()
+        (tmp_path / f"{name}.eml").write_bytes(head + letter(name, sender=sender, at=LONG_AGO))
+    import_mail(mailbox.account, tmp_path, on_unreadable=lambda _: None)
+    one, two = sorted(mailbox.store_all(), key=lambda message: message.subject)
+    names = {row.gmail_label_id: row.name for row in stored(MailLabel)}
+    assert {names.get(label, label) for label in one.labels} == {
+        *RECEIVED, "Posteingang", "Geöffnet", "Rechnungen",
+    }  # fmt: skip
+    assert {names.get(label, label) for label in two.labels} == {*SENT, "Gesendet"}
 
 
 @pytest.mark.req("M-03")
