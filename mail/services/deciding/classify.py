@@ -151,9 +151,11 @@ def open_case(
 def judge(case: Case, classifier: Classifier) -> tuple[Classification, str]:
     """Return the verdict and its source.
 
-    The blacklist decides, else the first rule that names a category, else the classifier.
+    The blacklist decides, else the first rule that names a category, else the classifier. A rule
+    is about others' mail: it says nothing once the owner has written last.
     """
-    deciding = next((rule for rule in case.rules if rule.category), None)
+    answered = case.context.user_wrote_last
+    deciding = next((rule for rule in case.rules if rule.category and not answered), None)
     if case.blocked:
         why = "The sender is on the blacklist."
         return ruled(Category.FYI, why, "blacklist", case.context), DecisionSource.RULE

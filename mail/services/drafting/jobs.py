@@ -21,6 +21,7 @@ from mail.models import (
     Message,
     ThreadStatus,
 )
+from mail.services.deciding.corrections import decide_for_person
 from mail.services.deciding.relabel import show_state
 from mail.services.drafting.gmail_drafts import GmailDraft, read_draft
 from mail.services.drafting.persons_drafts import foreign_drafts, note_edits, persons_drafts
@@ -116,8 +117,6 @@ def draft_on_request(
 
     What they noted in a draft of their own is what they want said. Must run under the thread's lock.
     """
-    if suggests_only(account):
-        return skipped(SUGGESTS_ONLY)
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
         if thread.status == ThreadStatus.DRAFTED:
@@ -125,9 +124,14 @@ def draft_on_request(
         message = _target(thread)
         if message is None:
             return skipped("The thread has no message from anybody else")
-        reason = why_not_answered(account, message)
+        suggests = suggests_only(account)
+        reason = SUGGESTS_ONLY if suggests else why_not_answered(account, message)
         if reason:
-            return refuse(account, message, reason)
+            # No draft, but what the thread is the person has said all the same.
+            decide_for_person(
+                account, thread.pk, message.pk, Category.NEEDS_RESPONSE, job_id=job_id
+            )
+            return skipped(reason) if suggests else refuse(account, message, reason)
     task = DraftTask(
         account=account,
         gmail=gmail,

@@ -10,6 +10,7 @@ from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE
 from mail.models import (
     Contact,
     Decision,
+    DecisionSource,
     MailAccount,
     Message,
     ReplySettings,
@@ -84,14 +85,16 @@ def plan_for(account: MailAccount, message: Message) -> ReplyPlan:
 
 
 def _said_by_decision(message: Message) -> dict[str, str]:
-    explanations = (
-        Decision.objects.filter(message=message)
-        .order_by("-pk")
-        .values_list("explanations", flat=True)
-        .first()
-    )
+    decision = (
+        Decision.objects.filter(message=message).order_by("-pk").only("source", "explanations")
+    ).first()
+    explanations = None if decision is None else decision.explanations
     said = explanations if isinstance(explanations, dict) else {}
-    return {name: str(said.get(name) or "") for name in ("style", "language")}
+    found = {name: str(said.get(name) or "") for name in ("style", "language")}
+    if decision is not None and decision.source != DecisionSource.MODEL:
+        # Only a model chooses a style; with the others the mailbox's own holds.
+        found["style"] = ""
+    return found
 
 
 def _style(account: MailAccount, name: str, settings: ReplySettings) -> Style:

@@ -9,10 +9,10 @@ from uuid import UUID
 from django.utils import timezone
 
 from mail.errors import RowGone
-from mail.models import Action, MailAccount, Message, Rule
+from mail.models import MailAccount, Message, Rule
 from mail.services.mailboxes.modes import may_write
 from mail.services.queueing import enqueue_rule
-from mail.services.rules.rules import asked_in, facts_of, request_actions
+from mail.services.rules.rules import acted_on, asked_in, facts_of, request_actions
 from mail.services.rules.scopes import in_scope
 from tenants.scope import firm_scope
 
@@ -61,6 +61,5 @@ def _page(account: MailAccount, rule: Rule, *, days: int, before: UUID | None) -
     )
     if before is not None:
         messages = messages.filter(pk__lt=before)
-    done = Action.objects.filter(rule=rule, created_at__gte=rule.changed_at)
-    messages = messages.exclude(pk__in=done.values("message_id"))
+    messages = messages.exclude(pk__in=acted_on(rule).values("message_id"))
     return list(messages.defer("text", "html", "hidden_text").order_by("-pk")[:PAGE])

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from mail.conf import all_rules_apply
 from mail.errors import ActionInvalid, ConditionsInvalid
-from mail.models import ActionType, Decision, MailAccount, Message, Rule
+from mail.models import Action, ActionType, Decision, MailAccount, Message, Rule
 from mail.rules.conditions import (
     Group,
     LabelPresent,
@@ -106,8 +106,11 @@ def matching_rules(
 def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
     """Request the rule's actions on the message, in order. Must run in the firm's scope.
 
-    A rule whose actions can no longer be used is switched off with the reason.
+    Once only, however often the message is judged, unless the rule was changed since. A rule whose
+    actions can no longer be used is switched off with the reason.
     """
+    if not rule.actions or acted_on(rule).filter(message=message).exists():
+        return
     mode = safety_mode(rule, message.account)
     try:
         for one in rule.actions:
@@ -121,6 +124,12 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
             )
     except ActionInvalid as error:
         disable_rule(rule, f"{UNUSABLE}: {error}"[:500])
+
+
+def acted_on(rule: Rule) -> QuerySet[Action]:
+    """Return what the rule, as it is now, has asked for. Must run in the firm's scope."""
+    actions: QuerySet[Action] = Action.objects.filter(rule=rule, created_at__gte=rule.changed_at)
+    return actions
 
 
 def _parameters(rule: Rule, stored: dict[str, Any]) -> dict[str, Any]:

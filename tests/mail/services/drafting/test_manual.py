@@ -8,7 +8,19 @@ import pytest
 
 from mail.labels import LabelKey
 from mail.llm.base import Category
-from mail.models import CallType, Contact, Decision, Draft, LLMCall, ReplyStyle, ReplyTemplate
+from mail.models import (
+    CallType,
+    Contact,
+    Decision,
+    DecisionSource,
+    Draft,
+    LLMCall,
+    ReplySettings,
+    ReplyStyle,
+    ReplyTemplate,
+    Rule,
+)
+from mail.services.mailboxes.modes import suggest_only
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     MARK,
@@ -171,3 +183,58 @@ def test_templates_styles_and_contacts_say_how_to_answer(mailbox: Mailbox) -> No
     assert (blocked.category, blocked.source) == ("fyi", "rule")
     assert blocked.explanations["salient_features"] == ["blacklist"]
     assert len(listed(mailbox)) == 2
+
+
+def test_what_gets_no_draft_is_still_what_the_person_says(mailbox: Mailbox) -> None:
+    prepared(mailbox)
+    arrived = mailbox.receive(letter("News", "Hello.", sender="noreply@shop.example"))
+    synced(mailbox)
+    assert state_labels(mailbox, arrived) == {LabelKey.FYI}
+
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+
+    assert the_thread().classification == Category.NEEDS_RESPONSE
+    assert stored(Decision)[-1].source == DecisionSource.PERSON
+    assert state_labels(mailbox, arrived) == {LabelKey.NEEDS_RESPONSE}
+    assert listed(mailbox) == []
+    (proposed,) = stored(Rule)
+    assert (proposed.category, proposed.enabled) == (Category.NEEDS_RESPONSE, False)
+
+
+def test_where_mailroom_only_suggests_the_label_is_a_correction_too(mailbox: Mailbox) -> None:
+    prepared(mailbox)
+    arrived = asked(mailbox, "For your information: we are moving.")
+    before = the_thread().classification
+    suggest_only(mailbox.account)
+
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+
+    assert before != Category.NEEDS_RESPONSE
+    assert the_thread().classification == Category.NEEDS_RESPONSE
+    assert [one.category for one in stored(Rule)] == [Category.NEEDS_RESPONSE]
+    assert listed(mailbox) == []
+
+
+def test_where_no_model_chose_a_style_the_mailboxs_own_holds(mailbox: Mailbox) -> None:
+    prepared(mailbox)
+    with firm_scope(mailbox.firm):
+        ReplySettings.objects.create(account=mailbox.account, default_style="formal")
+
+    asked(mailbox)
+
+    assert [row.style for row in stored(Draft)] == ["formal"]
+
+
+def test_a_model_chooses_the_style_before_the_mailbox(mailbox: Mailbox, model: ModelServer) -> None:
+    prepared(mailbox)
+    with firm_scope(mailbox.firm):
+        ReplySettings.objects.create(
+            account=mailbox.account, default_style="formal", gather_context=False
+        )
+    model.answers = [{**WANTS, "style": "informal"}, {"text": "Hi."}]
+
+    asked(mailbox)
+
+    assert [row.style for row in stored(Draft)] == ["informal"]
