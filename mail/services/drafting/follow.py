@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -40,7 +40,8 @@ from mail.services.drafting.requests import (
 )
 from mail.services.timelines.threads import DISCARDING_LABELS
 
-# A label of ours that is seen again after that was taken off and put back.
+# So long after the sync before, or after the label was given, one of ours that is seen again was
+# taken off and put back.
 ECHO: Final = timedelta(minutes=10)
 ACTIONS_SEARCHED: Final = 50
 # What the person orders by a label; the first of several on one thread.
@@ -68,7 +69,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
     stored = {row.gmail_message_id: row for row in rows.only(
         "firm", "account", "thread", "gmail_message_id"
     )}  # fmt: skip
-    actions = _newest_actions(stored.values())
+    actions, since = _newest_actions(stored.values()), _echoes_since(account)
     asked: dict[UUID, dict[LabelKey, Message]] = defaultdict(dict)
     for gmail_message_id, labels in wanted.items():
         message = stored.get(gmail_message_id)
@@ -79,7 +80,7 @@ def follow_labels(account: MailAccount, gains: Gains) -> None:
             if message is None:
                 if key == LabelKey.NEEDS_RESPONSE:
                     enqueue_first_manual_draft(account.pk, gmail_message_id)
-            elif not _is_own(actions[message.pk], label_id, key, record):
+            elif not _is_own(actions[message.pk], label_id, key, record, since):
                 asked[message.thread_id].setdefault(key, message)
     for thread_id, orders in asked.items():
         _enqueue(account, thread_id, orders)
@@ -127,7 +128,18 @@ def _newest_actions(messages: Iterable[Message]) -> dict[UUID, list[Action]]:
     return actions
 
 
-def _is_own(actions: Iterable[Action], label_id: str, key: LabelKey, record: int) -> bool:
+def _echoes_since(account: MailAccount) -> datetime:
+    """Return since when what Mailroom wrote may come back in this sync: the one before missed it.
+
+    `account` is as before the sync.
+    """
+    now = timezone.now()
+    return min(now, account.last_sync_at or now) - ECHO
+
+
+def _is_own(
+    actions: Iterable[Action], label_id: str, key: LabelKey, record: int, since: datetime
+) -> bool:
     """Say whether Mailroom gave the message of these actions the label, in this record of history."""
     for action in actions:
         hint = action.undo_hint or {}
@@ -139,7 +151,7 @@ def _is_own(actions: Iterable[Action], label_id: str, key: LabelKey, record: int
             continue
         change = changed_labels(hint)
         if label_id in change.labels:
-            recent = action.executed_at and action.executed_at > timezone.now() - ECHO
+            recent = action.executed_at and action.executed_at > since
             return bool(label_id in change.add and recent)
     return False
 

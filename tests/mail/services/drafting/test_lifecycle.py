@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
-from mail.labels import LabelKey
-from mail.models import EventType, MailEvent
+from mail.labels import LABEL_NAMES, LabelKey
+from mail.models import Action, EventType, MailAccount, MailEvent
+from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     answer_by_hand,
     asked,
@@ -23,7 +25,7 @@ from tests.mail.draft_kit import (
     the_thread,
     versions,
 )
-from tests.mail.mail_kit import Mailbox, letter, stored
+from tests.mail.mail_kit import Mailbox, letter, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -136,3 +138,34 @@ def test_where_each_step_leads(mailbox: Mailbox, case: Case) -> None:
     jobs_before = len(versions())
     synced(mailbox)
     assert len(versions()) == jobs_before
+
+
+def test_an_own_label_that_a_late_sync_sees_is_no_order(mailbox: Mailbox) -> None:
+    without_drafts(prepared(mailbox))
+    arrived = asked(mailbox)
+    assert state_labels(mailbox, arrived) == {LabelKey.NEEDS_RESPONSE}
+    labelled = timezone.now() - timedelta(minutes=16)
+    with firm_scope(mailbox.firm):
+        Action.objects.update(executed_at=labelled)
+        MailAccount.objects.update(last_sync_at=labelled - timedelta(minutes=1))
+
+    synced(mailbox)
+
+    assert versions() == []
+    assert state_labels(mailbox, arrived) == {LabelKey.NEEDS_RESPONSE}
+
+
+def test_a_label_put_back_after_a_sync_is_an_order(mailbox: Mailbox) -> None:
+    without_drafts(prepared(mailbox))
+    arrived = asked(mailbox)
+    synced(mailbox)
+    labels = {one["name"]: one["id"] for one in mailbox.gmail.list_labels()}
+    wish = labels[LABEL_NAMES[LabelKey.NEEDS_RESPONSE]]
+    with firm_scope(mailbox.firm):
+        Action.objects.update(executed_at=timezone.now() - timedelta(minutes=16))
+    mailbox.gmail.modify_message(arrived, remove=[wish])
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+
+    synced(mailbox)
+
+    assert versions() == [("manual", "ready", 0)]
