@@ -14,7 +14,14 @@ from django.utils import timezone
 from jobs.queue import enqueue
 from jobs.states import Priority
 from mail.errors import ReasonMissing, WrongState
-from mail.models import DataRequest, ExportPart, MailAccount, RequestKind, RequestStatus
+from mail.models import (
+    Connection,
+    DataRequest,
+    ExportPart,
+    MailAccount,
+    RequestKind,
+    RequestStatus,
+)
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.suppression import suppress
 from mail.services.exports.write import write_zip
@@ -81,7 +88,9 @@ def request_data(
 
 def _require_erasable(address: str) -> None:
     mailbox = Q(address=address) | Q(aliases__icontains=f'"{address}"')
-    if MailAccount.objects.filter(mailbox).exists():
+    # Once its mail is deleted, nothing more of a mailbox goes by itself: only this takes its address.
+    given_up = Q(connection=Connection.DISCONNECTED, delete_mail_at=None)
+    if MailAccount.objects.filter(mailbox).exclude(given_up).exists():
         raise WrongState("This is a mailbox of the firm: disconnect it, and have its mail deleted.")
     user: Any = get_user_model()
     names = {user.USERNAME_FIELD, "email"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
+from django.utils import timezone
 
 from jobs.errors import LeaseLost, Retryable
 from jobs.queue import enqueue
@@ -15,6 +16,7 @@ from mail.job_handlers import exports as handlers
 from mail.models import (
     Direction,
     ExportPart,
+    MailAccount,
     MailThread,
     Message,
     RequestKind,
@@ -24,6 +26,7 @@ from mail.models import (
 from mail.services.exports.erase import Step, erase_step
 from mail.services.exports.requests import request_data
 from mail.services.exports.write import JobLease
+from mail.services.mailboxes.connect_account import disconnect_account, erase_mail
 from mail.services.queueing import request_sync
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.models import AuditEntry, Firm, Role
@@ -203,6 +206,26 @@ def test_an_attempt_that_lost_its_lease_erases_nothing(mailbox: Mailbox) -> None
     with pytest.raises(LeaseLost):
         erase_step(request.pk, JobLease(request.job_id, mailbox.firm.pk, 1))  # type: ignore[arg-type]  # set
     assert len(stored(Message)) == 5
+
+
+def test_who_had_a_mailbox_is_erased_once_its_mail_is_deleted(mailbox: Mailbox) -> None:
+    def ask() -> None:
+        request_data(
+            mailbox.firm, RequestKind.ERASE_SUBJECT, subject=OWNER, reason="left", by=SERVICE
+        )
+
+    mailbox.receive()
+    mailbox.store_all()
+    disconnect_account(mailbox.account, keep_days=1, reason="left")
+    with pytest.raises(WrongState, match="mailbox"):
+        ask()
+    with firm_scope(mailbox.firm):
+        MailAccount.objects.update(delete_mail_at=timezone.now())
+    erase_mail(mailbox.account.pk, mailbox.firm.pk)
+    ask()
+    drain()
+    assert mentions(OWNER) == []
+    assert OWNER not in mailbox.reload().address
 
 
 def test_what_cannot_be_erased_is_refused(mailbox: Mailbox) -> None:
