@@ -134,7 +134,7 @@ def _canary(run: BulkRun) -> str:
         return f"More than {run.canary_max_failure_rate:.0%} of the canary failed again."
     if run.canary_passed_at is not None:
         return "The canary passed."
-    if run.handled < min(run.canary_size, run.total):
+    if not run.has_canary_out:
         return f"The canary of {run.canary_size:,} goes first."
     return f"Waiting for the jobs of the canary of {run.canary_size:,}."
 

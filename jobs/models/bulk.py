@@ -71,6 +71,11 @@ class BulkRun(QueueModel):
         """Whether the rest waits for what becomes of the canary."""
         return bool(self.canary_size) and self.canary_passed_at is None
 
+    @property
+    def has_canary_out(self) -> bool:
+        """Whether the canary is complete: a member that was refused tries nothing, the next does."""
+        return self.done >= self.canary_size or self.handled >= self.total
+
 
 class BulkMember(QueueModel):
     """A dead letter or job of a bulk run; they are handled in the order of their ids, oldest first."""

@@ -67,7 +67,7 @@ def _step(run_id: UUID, firm: Firm, job_id: UUID, lease_token: int) -> Step:
 
 def _next(run: BulkRun, actor: Actor) -> Step:
     now = database_now()
-    if run.awaits_canary and run.handled >= min(run.canary_size, run.total):
+    if run.awaits_canary and run.has_canary_out:
         failed, live, tried = _canary(run)
         if failed > run.canary_max_failure_rate * tried:
             return Step(end_run(run, BulkState.CANARY_FAILED, actor))
@@ -81,7 +81,7 @@ def _next(run: BulkRun, actor: Actor) -> Step:
         return Step(end_run(run, BulkState.COMPLETED, actor))
     most = CHUNK
     if run.awaits_canary:
-        most = min(most, run.canary_size - run.handled)
+        most = min(most, run.canary_size - run.done)
     if run.rate_per_second is not None:
         allowed = _allowance(run, run.rate_per_second, now)
         wanted = min(most, run.total - run.handled, run.rate_per_second * RATE_SECONDS)
@@ -122,8 +122,8 @@ def _chunk(run: BulkRun, most: int, actor: Actor) -> Step:
 
 def _canary(run: BulkRun) -> tuple[int, int, int]:
     """Return how many of the canary's jobs failed again, are still live, and were tried at all."""
-    first = BulkMember.objects.filter(run=run).order_by("target_id")[: run.canary_size]
-    ids = [member.job_id for member in first if member.state == MemberState.DONE]
+    first = BulkMember.objects.filter(run=run, state=MemberState.DONE).order_by("target_id")
+    ids = list(first.values_list("job_id", flat=True)[: run.canary_size])
     statuses = list(JobQueue.objects.filter(pk__in=ids).values_list("status", flat=True))
     failed = sum(status in (Status.DLQ, Status.FAILED) for status in statuses)
     return failed, sum(status in LIVE for status in statuses), len(ids)
