@@ -214,8 +214,9 @@ def _alert(event: NotificationEvent, failures: dict[Key, Failure], platform: int
         mine = [one for one in endpoints.get(owner, ()) if one.firm_id == owner]
         notices += [(endpoint, _notice(event, endpoint, found)) for endpoint in mine]
         # The system firm's own failures are in no other firm's lines.
-        if owner != platform or all(list(failure.firms) == [platform] for failure in found):
-            _log(event, owner, found)
+        logged = [one for one in found if owner != platform or list(one.firms) == [platform]]
+        if logged:
+            _log(event, owner, logged)
     notify(notices)
 
 

@@ -144,6 +144,16 @@ def test_the_platform_is_alerted_once_to_a_failure_of_many_firms(
     assert (failure["count"], failure["firms"]) == (3, ["acme", "globex"])
 
 
+def test_a_failure_of_the_platform_is_logged_beside_those_of_firms(
+    firm: Firm, system_firm: Firm, logged: list[tuple[str, Any]]
+) -> None:
+    die(firm, "f1")
+    die(system_firm, "f2")
+    alert_new_failures()
+    alerted = {(one["tenant_id"], one["fingerprint"]) for _, one in logged}
+    assert alerted == {(firm.pk, "f1"), (system_firm.pk, "f2")}
+
+
 def test_after_the_quiet_period_a_failure_is_new_again(firm: Firm, settings: Any) -> None:
     settings.ALERT_QUIET_MINUTES = 60
     endpoint_of(firm)
