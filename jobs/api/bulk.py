@@ -21,7 +21,7 @@ from interfaces.api.serializers import (
     TextField,
     WholeNumberField,
 )
-from jobs.api.query import FirmQuery
+from jobs.api.query import MAX_SEARCH_LENGTH, FirmQuery
 from jobs.api.requests import MAX_TEXT_LENGTH, FirmBody, priority_field
 from jobs.api.views import (
     QueueView,
@@ -77,7 +77,6 @@ class _CommonFilter(StrictSerializer):
     job_type = _text(100, "The exact type.")
     created_after = MomentField(required=False, help_text="As in the list.")
     created_before = MomentField(required=False, help_text="As in the list.")
-    search = _text(MAX_KEY_LENGTH, "As in the list.")
 
 
 class DeadLetterFilter(_CommonFilter):
@@ -88,6 +87,7 @@ class DeadLetterFilter(_CommonFilter):
     )
     reason = _word(DeadReason, "Why the job was dead-lettered.")
     resolution = _word([OPEN, Resolution.ESCALATED], "`escalated` leaves out what nobody saw.")
+    search = _text(MAX_KEY_LENGTH, "As in the list.")
 
 
 class JobFilter(_CommonFilter):
@@ -96,6 +96,7 @@ class JobFilter(_CommonFilter):
     status = _word(Status, "Where the job is in its life.")
     correlation_id = _text(64, "All jobs of one request or event.")
     error = _text(200, "Text in the job's last error, in any case.")
+    search = _text(MAX_SEARCH_LENGTH, "As in the list, however old the jobs are.")
 
 
 class CanaryBody(StrictSerializer):

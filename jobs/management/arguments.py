@@ -13,7 +13,7 @@ from typing import Any, Literal
 from django.core.management.base import CommandParser
 from django.utils.dateparse import parse_datetime
 
-from interfaces.moments import YEARS, is_in_range
+from interfaces.moments import YEARS, earlier, is_in_range
 from interfaces.strict_json import without_repeats
 from jobs.states import Category, Priority
 
@@ -96,7 +96,10 @@ def since(text: str) -> datetime:
     if span is None:
         return moment(text)
     number, unit = span.groups()
-    return datetime.now(UTC) - timedelta(**{_UNITS[unit]: int(number)})
+    found = earlier(datetime.now(UTC), timedelta(**{_UNITS[unit]: int(number)}))
+    if found is None:
+        raise ArgumentTypeError(f"a span that begins in {YEARS}, not {text!r}")
+    return found
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
-from jobs.queries.filters import filter_dead_letters, filter_jobs
+from jobs.queries.filters import filter_dead_letters
+from jobs.queries.search import find_jobs
 from jobs.states import (
     LIVE,
     OF_DEAD_LETTERS,
@@ -95,13 +96,18 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
             rows = rows.filter(status__in=_ELIGIBLE[operation])
         if selection.seen_at is not None:
             rows = rows.filter(updated_at__lte=selection.seen_at)
-        narrow = filter_jobs
+        narrow = _jobs_found
     if selection.ids is not None:
         return rows.filter(pk__in=set(selection.ids))
     if selection.rows is not None:
         return rows
     chosen: QuerySet[Any] = narrow(rows, **(selection.filters or {}))
     return chosen
+
+
+def _jobs_found(jobs: QuerySet[JobQueue], **filters: Any) -> QuerySet[JobQueue]:
+    # All of them: a run has no next page that goes on where a search ended.
+    return find_jobs(jobs, **filters).rows
 
 
 def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:

@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import Exact
 from django.utils.dateparse import parse_datetime
 
-from interfaces.moments import is_in_range
+from interfaces.moments import earlier, is_in_range
 from jobs.engine.clock import database_now
 from jobs.errors import Fault, FilterInvalid, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
@@ -259,7 +259,10 @@ def _period(name: str, text: str) -> tuple[datetime | None, datetime | None]:
     span = _SPAN.fullmatch(text)
     if span is not None:
         number, unit = span.groups()
-        return database_now() - timedelta(**{_UNITS[unit]: int(number)}), None
+        since = earlier(database_now(), timedelta(**{_UNITS[unit]: int(number)}))
+        if since is None:
+            raise _invalid(name, "invalid", _EXAMPLE_TIME)
+        return since, None
     first, to, last = text.partition("..")
     if to:
         return _moment(name, first), _moment(name, last, ends_day=True)

@@ -120,6 +120,17 @@ def test_jobs_are_retried_canceled_and_given_a_priority(acme: FirmRows, operator
     ]
 
 
+def test_jobs_are_chosen_by_the_search_of_their_list(acme: FirmRows, operator: Api) -> None:
+    def chosen(search: str) -> Any:
+        return operator.post("jobs/bulk/", {"action": "cancel", "filter": {"search": search}})
+
+    JobQueueFactory(firm=acme.firm, correlation_id="other")
+    for search in (str(acme.waiting.pk), "status:pending correlation:canary-acme"):
+        assert chosen(search).json()["count"] == 1, search
+    assert chosen("payload.version:1.0 type:noop created:1d").json()["count"] == 2
+    assert fields(chosen("status:dead")) == {"search.status": "invalid_choice"}
+
+
 @pytest.mark.req("T-01", "T-03")
 def test_a_viewer_is_refused_and_nobody_acts_on_another_firm(
     acme: FirmRows, globex: FirmRows, viewer: Api, operator: Api, staff: Api

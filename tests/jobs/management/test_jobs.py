@@ -221,6 +221,7 @@ def test_another_firms_job_is_not_found(run: Runner, firm: Firm, other_firm: Fir
         ("list", "--limit", "many"),
         ("list", "--cursor", "made-up"),
         ("list", "--since", "yesterday"),
+        ("list", "--since", "999999d"),
         ("enqueue", "noop", "--payload", "{"),
         ("enqueue", "noop", "--payload", "[]"),
         ("enqueue", "noop", "--at", "soon"),

@@ -114,6 +114,8 @@ def test_what_cannot_be_searched_names_the_qualifier(firm: Firm) -> None:
         ("created:=2026-01-01", ("search.created", "invalid")),
         ("created:2026-02-31", ("search.created", "invalid")),
         ("created:>0001-01-01", ("search.created", "invalid")),
+        ("created:30000d", ("search.created", "invalid")),
+        ("created:999999d", ("search.created", "invalid")),
         ("tpye:sync", ("search.tpye", "unknown")),
         ("firm:nowhere", ("search.firm", "unknown")),
         ("user:nobody", ("search.user", "unknown")),
