@@ -70,14 +70,12 @@ def delete_firm(firm: Firm, reason: str, *, export_first: bool = False, by: By =
     """Begin to delete a firm; return the job that does it.
 
     `export_first` has all of it exported before, for platform staff; without the export nothing
-    is deleted.
-
-    The firm is deactivated at once: none of its jobs starts, its members are kept out. Jobs in
-    flight are asked to end.
+    is deleted. The firm is deactivated at once: none of its jobs starts, its members are kept out.
+    Jobs in flight are asked to end.
 
     Raises:
         ReasonMissing: no reason given.
-        WrongState: it is the system firm, or no app of this installation exports firms.
+        WrongState: it is the system firm, nothing exports firms, or an earlier deletion goes on without.
     """
     require_reason(reason)
     if firm.is_system:
@@ -85,7 +83,10 @@ def delete_firm(firm: Firm, reason: str, *, export_first: bool = False, by: By =
     Firm.objects.filter(pk=firm.pk).update(active=False)
     facts = {"name": firm.name, "slug": firm.slug}
     export_id = _export(firm) if export_first else None
-    return _begin(FIRM_JOB_TYPE, {"firm_id": firm.pk}, facts, reason, by, export_job_id=export_id)
+    job = _begin(FIRM_JOB_TYPE, {"firm_id": firm.pk}, facts, reason, by, export_job_id=export_id)
+    if export_id is not None and job.payload.get("export_job_id") != str(export_id):
+        raise WrongState(f"job {job.pk} deletes it already, without an export: cancel that first")
+    return job
 
 
 def exports_firms() -> bool:

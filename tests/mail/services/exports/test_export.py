@@ -17,9 +17,10 @@ from django.utils import timezone
 
 from interfaces.commands import NotFound, Refused
 from jobs.errors import LeaseLost, Retryable
+from jobs.errors import WrongState as JobInWrongState
 from jobs.models import JobQueue, Schedule, ScheduleRun
 from jobs.operations.deletion import delete_firm
-from jobs.queue import enqueue
+from jobs.queue import cancel, enqueue
 from jobs.states import RunOutcome, Status
 from jobs.testing import drain, run_job
 from mail.errors import FaultyInput, WrongState
@@ -243,6 +244,19 @@ def test_a_firm_is_exported_before_it_is_deleted(mailbox: Mailbox) -> None:
     assert (request.firm, request.about_firm) == (Firm.objects.system(), firm.slug)
     (row,) = rows_in(zip_of(request), "mail_message")
     assert row["id"] == str(message.pk)
+
+
+@pytest.mark.req("T-04")
+def test_no_export_is_promised_beside_a_deletion_that_does_not_wait_for_it(
+    mailbox: Mailbox,
+) -> None:
+    begun = delete_firm(mailbox.firm, "closed")
+    with pytest.raises(JobInWrongState, match=str(begun.pk)):
+        delete_firm(mailbox.firm, "keep a copy", export_first=True)
+    assert [one.job_type for one in stored(JobQueue) if one.job_type == "firm_export"] == []
+    cancel(begun)
+    waiting = delete_firm(mailbox.firm, "keep a copy", export_first=True)
+    assert delete_firm(mailbox.firm, "once more", export_first=True).pk == waiting.pk
 
 
 @pytest.mark.req("T-04")
