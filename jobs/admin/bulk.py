@@ -27,6 +27,7 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
 from interfaces.admin.base import ParameterRefused
+from interfaces.moments import is_in_range
 from jobs.admin.bulk_actions import BulkAction
 from jobs.engine.clock import database_now
 from jobs.errors import ArgumentsInvalid, JobError, ReasonMissing
@@ -234,7 +235,10 @@ def _ids(text: str) -> list[UUID]:
 
 
 def _moment(text: str) -> datetime | None:
+    """Return the time that the page sent; None where it is none that the page writes."""
     try:
-        return parse_datetime(text)
+        moment = parse_datetime(text)
     except ValueError:
         return None
+    written = moment is not None and moment.tzinfo is not None and is_in_range(moment)
+    return moment if written else None

@@ -297,3 +297,11 @@ def test_the_progress_is_json_and_a_run_is_stopped_once(operator: Client, acme: 
     assert operator.post(stop, {"reason": "no", "seen": ""}).status_code == 409
     assert finish()[0].state == "stopped"
     assert {now(letter).resolution for letter in letters} == {""}
+
+
+def test_a_time_that_the_page_never_wrote_is_none(operator: Client, acme: FirmRows) -> None:
+    page = choose(operator, LETTERS, "discard", [acme.dead_letter])
+    for wrong in ("soon", "2026-01-01T00:00:00", "9999-12-31T23:59:59-23:59"):
+        answer = confirm(operator, page, reason="obsolete", seen_at=wrong)
+        assert answer.status_code == 302, wrong
+    assert {run.total for run in started()} == {1}
