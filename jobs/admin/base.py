@@ -22,7 +22,7 @@ from jobs.engine.redaction import Redactor, redact_secrets, redact_values
 from jobs.queries.durations import since_in_words
 from jobs.queries.timestamps import iso
 from tenants.admin.base import access_in
-from tenants.models import Role
+from tenants.models import Firm, Role
 
 # Unfold's label variant, a colour, for each word that names a state.
 LABELS: dict[str, str] = {
@@ -101,6 +101,14 @@ def error_line(text: str) -> SafeString | str:
     """Return the first line of an error, cut to fit a list; the whole line shows on hover."""
     line = text.strip().partition("\n")[0][:ERROR_LENGTH]
     return clipped(line) if line else "-"
+
+
+def firm_name(row: Any) -> str:
+    """Return the name of the row's firm, its id if the firm is gone."""
+    try:
+        return str(row.firm.name)
+    except Firm.DoesNotExist:
+        return f"{row.firm_id} (gone)"
 
 
 def payload_mask(request: HttpRequest, firm_id: int) -> Redactor:

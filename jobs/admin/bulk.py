@@ -187,8 +187,9 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
     ) -> list[Firm | None]:
         """Return for which firms a run is started; None stands for one run on every firm."""
         access = access_in(request)
-        firms = Firm.objects.filter(pk__in=chosen.order_by().values("firm_id")).order_by("pk")
-        if access.is_platform_staff and len(firms) > 1:
+        owners = set(chosen.order_by().values_list("firm_id", flat=True).distinct())
+        firms = Firm.objects.filter(pk__in=owners).order_by("pk")
+        if access.is_platform_staff and (len(owners) > 1 or len(firms) < len(owners)):
             return [None]
         return [firm for firm in firms if access.may(Role(action.role), firm.pk)]
 

@@ -21,6 +21,7 @@ from jobs.admin.base import (
     copyable,
     error_line,
     exact,
+    firm_name,
     job_url,
     payload_mask,
     pretty_json,
@@ -283,7 +284,7 @@ def _facts(row: DeadLetterQueue) -> list[Fact]:
     return [
         Fact("Dead letter id", row.pk, is_code=True),
         Fact("Job", job.job_id, job_url(job.job_id), is_code=True),
-        Fact("Firm", row.firm.name),
+        Fact("Firm", firm_name(row)),
         Fact("Category", job.category),
         Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),
         Fact("Series", row.job_series if row.job_series > 1 else None),

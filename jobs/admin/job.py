@@ -20,6 +20,7 @@ from jobs.admin.base import (
     copyable,
     error_line,
     exact,
+    firm_name,
     job_url,
     payload_mask,
     pretty_json,
@@ -195,7 +196,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
             return rows.prefetch_related(FIRM).defer(*LARGE_COLUMNS)
-        return rows.select_related("firm", "user")
+        return rows.select_related("user").prefetch_related("firm")
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Return the list's rows, each pending one with the first reason why it waits."""
@@ -234,7 +235,7 @@ def _facts(job: JobQueue) -> list[Fact]:
     listing = reverse("admin:jobs_jobqueue_changelist")
     return [
         Fact("Job id", job.job_id, is_code=True),
-        Fact("Firm", job.firm.name, reverse("admin:tenants_firm_change", args=[job.firm_id])),
+        Fact("Firm", firm_name(job), reverse("admin:tenants_firm_change", args=[job.firm_id])),
         Fact("Category", job.category, f"{listing}?category={job.category}"),
         Fact("Priority", Priority(job.priority).name.lower()),
         Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),

@@ -61,6 +61,11 @@ class Jobs(QueueView):
     resource = tag = "jobs"
     model, lookup_url_kwarg = JobQueue, "job_id"
 
+    def get_rows(self, **_: Any) -> QuerySet[JobQueue]:
+        """Return the jobs in scope, also those of a firm that is gone."""
+        rows: QuerySet[JobQueue] = JobQueue.objects.prefetch_related("firm")
+        return rows
+
     list = list_operation(
         "List jobs",
         "Newest first. Filters are combined: a job has to meet all of them. A page of a search reads "

@@ -23,7 +23,7 @@ from jobs.queries.timestamps import iso
 from jobs.states import BulkOperation, OnConflict, Priority, Status
 from tenants.cli import operator
 
-JOBS = Resource("job", lambda: JobQueue.objects.select_related("firm"), JobRowSerializer)
+JOBS = Resource("job", lambda: JobQueue.objects.prefetch_related("firm"), JobRowSerializer)
 _IDS = row_ids("job")
 
 

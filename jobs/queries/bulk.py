@@ -72,7 +72,7 @@ class Totals:
 
     count: int
     causes: Sequence[Cause]
-    # Each firm's slug and number of rows.
+    # Each firm's slug and number of rows, save for firms that are gone.
     firms: Sequence[tuple[str, int]]
 
 
@@ -129,7 +129,7 @@ def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
     # Slugs apart: PostgreSQL would take few rows for granted, and compare each with every firm.
     slugs = Firm.objects.filter(pk__in=firms).values_list("pk", "slug")
     by_firm = sorted(((slug, firms[pk]) for pk, slug in slugs), key=lambda one: (-one[1], one[0]))
-    return Totals(sum(number for _, number in by_firm), causes[:CAUSES_SHOWN], by_firm)
+    return Totals(firms.total(), causes[:CAUSES_SHOWN], by_firm)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ def why_waiting(job: JobQueue) -> list[WaitReason]:
     if job.status != Status.PENDING:
         return []
     now = database_now()
+    if getattr(job, "firm", None) is None:
+        return [WaitReason(WaitCode.FIRM_INACTIVE, f"firm {job.firm_id} is gone")]
     return [
         *_own_reasons(job, now),
         # In one transaction: each would need one of its own.

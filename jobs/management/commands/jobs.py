@@ -16,7 +16,7 @@ from jobs.management.arguments import argument, row_id
 from jobs.management.inline import RUN
 from jobs.management.job_operations import CHANGING, JOBS
 from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
-from jobs.management.tables import error_column, first_line, job_cells, job_columns
+from jobs.management.tables import error_column, firm_of, first_line, job_cells, job_columns
 from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, HELD_BACK
@@ -135,7 +135,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = [
         ("status", job.status),
         ("type", f"{job.job_type} ({job.category}, payload {job.payload_version})"),
-        ("firm", job.firm.slug),
+        ("firm", firm_of(job)),
         ("priority", Priority(job.priority).name.lower()),
         ("attempts", f"{job.attempts} of {job.max_attempts}"),
         ("correlation id", job.correlation_id),
