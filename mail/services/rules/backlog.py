@@ -14,6 +14,7 @@ from mail.services.mailboxes.modes import may_write
 from mail.services.queueing import enqueue_rule
 from mail.services.rules.rules import acted_on, asked_in, facts_of, request_actions
 from mail.services.rules.scopes import in_scope
+from mail.services.timelines.threads import is_discarded
 from tenants.scope import firm_scope
 
 PAGE = 100
@@ -26,7 +27,7 @@ def apply_page(
     """Request the rule's actions on the next page of mail, and the job of the page after it.
 
     All in one transaction, so that a repeated job finds them done. What the rule, as it is now, has
-    done something to already is left out.
+    done something to already is left out, and what is in the trash or among spam.
 
     Raises:
         RowGone: the rule is gone.
@@ -44,7 +45,8 @@ def apply_page(
         if asked is None:
             return {"skipped": True, "reason": "The rule is not asked in this mailbox"}
         page = _page(account, rule, days=days, before=before)
-        matched = [one for one in page if asked.holds(facts_of(one))]
+        seen = [one for one in page if not is_discarded(one)]
+        matched = [one for one in seen if asked.holds(facts_of(one))]
         for message in matched:
             request_actions(rule, message)
         if len(page) == PAGE:

@@ -23,6 +23,7 @@ from mail.services.rules.reach import Limits
 from mail.services.rules.rules import facts_of
 from mail.services.rules.scopes import fault, in_scope, plain
 from mail.services.rules.settings import DEFAULTS, checked_settings
+from mail.services.timelines.threads import is_discarded
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -151,7 +152,11 @@ def matches_of(rule: Rule, user_id: Any) -> Trial:
         account_id: MailboxLabels(account_id).with_ids(condition, firm_wide=firm_wide)
         for account_id in {one.account_id for one in messages}
     }
-    found = [one for one in messages if matches(asked[one.account_id], facts_of(one))]
+    found = [
+        one
+        for one in messages
+        if not is_discarded(one) and matches(asked[one.account_id], facts_of(one))
+    ]
     return Trial(len(messages), found)
 
 

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mail.errors import ActionInvalid, RuleInvalid
+from mail.labels import is_own_label
 from mail.llm.base import Category
 from mail.models import ActionType, SafeMode, Scope
 from mail.rules.conditions import parse_conditions
 from mail.services.actions.types import check_parameters
-from mail.services.rules.labels import with_label_names, with_stored_labels
+from mail.services.rules.labels import (
+    MailboxLabels,
+    firm_label_name,
+    with_label_names,
+    with_stored_labels,
+)
 from mail.services.rules.scopes import fault, scope_faults
 
 MAX_ACTIONS = 10
@@ -45,6 +51,8 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         faults.append(fault("safe_mode", f"must be one of {', '.join(SafeMode.values)}"))
     if not settings["category"] and not settings["actions"]:
         faults.append(fault("actions", "is empty, and so is the category: the rule does nothing"))
+    if not faults:
+        faults = _label_faults(settings["actions"], settings["account_id"])
     if faults:
         raise RuleInvalid(faults)
     account_id = settings["account_id"]
@@ -75,6 +83,17 @@ def _action_faults(actions: Any) -> list[dict[str, str]]:
         fault(f"actions.{index}", message)
         for index, action in enumerate(actions)
         if (message := _fault_of(action))
+    ]
+
+
+def _label_faults(actions: Sequence[dict[str, Any]], account_id: Any) -> list[dict[str, str]]:
+    """Say which actions put on a label that is an order, such as the one that pauses the mailbox."""
+    name_of = firm_label_name if account_id is None else MailboxLabels(account_id).name_of
+    return [
+        fault(f"actions.{index}", "puts on a label of Mailroom's own; give the rule a category")
+        for index, one in enumerate(actions)
+        if one["action"] == ActionType.APPLY_LABEL
+        and is_own_label(name_of(one["parameters"]["label"]))
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from jobs.engine.outcomes import Completed
 from mail.errors import RuleInvalid, WrongState
+from mail.labels import PAUSE_LABEL
 from mail.llm.base import Category
 from mail.models import (
     Action,
@@ -18,6 +19,8 @@ from mail.models import (
     Decision,
     MailLabel,
     MailThread,
+    Message,
+    OutboundMessage,
     Rule,
     Scope,
 )
@@ -34,6 +37,7 @@ from mail.services.rules.operations import (
     try_rule,
 )
 from mail.services.rules.rules import disable_rules_of_labels
+from mail.services.syncing.labels import ensure_label
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
 from tests.mail.approval_kit import person
@@ -362,3 +366,40 @@ def test_a_rule_may_spare_its_actions_the_check_of_danger(mailbox: Mailbox) -> N
     drain()
     assert "TRASH" in mailbox.labels(arrived)
     assert stored(Approval) == []
+
+
+@pytest.mark.parametrize("label", ["SPAM", "TRASH"])
+def test_what_is_discarded_is_no_old_mail_of_a_rules(mailbox: Mailbox, label: str) -> None:
+    arrived = arrive(mailbox)
+    mailbox.gmail.modify_message(arrived, add=[label], remove=["INBOX"])
+    with firm_scope(mailbox.firm):
+        Message.objects.update(labels=[label])
+    forward = {"action": "forward", "parameters": {"to": ["books@firm.example"]}}
+    rule = rule_of(mailbox.firm, actions=[forward], safe_mode="dangerous_override")
+
+    assert try_rule(rule, user_id=None).matched == []
+    apply_to_old_mail(rule, days=30)
+    drain()
+
+    assert stored(OutboundMessage) == []
+
+
+@pytest.mark.parametrize("of_firm", [True, False])
+@pytest.mark.parametrize("label", ["🤖 AI/Pause", "🤖 ai/needs response", "Mailroom/Snoozed"])
+def test_a_rule_puts_on_no_label_that_is_an_order(
+    mailbox: Mailbox, of_firm: bool, label: str
+) -> None:
+    action = {"action": "apply_label", "parameters": {"label": label}}
+    where = {} if of_firm else {"scope": Scope.ACCOUNT, "account_id": mailbox.account.pk}
+    with pytest.raises(RuleInvalid) as caught:
+        rule_of(mailbox.firm, actions=[action], **where)
+    assert [one["field"] for one in caught.value.errors] == ["actions.0"]
+
+
+def test_a_label_that_is_an_order_is_known_by_its_id_too(mailbox: Mailbox) -> None:
+    label_id = ensure_label(mailbox.account, mailbox.gmail, PAUSE_LABEL)
+    action = {"action": "apply_label", "parameters": {"label": label_id}}
+    for where in ({}, {"scope": Scope.ACCOUNT, "account_id": mailbox.account.pk}):
+        with pytest.raises(RuleInvalid) as caught:
+            rule_of(mailbox.firm, actions=[action], **where)
+        assert [one["field"] for one in caught.value.errors] == ["actions.0"]
