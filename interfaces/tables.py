@@ -42,9 +42,10 @@ def print_table(
         Column(column, overflow="fold") if isinstance(column, str) else column for column in columns
     ]
     cells = [[_cell(value) for value in row] for row in rows]
+    by_column = list(zip(*cells, strict=True)) or [()] * len(made)
     widths = [
         max(cell_len(str(text)) for text in (column.header, *own))
-        for column, own in zip(made, zip(*cells, strict=True), strict=True)
+        for column, own in zip(made, by_column, strict=True)
     ]
     needed = [
         min(width, MIN_SHORTENED) if column.ratio else width

@@ -35,6 +35,9 @@ def _list(options: Options) -> Result:
     context = worker_context(page.rows)
 
     def show(command: JsonCommand) -> None:
+        if not page.rows:
+            command.stdout.write("No workers. To start one: manage.py runworker")
+            return
         now, newest = database_now(), newest_version()
         command.table(
             "",

@@ -177,6 +177,13 @@ def command(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("O-04")
+def test_without_workers_the_list_says_how_to_start_one(db: None) -> None:
+    out = StringIO()
+    call_command("workers", "list", stdout=out)
+    assert "manage.py runworker" in out.getvalue()
+
+
+@pytest.mark.req("O-04")
 def test_the_command_lists_and_asks(worker: Worker) -> None:
     (listed,) = command("list")["results"]
     assert (listed["id"], listed["requested"]) == (str(worker.pk), None)
