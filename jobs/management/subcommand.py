@@ -247,7 +247,14 @@ class CommandGroup(JsonCommand):
             one.add_arguments(own)
 
     def handle(self, *_: Any, subcommand: str, **options: Any) -> None:
-        """Run the subcommand of this name."""
+        """Run the subcommand of this name.
+
+        Raises:
+            CommandError: an argument is not UTF-8: no database stores it.
+        """
+        for name, value in options.items():
+            if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+                raise CommandError(f"{name} is not text in UTF-8", returncode=EXIT_USAGE)
         next(one for one in self.subcommands if one.name == subcommand).execute(self, options)
 
 

@@ -222,6 +222,8 @@ def test_another_firms_job_is_not_found(run: Runner, firm: Firm, other_firm: Fir
         ("list", "--cursor", "made-up"),
         ("list", "--since", "yesterday"),
         ("list", "--since", "999999d"),
+        ("list", "--search", "caf\udce9"),
+        ("bulk", "retry", "--all", "--everywhere", "--start", "--reason", "caf\udce9"),
         ("enqueue", "noop", "--payload", "{"),
         ("enqueue", "noop", "--payload", "[]"),
         ("enqueue", "noop", "--at", "soon"),
