@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Literal
 
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
 
 from jobs import conf
 from jobs.engine.clock import database_now
@@ -37,6 +37,7 @@ from tenants.scope import all_firms
 
 BATCH = 500
 MOST_FAILURES = 20
+# More wait for the next sweep.
 MOST_KEYS = 5_000
 MAX_CAUSE_LENGTH = 300
 
@@ -125,8 +126,14 @@ def _new_failures() -> int:
 def _unreviewed() -> int:
     with all_firms("alerts of every firm"):
         platform, wait = Firm.objects.system().pk, timedelta(hours=conf.alert_unreviewed_hours())
-        old = Q(resolution="", moved_at__lte=database_now() - wait)
-        found = DeadLetterQueue.objects.filter(old).order_by()
+        since = database_now() - wait
+        old = Q(resolution="", moved_at__lte=since)
+        known = FailureAlert.objects.filter(
+            firm_id=OuterRef("firm_id"),
+            fingerprint=OuterRef("fingerprint"),
+            unreviewed_alerted_at__gt=since,
+        )
+        found = DeadLetterQueue.objects.filter(old, ~Exists(known)).order_by()
         keys = list(found.values_list("firm_id", "fingerprint").distinct()[:MOST_KEYS])
         both = {*keys, *((platform, fingerprint) for _, fingerprint in keys)}
         due = _due(both, "unreviewed_alerted_at", wait)

@@ -183,6 +183,24 @@ def test_what_nobody_reviews_for_a_day_is_alerted_to_and_again_after_another(
     assert lines[0] == {"tenant_id": firm.pk, "failures": 1, "dead_letters": 2}
 
 
+def test_every_failure_that_nobody_reviews_comes_up_however_many_there_are(
+    firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "MOST_KEYS", 2)
+    endpoint_of(None)
+    with frozen_time() as clock:
+        for number in range(3):
+            die(firm, f"f{number}", moved_at=clock.now)
+        die(other_firm, "f0", moved_at=clock.now)
+        clock.tick(hours=24)
+        while alerts.alert_unreviewed():
+            clock.tick(minutes=5)
+    told = [one["fingerprint"] for job in sent() for one in job.payload["data"]["failures"]]
+    assert sorted(told) == ["f0", "f1", "f2"]
+    with all_firms("test"):
+        assert FailureAlert.objects.exclude(unreviewed_alerted_at=None).count() == 4 + 3
+
+
 def test_only_who_subscribed_and_is_enabled_is_notified(firm: Firm) -> None:
     endpoint_of(firm, events=["dead_letter.escalated"])
     off = endpoint_of(firm, "email")
