@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mail.llm.client import (
+    CUT_OFF,
     TIMEOUT_SECONDS,
     Answer,
     AnswerInvalid,
@@ -14,7 +16,9 @@ from mail.llm.client import (
     Reply,
     Tool,
     ToolCall,
+    reading,
     translated,
+    used,
 )
 
 
@@ -49,13 +53,13 @@ class AnthropicClient:
                 tools=[_declared(tool)],
                 tool_choice={"type": "tool", "name": tool.name},
             )
-        usage = message.usage
-        answer = Answer(None, message.model, usage.input_tokens, usage.output_tokens)
-        for block in message.content:
-            if block.type == "tool_use" and block.name == tool.name:
-                return Answer(
-                    block.input, answer.model, answer.prompt_tokens, answer.completion_tokens
-                )
+            blocks = list(message.content)
+        answer = _used(message)
+        _check_whole(message, answer)
+        with reading(answer):
+            for block in blocks:
+                if block.type == "tool_use" and block.name == tool.name:
+                    return replace(answer, arguments=block.input)
         raise AnswerInvalid(f"the model did not call {tool.name}", answer)
 
     def converse(self, conversation: Conversation) -> Reply:
@@ -75,17 +79,32 @@ class AnthropicClient:
                 messages=messages,
                 tools=[_declared(tool) for tool in conversation.tools],
             )
-        return Reply(
-            text="\n".join(block.text for block in message.content if block.type == "text"),
-            calls=tuple(
-                ToolCall(block.id, block.name, block.input)
-                for block in message.content
-                if block.type == "tool_use"
-            ),
-            model=message.model,
-            prompt_tokens=message.usage.input_tokens,
-            completion_tokens=message.usage.output_tokens,
-        )
+            blocks = list(message.content)
+        answer = _used(message)
+        _check_whole(message, answer)
+        with reading(answer):
+            return Reply(
+                text="\n".join(block.text or "" for block in blocks if block.type == "text"),
+                calls=tuple(
+                    ToolCall(str(block.id), str(block.name), block.input)
+                    for block in blocks
+                    if block.type == "tool_use"
+                ),
+                model=answer.model,
+                prompt_tokens=answer.prompt_tokens,
+                completion_tokens=answer.completion_tokens,
+            )
+
+
+def _used(message: Any) -> Answer:
+    usage = message.usage
+    return Answer(None, message.model, used(usage, "input_tokens"), used(usage, "output_tokens"))
+
+
+def _check_whole(message: Any, answer: Answer) -> None:
+    """Refuse what was cut off: the arguments of its last call may end anywhere."""
+    if message.stop_reason == "max_tokens":
+        raise AnswerInvalid(CUT_OFF, answer)
 
 
 def _declared(tool: Tool) -> Any:

@@ -5,6 +5,7 @@ The SDKs of both providers are generated alike: their exceptions have the same n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,11 @@ from typing import Any, Protocol
 from django.utils import timezone
 
 TIMEOUT_SECONDS = 60.0
+# A provider that asks for more is asked again after a day all the same.
+MAX_RETRY_AFTER = 86_400.0
+MAX_TOKENS_USED = 2**31 - 1
+NOT_THE_API = "what the server answers is not the provider's API: look at LLM_BASE_URL"
+CUT_OFF = "the answer was cut off at the most tokens it may have"
 TOO_MANY = 429
 SERVER_ERROR = 500
 # Told by some servers in place of 429: overloaded, or a conflict with a request under way.
@@ -146,7 +152,10 @@ class ModelClient(Protocol):
 
 @contextmanager
 def translated(sdk: Any) -> Iterator[None]:
-    """Turn an SDK's exceptions into ours."""
+    """Turn an SDK's exceptions into ours, and those of reading an answer that is none of the API's.
+
+    The SDKs check no answer: another server's page, or its error with status 200, is handed on.
+    """
     try:
         yield
     except sdk.APIConnectionError as error:
@@ -155,6 +164,23 @@ def translated(sdk: Any) -> Iterator[None]:
         raise of_status(error.status_code, error.response.headers) from None
     except sdk.APIError as error:
         raise AnswerInvalid(f"no usable answer: {type(error).__name__}") from None
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        raise ModelUnavailable(NOT_THE_API) from None
+
+
+@contextmanager
+def reading(answer: Answer | None = None) -> Iterator[None]:
+    """Turn the exceptions of reading what a model said, which may be anything, into ours."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        raise AnswerInvalid("the answer is in no known form", answer) from None
+
+
+def used(usage: Any, name: str) -> int:
+    """Return a number of tokens, 0 where the server tells none that could be kept."""
+    number = getattr(usage, name, None)
+    return number if isinstance(number, int) and 0 <= number <= MAX_TOKENS_USED else 0
 
 
 def of_status(status: int, headers: Any) -> ModelError:
@@ -170,10 +196,10 @@ def _seconds(header: str | None) -> float | None:
     if not header:
         return None
     try:
-        return max(float(header), 0.0)
+        seconds = float(header)
     except ValueError:
-        pass
-    try:
-        return max((parsedate_to_datetime(header) - timezone.now()).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return None
+        try:
+            seconds = (parsedate_to_datetime(header) - timezone.now()).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), MAX_RETRY_AFTER)

@@ -7,10 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from mail.llm.client import Answer, AnswerInvalid, Question, Tool
 from mail.llm.prompts import MAX_SUBJECT, prompt, system_layers
+from mail.text.cleaning import clean_text
 
 MAX_TOKENS: Final = 2048
 MAX_CONTEXT_TOKENS: Final = 256
@@ -19,7 +27,25 @@ MAX_THREAD: Final = 3000
 MAX_SEEN: Final = 1500
 MAX_QUERIES: Final = 3
 
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
+MAX_TEXT: Final = 20_000
+
+
+def _said(text: str) -> str:
+    """Return the text fit for the database and for Gmail.
+
+    Raises:
+        ValueError: nothing is left of it.
+    """
+    if not (kept := clean_text(text, MAX_TEXT).strip()):
+        raise ValueError("the text is empty")
+    return kept
+
+
+Text = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TEXT),
+    AfterValidator(_said),
+]
 Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Ask = Callable[[Question], Answer]
 Arguments = TypeVar("Arguments", bound=BaseModel)

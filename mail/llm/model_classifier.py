@@ -5,19 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from mail.llm.base import DEFAULT_STYLE, UNKNOWN_LANGUAGE, Category, Classification, MailContext
 from mail.llm.client import Answer, AnswerInvalid, Question, Tool
 from mail.llm.prompts import message_layer, prompt, system_layers
 from mail.rules.automated import automated_signal
+from mail.text.cleaning import clean_text
 
 MAX_TOKENS = 600
 FALLBACK_CONFIDENCE = 0.2
 FALLBACK = "answer_invalid"
 AUTOMATED = "automated"
 
-ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)]
+MAX_TEXT = 500
+
+
+def _short(value: Any) -> Any:
+    """Shorten a wordy model: its verdict counts all the same."""
+    return clean_text(value, MAX_TEXT) if isinstance(value, str) else value
+
+
+def _language(value: Any) -> Any:
+    """Return the language of a tag such as en-GB."""
+    return (
+        value.strip().lower().replace("_", "-").partition("-")[0]
+        if isinstance(value, str)
+        else value
+    )
+
+
+ShortText = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=MAX_TEXT), BeforeValidator(_short)
+]
+Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$"), BeforeValidator(_language)]
 
 
 class RecordDecision(BaseModel):
@@ -29,7 +57,7 @@ class RecordDecision(BaseModel):
     confidence: float = Field(ge=0, le=1)
     rationale: ShortText
     salient_features: list[ShortText] = Field(default_factory=list, max_length=10)
-    language: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")] = UNKNOWN_LANGUAGE
+    language: Language = UNKNOWN_LANGUAGE
     style: Literal["formal", "business", "informal"] = "business"
 
 

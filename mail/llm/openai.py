@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from mail.llm.client import (
+    CUT_OFF,
     TIMEOUT_SECONDS,
     Answer,
     AnswerInvalid,
@@ -15,7 +17,9 @@ from mail.llm.client import (
     Reply,
     Tool,
     ToolCall,
+    reading,
     translated,
+    used,
 )
 
 
@@ -58,14 +62,14 @@ class OpenAIClient:
                 tool_choice={"type": "function", "function": {"name": tool.name}},
                 **limit,
             )
-        usage = completion.usage
-        answer = Answer(
-            None,
-            completion.model or self.model,
-            usage.prompt_tokens if usage else 0,
-            usage.completion_tokens if usage else 0,
-        )
-        return _called(completion, tool.name, answer)
+            choice = completion.choices[0]
+        answer = _used(completion, self.model)
+        _check_whole(choice, answer)
+        with reading(answer):
+            for call in _calls(choice):
+                if call.function.name == tool.name:
+                    return replace(answer, arguments=_given(call.function.arguments))
+        raise AnswerInvalid(f"the model did not call {tool.name}", answer)
 
     def converse(self, conversation: Conversation) -> Reply:
         """Ask for the next reply, once.
@@ -87,20 +91,46 @@ class OpenAIClient:
                 tools=[_declared(tool) for tool in conversation.tools],
                 **limit,
             )
-        if not completion.choices:
-            raise AnswerInvalid("the answer has no message")
-        message, usage = completion.choices[0].message, completion.usage
-        return Reply(
-            text=message.content or "",
-            calls=tuple(
-                ToolCall(call.id, call.function.name, _object(call.function.arguments))
-                for call in message.tool_calls or []
-                if call.type == "function"
-            ),
-            model=completion.model or self.model,
-            prompt_tokens=usage.prompt_tokens if usage else 0,
-            completion_tokens=usage.completion_tokens if usage else 0,
-        )
+            choice = completion.choices[0]
+        answer = _used(completion, self.model)
+        _check_whole(choice, answer)
+        with reading(answer):
+            return Reply(
+                text=_text(choice.message.content or choice.message.refusal),
+                calls=tuple(
+                    ToolCall(
+                        str(call.id), str(call.function.name), _object(call.function.arguments)
+                    )
+                    for call in _calls(choice)
+                ),
+                model=answer.model,
+                prompt_tokens=answer.prompt_tokens,
+                completion_tokens=answer.completion_tokens,
+            )
+
+
+def _used(completion: Any, model: str) -> Answer:
+    usage = completion.usage
+    prompt, written = used(usage, "prompt_tokens"), used(usage, "completion_tokens")
+    return Answer(None, completion.model or model, prompt, written)
+
+
+def _check_whole(choice: Any, answer: Answer) -> None:
+    """Refuse what was cut off: the arguments of its last call may end anywhere."""
+    if choice.finish_reason == "length":
+        raise AnswerInvalid(CUT_OFF, answer)
+
+
+def _calls(choice: Any) -> list[Any]:
+    # Some servers leave the type out: there is one.
+    return [one for one in choice.message.tool_calls or [] if one.type in ("function", None)]
+
+
+def _text(content: Any) -> str:
+    """Return what the model said: a text, or with some servers a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(str(one.get("text") or "") for one in content)
+    return str(content or "")
 
 
 def _declared(tool: Tool) -> Any:
@@ -108,11 +138,16 @@ def _declared(tool: Tool) -> Any:
     return {"type": "function", "function": function}
 
 
-def _object(arguments: str) -> Any:
+def _object(arguments: Any) -> Any:
     try:
-        return json.loads(arguments)
-    except ValueError:
+        return _given(arguments)
+    except (TypeError, ValueError, RecursionError):
         return {}
+
+
+def _given(arguments: Any) -> Any:
+    """Return the arguments of a call: JSON, or with some servers what it stands for."""
+    return arguments if isinstance(arguments, dict) else json.loads(arguments)
 
 
 def _exchanged(exchange: Exchange) -> list[dict[str, Any]]:
@@ -130,15 +165,3 @@ def _exchanged(exchange: Exchange) -> list[dict[str, Any]]:
         for call, result in zip(exchange.calls, exchange.results, strict=True)
     ]
     return [said, *results]
-
-
-def _called(completion: Any, tool: str, answer: Answer) -> Answer:
-    calls = completion.choices[0].message.tool_calls if completion.choices else None
-    for call in calls or []:
-        if call.type == "function" and call.function.name == tool:
-            try:
-                arguments = json.loads(call.function.arguments)
-            except ValueError:
-                raise AnswerInvalid("the arguments of the call are not JSON", answer) from None
-            return Answer(arguments, answer.model, answer.prompt_tokens, answer.completion_tokens)
-    raise AnswerInvalid(f"the model did not call {tool}", answer)

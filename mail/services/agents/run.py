@@ -169,7 +169,7 @@ def _use(context: ToolCallContext, call: ToolCall, number: int) -> dict[str, Any
         result = {"error": str(error)}
         context.run.approvals_asked = asked
     return {
-        "call_id": call.call_id,
+        "call_id": _storable(call.call_id),
         "tool": _storable(call.tool),
         "arguments": arguments,
         "result": result,

@@ -124,9 +124,12 @@ def _kept(row: LLMCall, ask: Callable[[], Answered]) -> Answered:
         _check_budget()
         _check_failures(row.provider)
     began = time.monotonic()
+    # Whatever ends the call without an answer, it was none.
+    row.error = ModelError.code
     answer: Answer | Reply | None = None
     try:
         answer = answered = ask()
+        row.error = ""
     except ModelError as error:
         row.error = error.code
         answer = error.answer if isinstance(error, AnswerInvalid) else None

@@ -15,18 +15,24 @@ DEFAULT = {"category": "fyi", "confidence": 0.9, "rationale": "A notice."}
 
 @dataclass
 class ModelServer:
-    """What it answers next, and what it was asked; a status above 299 is answered as an error."""
+    """What it answers next, and what it was asked; a status above 299 is answered as an error.
+
+    `cut_off` says that the answers end at the most tokens, `usage` what they tell of tokens.
+    """
 
     url: str = ""
     answers: list[Any] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    content_type: str = "application/json"
+    cut_off: bool = False
+    usage: Any = "as used"
 
     def next(self) -> Any:
         """Return the next answer: arguments of the tool, calls, a text, a status, or "hang up".
 
-        Calls are a list of (tool, arguments).
+        Calls are a list of (tool, arguments). Bytes are answered as they are.
         """
         return self.answers.pop(0) if self.answers else DEFAULT
 
@@ -78,6 +84,23 @@ def _openai(answer: Any, tool: str) -> dict[str, Any]:
     }
 
 
+def _written(state: ModelServer, answer: Any, tool: str, *, chat: bool) -> tuple[int, bytes]:
+    """Return the status and the body of an answer."""
+    if isinstance(answer, bytes):
+        return 200, answer
+    if isinstance(answer, int):
+        error = {"type": "error", "error": {"type": "x", "message": "canary"}}
+        return answer, json.dumps(error).encode()
+    body = _openai(answer, tool) if chat else _anthropic(answer, tool)
+    if state.usage != "as used":
+        body["usage"] = state.usage
+    if state.cut_off and chat:
+        body["choices"][0]["finish_reason"] = "length"
+    elif state.cut_off:
+        body["stop_reason"] = "max_tokens"
+    return 200, json.dumps(body).encode()
+
+
 def _first_tool(body: dict[str, Any]) -> str:
     tool = (body.get("tools") or [{"name": ""}])[0]
     name: str = tool.get("function", tool)["name"]
@@ -101,17 +124,12 @@ def model_server() -> Iterator[ModelServer]:
                 self.close_connection = True
                 return
             chat = "completions" in self.path
-            if isinstance(answer, int):
-                self._send(answer, {"type": "error", "error": {"type": "x", "message": "canary"}})
-            elif chat:
-                self._send(200, _openai(answer, _first_tool(body)))
-            else:
-                self._send(200, _anthropic(answer, _first_tool(body)))
+            status, data = _written(state, answer, _first_tool(body), chat=chat)
+            self._send(status, data)
 
-        def _send(self, status: int, body: Any) -> None:
-            data = json.dumps(body).encode()
+        def _send(self, status: int, data: bytes) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", state.content_type)
             self.send_header("Content-Length", str(len(data)))
             for name, value in state.headers.items():
                 self.send_header(name, value)

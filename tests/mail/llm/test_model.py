@@ -184,6 +184,80 @@ def test_trouble_of_the_provider_is_tried_again(
     assert stored(Decision) == []
 
 
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("text/html", b"<html>Welcome</html>"),
+        ("text/event-stream", b"data: {}\n\n"),
+        ("application/json", b'{"error": {"message": "upstream failed"}}'),
+        ("application/json", b'{"id": "cut'),
+        ("application/json", b""),
+        ("application/json", b"[" * 100_000),
+        ("application/json", b'{"id": "\xff"}'),
+    ],
+    ids=["page", "stream", "error as 200", "half", "empty", "deep", "no UTF-8"],
+)
+def test_what_is_no_answer_of_the_api_is_no_verdict(
+    mailbox: Mailbox, server: ModelServer, content_type: str, body: bytes
+) -> None:
+    server.answers, server.content_type = [body], content_type
+    (outcome,) = judged(mailbox)
+    assert isinstance(outcome, Retry)
+    assert "LLM_BASE_URL" in only(jobs("classify")).last_error
+    assert only(stored(LLMCall)).error == "model_unavailable"
+    assert stored(Decision) == []
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": None, "input_tokens": None},
+        {"prompt_tokens": -5, "completion_tokens": 1e30, "input_tokens": -5, "output_tokens": "x"},
+    ],
+)
+def test_tokens_that_cannot_be_counted_cost_no_verdict(
+    mailbox: Mailbox, server: ModelServer, usage: Any
+) -> None:
+    server.usage = usage
+    judged(mailbox)
+    assert only(stored(Decision)).source == "model"
+    call = only(stored(LLMCall))
+    assert (call.prompt_tokens, call.completion_tokens, call.error) == (0, 0, "")
+
+
+@pytest.mark.req("M-09")
+def test_a_wordy_verdict_counts_and_can_be_stored(mailbox: Mailbox, server: ModelServer) -> None:
+    server.answers = [
+        {
+            "category": "action_required",
+            "confidence": 0.8,
+            "rationale": "Sign\x00 it\ud800. " + "Really. " * 200,
+            "salient_features": ["a\x00b"],
+            "language": "en-GB",
+        }
+    ]
+    judged(mailbox)
+    decision = only(stored(Decision))
+    assert decision.category == Category.ACTION_REQUIRED
+    assert decision.rationale.startswith("Sign it\ufffd. Really.")
+    assert len(decision.rationale) <= 500
+    assert decision.explanations["salient_features"] == ["ab"]
+    assert decision.explanations["language"] == "en"
+
+
+@pytest.mark.parametrize("header", ["inf", "nan", "1e400", "Wed, 21 Oct 2099 07:28:00 GMT"])
+def test_nobody_waits_longer_than_a_day_for_the_provider(
+    mailbox: Mailbox, server: ModelServer, header: str
+) -> None:
+    server.answers, server.headers = [429], {"Retry-After": header}
+    (outcome,) = judged(mailbox)
+    assert isinstance(outcome, Retry)
+    assert outcome.delay_seconds <= 86_400
+    assert "answers 429" in only(jobs("classify")).last_error
+
+
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_refusal_says_what_to_look_at(mailbox: Mailbox, server: ModelServer, status: int) -> None:
     server.answers = [status]

@@ -256,6 +256,16 @@ def test_what_a_model_sends_can_be_stored(box: Mailbox, server: ModelServer) -> 
     assert drain() == []
 
 
+@pytest.mark.req("M-20")
+def test_an_answer_that_was_cut_off_is_put_before_nobody(box: Mailbox, server: ModelServer) -> None:
+    server.cut_off = True
+    server.answers = [[("send_reply", {"body": "We will refund the", "to": ""})]]
+    work(box)
+    assert stored(OutboundMessage) == []
+    assert stored(LLMCall)[0].error == "answer_invalid"
+    assert stored(LLMCall)[0].cost_microdollars > 0
+
+
 @pytest.mark.req("M-21")
 def test_the_run_is_part_of_what_happened_to_the_message(box: Mailbox, server: ModelServer) -> None:
     server.answers = [[("star", {})], "Starred it."]
