@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jobs.errors import Retryable
 from jobs.execution.context import JobContext
 from jobs.registry import JobPayload, job
 from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
-from mail.discord import DiscordUnavailable
 from mail.job_handlers.base import AccountPayload
 from mail.services.approvals.approvals import expire_approvals
 from mail.services.approvals.notice import notify_approval
@@ -32,10 +30,7 @@ class ApprovalPayload(AccountPayload):
 )
 def notify(payload: ApprovalPayload, ctx: JobContext) -> dict[str, Any]:
     """Send the notices, unless it is decided meanwhile."""
-    try:
-        return notify_approval(ctx.firm, payload.approval_id)
-    except DiscordUnavailable as error:
-        raise Retryable(str(error)) from error
+    return notify_approval(ctx, payload.approval_id)
 
 
 @job("approvals.expire", category=Category.MAINTENANCE, payload=JobPayload)

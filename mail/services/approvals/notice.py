@@ -6,24 +6,30 @@ to nobody else, and to Discord only from a mailbox that the whole firm reads.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.core.mail import EmailMessage
 from django.db.models.functions import Now
 
+from jobs.errors import Retryable
+from jobs.execution.context import JobContext
+from jobs.operations.notifications.emails import send_email
 from mail import discord
 from mail.conf import discord_webhook, public_url
+from mail.discord import DiscordUnavailable
 from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
 from mail.services.approvals.tokens import button_token, link_token
 from mail.services.mailboxes.content_access import may_read
+from mail.services.reminders.channels import send_each_once
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from mail.text.cleaning import clean_line
-from tenants.models import Firm, Membership, Role
+from tenants.models import Membership, Role
 from tenants.scope import firm_scope
 
+EVENT = "approval"
 PAGE = "/admin/mail/approval/{}/change/"
 LINK = "/approvals/{}/"
 MAX_RECIPIENTS = 20
@@ -31,26 +37,47 @@ MAX_RECIPIENTS = 20
 MAX_LINE_LENGTH, MAX_FACT_LENGTH = 200, 100_000
 
 
-def notify_approval(firm: Firm, approval_id: UUID) -> dict[str, Any]:
+def notify_approval(ctx: JobContext, approval_id: UUID) -> dict[str, Any]:
     """Send the notices of a question that is still open, and return the job's result.
 
+    Each is sent once, also where another fails.
+
     Raises:
-        DiscordUnavailable: Discord did not take the message; the e-mails are out.
+        HandlerError, OSError: the first failure; the others are out.
     """
-    with firm_scope(firm):
+    with firm_scope(ctx.firm_id):
         rows = Approval.objects.select_related("account", "message", "action", "outbound", "firm")
         approval: Approval | None = rows.filter(pk=approval_id).first()
         if approval is None or approval.status != ApprovalStatus.PENDING:
             return {"skipped": True, "reason": "Nobody has to be asked any more"}
-        people = [] if approval.notified_at else _deciders(approval)
-    for person in people:
-        _email(approval, person).send()
-    with firm_scope(firm):
-        Approval.objects.filter(pk=approval.pk, notified_at=None).update(notified_at=Now())
+        people = _deciders(approval)
+    sendings = {f"email:{one.pk}": partial(_tell, ctx, approval, one) for one in people}
     webhook = discord_webhook()
     if webhook:
-        discord.post(webhook, _question(approval))
+        sendings["discord"] = partial(_post, webhook, approval)
+    send_each_once(ctx, sendings)
+    _note(approval)
     return {"recipients": len(people), "discord": bool(webhook)}
+
+
+def _tell(ctx: JobContext, approval: Approval, person: Any) -> None:
+    subject = f"[Mailroom] {approval.subject}: yes or no?"
+    headers = {NOTICE_HEADER: notice_mark(approval.pk)}
+    send_email(ctx, [person.email], subject, _body(approval, person), event=EVENT, headers=headers)
+    _note(approval)
+
+
+def _note(approval: Approval) -> None:
+    """Keep that people were asked."""
+    with firm_scope(approval.firm_id):
+        Approval.objects.filter(pk=approval.pk, notified_at=None).update(notified_at=Now())
+
+
+def _post(webhook: str, approval: Approval) -> None:
+    try:
+        discord.post(webhook, _question(approval))
+    except DiscordUnavailable as error:
+        raise Retryable(str(error)) from error
 
 
 def _deciders(approval: Approval) -> list[Any]:
@@ -64,10 +91,10 @@ def _deciders(approval: Approval) -> list[Any]:
     return owner or readers[:MAX_RECIPIENTS]
 
 
-def _email(approval: Approval, person: Any) -> EmailMessage:
+def _body(approval: Approval, person: Any) -> str:
     link = LINK.format(link_token(approval, person))
     lines = [f"{name + ':':<9} {value}" for name, value in facts_of(approval)]
-    body = "\n".join(
+    return "\n".join(
         [
             f"Mailroom waits for your yes in {approval.account.address}.",
             "",
@@ -78,12 +105,6 @@ def _email(approval: Approval, person: Any) -> EmailMessage:
             "",
             f"Without an answer nothing happens; the question ends {approval.expires_at:%Y-%m-%d %H:%M} UTC.",
         ]
-    )
-    return EmailMessage(
-        subject=f"[Mailroom] {approval.subject}: yes or no?",
-        body=body,
-        to=[person.email],
-        headers={NOTICE_HEADER: notice_mark(approval.pk), "Auto-Submitted": "auto-generated"},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from jobs.errors import Cancel, Fatal, HandlerError
 from jobs.execution.context import JobContext
@@ -22,10 +23,25 @@ def send_by_every_channel(
     Raises:
         HandlerError, OSError: the first failure.
     """
+    send_each_once(
+        ctx,
+        {
+            channel.value: partial(senders[channel], target)
+            for channel, target in person.targets.items()
+        },
+    )
+
+
+def send_each_once(ctx: JobContext, sendings: Mapping[str, Callable[[], None]]) -> None:
+    """Send each by its name, also where one before failed, once in the job's life.
+
+    Raises:
+        HandlerError, OSError: the first failure.
+    """
     failures: list[Exception] = []
-    for channel, target in person.targets.items():
+    for name, send in sendings.items():
         try:
-            ctx.step(channel.value, senders[channel], target)
+            ctx.step(name, send)
         except (HandlerError, OSError) as error:
             if isinstance(error, Cancel):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import smtplib
 import threading
 from datetime import timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from django.core import mail as django_mail
+from django.core.mail import EmailMessage
 from django.db import connection
 from django.utils import timezone
 
@@ -35,6 +37,7 @@ from tenants.scope import firm_scope
 from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
 from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
 from tests.mail.send_kit import at_once, current, sent
+from tests.queue_kit import later
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-14")]
 
@@ -221,6 +224,30 @@ def test_those_who_may_decide_are_asked_once(box: Mailbox) -> None:
     assert f"/approvals/{box.firm.pk}.{approval.pk.hex}." in asked.body
     (job,) = jobs("approval.notify", live=False)
     assert job.result == {"recipients": 1, "discord": False}
+
+
+def test_an_address_that_is_refused_keeps_the_question_from_nobody(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = [person(box, name=f"{name}@acme.example") for name in ("ada", "gone", "zoe")]
+    send = EmailMessage.send
+
+    def unless_gone(message: EmailMessage, *args: Any, **kwargs: Any) -> int:
+        if message.to == ["gone@acme.example"]:
+            raise smtplib.SMTPRecipientsRefused({"gone@acme.example": (450, b"greylisted")})
+        return send(message, *args, **kwargs)
+
+    monkeypatch.setattr(EmailMessage, "send", unless_gone)
+    approval = waiting(box)
+    drain()
+    assert [one.to for one in django_mail.outbox] == [[people[0].name], [people[2].name]]
+    assert reread(approval).notified_at is not None
+    monkeypatch.setattr(EmailMessage, "send", send)
+    with later(3600):
+        drain()
+    assert [one.to[0] for one in django_mail.outbox] == [
+        "ada@acme.example", "zoe@acme.example", "gone@acme.example",
+    ]  # fmt: skip
 
 
 @pytest.mark.req("M-23")
