@@ -43,6 +43,7 @@ from mail.services.sending.compose import reply_content, stored_headers
 from mail.services.sending.outbound import request_outbound
 from mail.services.timelines.events import record_event
 from mail.text.parsed import Address
+from tenants.models import Membership
 
 RUN_PAGE = "/admin/mail/agentrun/{}/change/"
 
@@ -168,7 +169,11 @@ def _is_listed(context: ToolCallContext, address: str) -> bool:
 
 def escalate(context: ToolCallContext, _: EscalateArguments) -> dict[str, Any]:
     """Have people look at the run: an event, and once an e-mail that quotes nothing."""
-    told = any(call["tool"] == "escalate" for call in context.run.tool_calls)
+    # A call that was refused told nobody.
+    told = any(
+        call["tool"] == "escalate" and "error" not in call["result"]
+        for call in context.run.tool_calls
+    )
     if told:
         raise ToolRefused("people have been told already")
     record_event(
@@ -177,10 +182,18 @@ def escalate(context: ToolCallContext, _: EscalateArguments) -> dict[str, Any]:
         message=context.message,
         detail={"run_id": str(context.run.pk), "profile": context.profile.name},
     )
-    recipients = escalation_recipients(context.account.firm_id, context.account.owner)
+    recipients = escalation_recipients(context.account.firm_id, _owner(context))
     if recipients:
         enqueue("email_send", _escalation_email(context, recipients))
     return {"status": "people are told" if recipients else "it is on the run's page"}
+
+
+def _owner(context: ToolCallContext) -> Any | None:
+    """Return the mailbox's owner, None where they are inactive or left the firm."""
+    owner = context.account.owner
+    if owner is None or not owner.is_active:
+        return None
+    return owner if Membership.objects.filter(user_id=owner.pk).exists() else None
 
 
 def _escalation_email(context: ToolCallContext, recipients: list[str]) -> dict[str, Any]:

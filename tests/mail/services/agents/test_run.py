@@ -17,6 +17,7 @@ from mail.models import (
     Direction,
     EventType,
     LLMCall,
+    MailAccount,
     MailEvent,
     OutboundMessage,
     RunStatus,
@@ -26,7 +27,9 @@ from mail.services.agents import run as run_module
 from mail.services.agents.tool import MAX_APPROVALS
 from mail.services.syncing.labels import ensure_label
 from mail.services.timelines.timeline import EntryKind, timeline_of
+from tenants.models import Membership, Role
 from tenants.scope import firm_scope
+from tests.factories.tenants import new_member
 from tests.mail.agent_kit import make_profile, results, route_all, the_run, work
 from tests.mail.llm.model_server import ModelServer
 from tests.mail.mail_kit import Mailbox, drain, jobs, letter, only, stored
@@ -254,6 +257,42 @@ def test_what_a_model_sends_can_be_stored(box: Mailbox, server: ModelServer) -> 
     work(box)
     assert only(stored(OutboundMessage)).text == "AB\ufffd"
     assert drain() == []
+
+
+@pytest.mark.req("M-20")
+def test_a_person_is_called_once_and_not_by_a_call_that_was_refused(
+    box: Mailbox, server: ModelServer, mailoutbox: list[Any]
+) -> None:
+    owner = new_member(box.firm, Role.OPERATOR)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(owner=owner)
+    calls = [[("escalate", {"reason": reason})] for reason in ("", "Odd.", "Odd.")]
+    server.answers = [*calls, "Told."]
+    work(box)
+    refused, told, again = results()
+    assert "reason" in refused["error"]
+    assert told == {"status": "people are told"}
+    assert again == {"error": "people have been told already"}
+    drain()
+    assert [one.to for one in mailoutbox] == [[owner.email]]
+
+
+@pytest.mark.req("M-20")
+@pytest.mark.parametrize("gone", ["inactive", "no member"])
+def test_an_owner_who_is_gone_is_not_called(
+    box: Mailbox, server: ModelServer, mailoutbox: list[Any], gone: str
+) -> None:
+    owner, admin = new_member(box.firm, Role.OPERATOR), new_member(box.firm, Role.ADMIN)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(owner=owner)
+        if gone == "no member":
+            Membership.objects.filter(user=owner).delete()
+    if gone == "inactive":
+        type(owner).objects.filter(pk=owner.pk).update(is_active=False)
+    server.answers = [[("escalate", {"reason": "Odd."})], "Told."]
+    work(box)
+    drain()
+    assert [one.to for one in mailoutbox] == [[admin.email]]
 
 
 @pytest.mark.req("M-20")
