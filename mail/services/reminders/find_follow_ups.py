@@ -30,6 +30,7 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.reminders.follow_ups import withdraw_answered
 from mail.services.reminders.preferences import find_preference
 from mail.services.timelines.events import record_events
+from mail.services.timelines.threads import without_discarded
 from mail.text.cleaning import clean_line
 from mail.text.parsed import Address, Headers
 from tenants.models import Membership
@@ -110,7 +111,7 @@ def _last_words(account: MailAccount) -> QuerySet[Message]:
         account=account, last_message_at__gt=until - LATE, last_message_at__lte=until
     ).exclude(status=ThreadStatus.ARCHIVED)
     found: QuerySet[Message] = Message.objects.filter(
-        ~Exists(newer), ~Exists(reminded), thread__in=threads, outgoing=True,
+        ~Exists(newer), ~Exists(reminded), thread__in=without_discarded(threads), outgoing=True,
         internal_date=F("thread__last_message_at"),
     )  # fmt: skip
     return found.select_related("thread").defer("html").order_by("internal_date", "pk")

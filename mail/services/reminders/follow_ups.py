@@ -22,6 +22,7 @@ from mail.models import (
 from mail.services.mailboxes.accounts import in_firm_scope
 from mail.services.mailboxes.change import change_mailbox
 from mail.services.timelines.events import record_events
+from mail.services.timelines.threads import without_discarded
 from tenants.audit import SERVICE, Actor
 
 MAX_DAYS = 60
@@ -60,7 +61,7 @@ def is_unanswered(reminder: Reminder) -> bool:
 
 
 def withdraw_answered(account: MailAccount, thread_ids: Collection[UUID] | None = None) -> int:
-    """End the reminders whose threads have a newer message, or are done; return how many.
+    """End the reminders whose threads have a newer message, or are done or thrown away; return how many.
 
     Of some threads, or of all of the mailbox. Must run in the firm's scope.
     """
@@ -82,9 +83,17 @@ def withdraw_answered(account: MailAccount, thread_ids: Collection[UUID] | None 
 
 
 def _unanswered() -> Q:
-    """Return the condition that a reminder's message is the last of a thread that is not done."""
+    """Return the condition that a reminder's message is the last of a thread that is not done.
+
+    What is in the trash is done, too.
+    """
     newer = Message.objects.filter(
         thread_id=OuterRef("message__thread_id"),
         internal_date__gte=OuterRef("message__internal_date"),
     ).exclude(pk=OuterRef("message_id"))
-    return ~Exists(newer) & ~Q(message__thread__status=ThreadStatus.ARCHIVED)
+    own = MailThread.objects.filter(pk=OuterRef("message__thread_id"))
+    return (
+        ~Exists(newer)
+        & Exists(without_discarded(own))
+        & ~Q(message__thread__status=ThreadStatus.ARCHIVED)
+    )

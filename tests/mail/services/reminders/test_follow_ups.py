@@ -200,6 +200,22 @@ def test_a_done_thread_needs_no_answer(mailbox: Mailbox, owner: Any) -> None:
     assert find() == {"made": 0, "withdrawn": 1}
 
 
+def test_what_is_in_the_trash_needs_no_answer(mailbox: Mailbox, owner: Any) -> None:
+    write(mailbox)
+    find()
+    thrown_away = write(mailbox, message_id="<other@acme.example>", subject="Slides")
+    with firm_scope(mailbox.firm):
+        for message in mailbox.messages():
+            message.labels = [*message.labels, "TRASH"]
+            message.save()
+    assert find() == {"made": 0, "withdrawn": 1}
+    with firm_scope(mailbox.firm):
+        message = mailbox.message(thrown_away)
+        message.labels = ["SENT"]
+        message.save()
+    assert find() == {"made": 1, "withdrawn": 0}
+
+
 def test_what_its_person_did_with_it_stays_done(mailbox: Mailbox, owner: Any) -> None:
     write(mailbox)
     find()
