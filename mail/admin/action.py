@@ -98,13 +98,14 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
 
     @display(description="Action", header=True)
     def what(self, action: Action) -> list[str]:
-        """Return the action and its label."""
+        """Return the action, and its label to a reader of the mailbox."""
         return [action.get_action_type_display(), self.label(action)]
 
     @display(description="Label")
     def label(self, action: Action) -> str:
-        """Return the label of a label action."""
-        return str(action.parameters.get("label", ""))
+        """Return the label of a label action: what labels a private mailbox has tells much."""
+        label = action.parameters.get("label", "")
+        return str(if_readable(action, label)) if label else ""
 
     @display(description="Status", label=ACTION_STATUS_LABELS)
     def state(self, action: Action) -> tuple[str, str]:
@@ -129,12 +130,12 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     @display(description="Before")
     def before(self, action: Action) -> SafeString | str:
         """Return the message's labels before the action."""
-        return json_block(action.pre_image)
+        return json_block(if_readable(action, action.pre_image))
 
     @display(description="Undo hint")
     def undo(self, action: Action) -> SafeString | str:
         """Return what undoing it would change."""
-        return json_block(action.undo_hint)
+        return json_block(if_readable(action, action.undo_hint))
 
     @display(description="Job")
     def job(self, action: Action) -> SafeString | str:

@@ -10,6 +10,7 @@ from jobs.admin.base import age_column
 from mail.admin.base import ContentAdmin, if_readable, json_block, message_link, subject_line
 from mail.admin.filters import CreatedFilter, EventTypeFilter
 from mail.models import MailEvent
+from mail.services.timelines.events import open_detail
 from tenants.admin.filters import FirmFilter
 
 
@@ -45,5 +46,5 @@ class MailEventAdmin(ContentAdmin):
 
     @display(description="Details")
     def details(self, row: MailEvent) -> SafeString | str:
-        """Return the details."""
-        return json_block(row.detail)
+        """Return the details, to a reader of the mailbox with the labels."""
+        return json_block(row.detail if row.is_readable else open_detail(row))  # type: ignore[attr-defined]  # annotated

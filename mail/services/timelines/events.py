@@ -8,6 +8,9 @@ from typing import Any
 from interfaces.correlation import current_correlation_id
 from mail.models import EventType, MailAccount, MailEvent, MailThread, Message
 
+# What of an event's detail is for readers of the mailbox alone: what labels it has tells much.
+LABEL_CHANGES = ("labels_added", "labels_removed")
+
 
 def record_event(
     event_type: EventType,
@@ -52,3 +55,8 @@ def record_events(
             for message, detail in about
         ]
     )
+
+
+def open_detail(event: MailEvent) -> dict[str, Any]:
+    """Return what everybody of the firm may know of an event's detail."""
+    return {key: value for key, value in event.detail.items() if key not in LABEL_CHANGES}

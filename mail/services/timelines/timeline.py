@@ -29,11 +29,11 @@ from mail.models import (
     Relation,
 )
 from mail.services.actions.undo import why_not_undoable_with
+from mail.services.timelines.events import LABEL_CHANGES, open_detail
 from mail.services.timelines.message_jobs import jobs_of
 
 # Of each kind the newest are shown.
 MOST_OF_A_KIND = 200
-_LABELS = ("labels_added", "labels_removed")
 
 
 class EntryKind(StrEnum):
@@ -94,13 +94,11 @@ def _events(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
             row=event,
             at=event.created_at,
             title=event.get_event_type_display(),
-            detail=_in_words(
-                {key: value for key, value in event.detail.items() if key not in _LABELS}
-            ),
+            detail=_in_words(open_detail(event)),
             content=_in_words(
                 {
                     key: [names.get(label, label) for label in event.detail.get(key, ())]
-                    for key in _LABELS
+                    for key in LABEL_CHANGES
                 }
             )
             if is_readable
@@ -110,7 +108,9 @@ def _events(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
 
 
 def _label_names(message: Message, events: Iterable[MailEvent]) -> dict[str, str]:
-    used = {label for event in events for key in _LABELS for label in event.detail.get(key, ())}
+    used = {
+        label for event in events for key in LABEL_CHANGES for label in event.detail.get(key, ())
+    }
     known = MailLabel.objects.filter(account_id=message.account_id, gmail_label_id__in=used)
     return dict(known.values_list("gmail_label_id", "name"))
 
@@ -154,7 +154,9 @@ def _actions(message: Message, is_readable: bool) -> Iterator[TimelineEntry]:
         title = action.get_action_type_display()
         if action.undone_type:
             title = f"{title} of “{ActionType(action.undone_type).label}”"
-        rule = f"Asked for by the rule “{action.rule.name}”" if action.rule else ""
+        # A rule of the mailbox is for its readers, as its name may be.
+        named = action.rule is not None and (is_readable or action.rule.account_id is None)
+        rule = f"Asked for by the rule “{action.rule.name}”" if named else ""
         yield TimelineEntry(
             kind=EntryKind.ACTION,
             row=action,

@@ -14,11 +14,13 @@ from mail.models import (
     Action,
     ContentGrant,
     Decision,
+    EventType,
     MailAccount,
     MailEvent,
     MailThread,
     Message,
 )
+from mail.services.timelines.events import record_event
 from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.factories.tenants import UserFactory
@@ -96,6 +98,27 @@ def test_members_see_that_there_is_mail_and_not_what_it_says(private: Mailbox, r
     assert person.sees() == set()
     page = person.client.get(reverse("admin:mail_message_change", args=[stored(Message)[0].pk]))
     assert "Anna Novak" in page.content.decode()
+
+
+def test_what_labels_a_private_mailbox_has_is_for_its_readers(private: Mailbox) -> None:
+    label = "Label_Quince"
+    with firm_scope(private.firm):
+        Action.objects.update(
+            parameters={"label": label}, pre_image={"labels": [label]}, undo_hint={"add": [label]}
+        )
+        changed = {"labels_added": [label], "action_type": "star"}
+        message = Message.objects.get()
+        record_event(EventType.ACTION_COMPLETED, private.account, message=message, detail=changed)
+        event = MailEvent.objects.latest("pk")
+    person = Person(private, "vera", Role.ADMIN)
+    pages = [reverse("admin:mail_action_changelist")]
+    pages += [reverse("admin:mail_action_change", args=[row.pk]) for row in stored(Action)]
+    pages += [reverse("admin:mail_mailevent_change", args=[event.pk])]
+    for page in pages:
+        shown = person.client.get(page).content.decode()
+        assert label not in shown
+        assert label in owner_of(private).get(page).content.decode()
+    assert "star" in shown
 
 
 def test_platform_staff_are_no_exception(private: Mailbox) -> None:

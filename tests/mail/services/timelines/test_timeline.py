@@ -10,10 +10,11 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.models import JobQueue
 from jobs.testing import drain
-from mail.models import LLMCall, MailEvent, Message
+from mail.models import ActionType, LLMCall, MailEvent, Message, Scope
 from mail.services.actions.actions import request_action
 from mail.services.actions.undo import request_undo
 from mail.services.queueing import request_sync
+from mail.services.rules.operations import create_rule
 from mail.services.timelines.timeline import EntryKind, TimelineEntry, timeline_of
 from tenants.scope import firm_scope
 from tests.mail.document_kit import pdf, with_attachments
@@ -35,8 +36,6 @@ def told(entries: list[TimelineEntry]) -> list[str]:
 @pytest.fixture
 def arrived(mailbox: Mailbox) -> Message:
     """Let a message arrive, be classified and labelled by jobs, starred, and the star undone."""
-    from mail.models import ActionType
-
     at_once(mailbox)
     gmail_id = mailbox.receive(letter("Price list", "Could you send me the price list?"))
     with firm_scope(mailbox.firm):
@@ -101,6 +100,24 @@ def test_who_may_not_read_the_mailbox_is_told_what_happened_and_not_what_the_mai
     assert any("Needs Response" in entry.content for entry in open_to_readers)
     assert {entry.content for entry in closed} == {""}
     assert not any("Needs Response" in entry.detail for entry in closed)
+
+
+@pytest.mark.req("M-23")
+def test_the_name_of_a_mailboxs_own_rule_is_for_its_readers(
+    mailbox: Mailbox, arrived: Message
+) -> None:
+    of_the_mailbox = {"account_id": mailbox.account.pk, "scope": Scope.ACCOUNT}
+    with firm_scope(mailbox.firm):
+        for name, more in (("Lawyers", of_the_mailbox), ("Invoices", {})):
+            rule = create_rule(
+                mailbox.firm.pk, name=name, category="fyi",
+                conditions={"type": "sender_email", "value": "anna@customer.example"}, **more,
+            )  # fmt: skip
+            request_action(arrived, ActionType.STAR, {}, rule=rule)
+    for is_readable, seen in ((True, True), (False, False)):
+        details = [entry.detail for entry in story(mailbox, arrived, is_readable=is_readable)]
+        assert any("Lawyers" in detail for detail in details) is seen
+        assert any("Invoices" in detail for detail in details)
 
 
 def test_another_message_is_none_of_its_business(mailbox: Mailbox, arrived: Message) -> None:
@@ -169,8 +186,6 @@ def test_model_calls_are_told(mailbox: Mailbox, arrived: Message) -> None:
 
 @pytest.mark.req("O-03")
 def test_the_queries_do_not_grow_with_what_happened(mailbox: Mailbox, arrived: Message) -> None:
-    from mail.models import ActionType
-
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             story(mailbox, arrived)
