@@ -127,7 +127,8 @@ OPERATIONS = (
         icon="edit",
         variant="primary",
         form=ChangeAgentScheduleForm,
-        effect="The next run is by it. What waits in the queue runs as it was.",
+        effect="The next run is by it. What waits in the queue runs as it was, unless the mailbox is "
+        "private.",
         seen=_seen,
         perform=_change,
         report=lambda row: f"{row.name} is changed.",

@@ -117,7 +117,8 @@ class AgentSchedules(ScopedView):
 
     @operation(
         "Change an agent schedule",
-        f"The next run is by it; what waits in the queue runs as it was. {_WHO}",
+        "The next run is by it; what waits in the queue runs as it was, unless the mailbox is "
+        f"private. {_WHO}",
         body=ChangeAgentScheduleBody,
         answers={HTTPStatus.OK: _SCHEDULE},
         example=example("Off", enabled=False, reason="Holiday"),

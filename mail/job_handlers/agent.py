@@ -59,7 +59,10 @@ def agent_process(payload: AgentProcessPayload, ctx: JobContext) -> dict[str, An
 
 
 class AgentInvocationPayload(AccountPayload):
-    """A timetable by its id, and what it asked the agent when it was due."""
+    """A timetable by its id, and what it asked the agent when it was due.
+
+    In a mailbox that is not for the whole firm, the timetable is asked for both when the job runs.
+    """
 
     id: UUID
     user_id: int | None = None

@@ -30,6 +30,9 @@ def invoke_agent(
 ) -> dict[str, Any]:
     """Run the agent, and return the job's result; what it said only of a mailbox that all may read.
 
+    In any other mailbox it does what the timetable says now, whatever the job's payload does: who may
+    enqueue and edit jobs need not be one who may read the mailbox.
+
     Raises:
         Cancel: the person on whose behalf it runs left.
         AgentUnusable: there is no such profile, it is switched off, or no model is configured.
@@ -38,12 +41,14 @@ def invoke_agent(
     """
     begun = time.monotonic()
     with firm_scope(account.firm_id):
-        rows = AgentSchedule.objects.select_related("user")
+        rows = AgentSchedule.objects.select_related("user", "profile")
         schedule = rows.filter(pk=schedule_id, account=account).first()
         if schedule is None:
             raise RowGone(f"agent schedule {schedule_id} is gone")
         if reason := why_stopped(schedule):
             raise Cancel(reason)
+        if not account.shared:
+            agent_name, prompt = schedule.profile.name, schedule.prompt
         profile = find_profile(agent_name)
     if profile is None:
         raise AgentUnusable(NO_PROFILE.format(agent_name))

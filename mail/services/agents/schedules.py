@@ -25,6 +25,7 @@ from tenants.scope import all_firms, firm_scope
 INVOCATION_TYPE = "agent_invocation"
 LEFT_FIRM = "Its person is no member of the firm any more"
 PERSON_INACTIVE = "Its person is inactive"
+PRIVATE_PROMPT = "(private: the timetable says it to readers of the mailbox)"
 DEFAULTS: dict[str, Any] = {**timetables.DEFAULTS, "enabled": True}
 SETTINGS = ("name", "prompt", "account_id", "profile_id", *DEFAULTS)
 
@@ -136,7 +137,7 @@ def _due(now: datetime) -> QuerySet[AgentSchedule]:
     found: QuerySet[AgentSchedule] = AgentSchedule.objects.filter(
         _has_person() & mailbox & owner, due_at__lte=now, enabled=True, profile__enabled=True
     )
-    return found.select_related("profile", "user")
+    return found.select_related("account", "profile", "user")
 
 
 def _specs(schedule: AgentSchedule, due_at: datetime) -> list[EnqueueSpec]:
@@ -146,7 +147,8 @@ def _specs(schedule: AgentSchedule, due_at: datetime) -> list[EnqueueSpec]:
         "account_id": schedule.account_id,
         "user_id": schedule.user_id,
         "agent_name": schedule.profile.name,
-        "prompt": schedule.prompt,
+        # Jobs are for the whole firm to see.
+        "prompt": schedule.prompt if schedule.account.shared else PRIVATE_PROMPT,
         "config": {"due_at": moment.isoformat()},
     }
     key = f"{INVOCATION_TYPE}:{schedule.pk}:{moment:%Y%m%dT%H%M%S.%fZ}"
