@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from html import escape
 from typing import Final
 
 import nh3
+
+from mail.text.html_tokens import Tag, Text, tokens
 
 # What a remote image is replaced by, so that the reader sees that one was there.
 BLOCKED_IMAGE: Final = (
@@ -124,14 +129,47 @@ _STYLES: Final = frozenset(
         "word-break",
     ]
 )
+# Elements that hold nothing, or that the next of them ends: they nest by way of others only.
+_NOT_NESTING: Final = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "dd",
+        "dt",
+        "hr",
+        "img",
+        "input",
+        "li",
+        "link",
+        "meta",
+        "option",
+        "p",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "wbr",
+    ]
+)
+# The sanitiser builds a tree, whose time and memory grow with the open elements at each start tag.
+_MAX_EFFORT: Final = 1_000_000
+# So few tags stay below it however they are nested.
+_FEW_TAGS: Final = 1_400
 _SCHEMES: Final = frozenset({"http", "https", "mailto", "tel", "data"})
 
 
 def sanitize_html(html: str, *, remote_images: bool = False) -> str:
     """Return the HTML without anything that acts; without `remote_images` it fetches nothing.
 
-    It is shown in a sandboxed frame under a policy of its own all the same.
+    It is shown in a sandboxed frame under a policy of its own all the same. HTML that nests too deeply
+    to be built is left with its text.
     """
+    if html.count("<") > _FEW_TAGS:
+        html = _buildable(html)
 
     def keep(tag: str, name: str, value: str) -> str | None:
         if tag == "img" and name == "src":
@@ -152,6 +190,42 @@ def sanitize_html(html: str, *, remote_images: bool = False) -> str:
         set_tag_attribute_values={"a": {"target": "_blank"}},
         clean_content_tags={"script", "style", "title", "noscript", "template"},
     )
+
+
+def _buildable(html: str) -> str:
+    """Return the HTML as the sanitiser can build it: with the very tags that were counted."""
+    found = list(tokens(html))
+    if _effort(found) > _MAX_EFFORT:
+        return " ".join(
+            escape(one.data) for one in found if isinstance(one, Text) and not one.raw_in
+        )
+    return "".join(_as_html(one) for one in found)
+
+
+def _effort(found: Iterable[Tag | Text]) -> int:
+    """Return how many elements are open at each start tag, summed up."""
+    effort = depth = 0
+    opened: Counter[str] = Counter()
+    for one in found:
+        if isinstance(one, Text):
+            continue
+        if not one.closing:
+            effort += depth
+        # An end tag ends nothing that did not begin.
+        step = -1 if one.closing else 1
+        if one.name not in _NOT_NESTING and opened[one.name] + step >= 0:
+            opened[one.name] += step
+            depth += step
+    return effort
+
+
+def _as_html(one: Tag | Text) -> str:
+    if isinstance(one, Text):
+        return "" if one.raw_in else escape(one.data)
+    if one.closing:
+        return f"</{one.name}>"
+    written = "".join(f' {name}="{escape(value)}"' for name, value in one.attributes().items())
+    return f"<{one.name}{written}>"
 
 
 def _image_source(source: str, *, remote_images: bool) -> str:

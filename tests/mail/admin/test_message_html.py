@@ -98,3 +98,13 @@ def test_only_its_readers_see_it(client: Client, firm: Firm, other_firm: Firm) -
     assert "<iframe" not in client.get(page_of(private)).content.decode()
     assert client.get(frame_of(mail_of(other_firm))).status_code == 404
     assert Client().get(frame_of(mail_of(firm))).status_code == 302
+
+
+def test_a_mail_of_unclosed_tags_is_looked_through_at_once(client: Client, firm: Firm) -> None:
+    hostile = "<img " * 300_000
+    page = client.get(page_of(mail_of(firm, hostile))).content.decode()
+    assert "Remote images are left out" not in page
+    page = client.get(
+        page_of(mail_of(firm, f"{hostile}><IMG alt=x SRC = {IMAGE}>"))
+    ).content.decode()
+    assert "Remote images are left out" in page

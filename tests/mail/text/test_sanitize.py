@@ -1,0 +1,58 @@
+"""HTML of strangers is made harmless, however it is nested."""
+
+from __future__ import annotations
+
+import pytest
+
+from mail.text.html_tokens import Tag, tokens
+from mail.text.sanitize import sanitize_html
+
+pytestmark = pytest.mark.req("M-06")
+
+DEEP = "<div>" * 5000
+# Each paragraph opens all of them again.
+REPEATED = "<p>" + "".join(f"<font size={size}>" for size in range(400)) + "<p>x" * 4000
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        DEEP,
+        REPEATED,
+        # Where browsers see the tags, and a careless count sees an attribute, a comment or their ends.
+        f"<a x'>{DEEP}<a x'>",
+        f"<!-- --!>{DEEP}-->",
+        "<div><!--</div>-->" * 5000,
+        "<div></span>" * 5000,
+    ],
+)
+def test_what_nests_too_deeply_is_left_with_its_text(html: str) -> None:
+    shown = sanitize_html(f"Our <b>prices</b> &lt;{html}")
+    assert "&lt;" in shown
+    # Ten times as much as came is what an attacker would gain.
+    assert len(shown) < 2 * len(html)
+    assert depth_of(shown) < 500
+
+
+def test_a_long_mail_keeps_its_form_and_loses_what_acts() -> None:
+    row = (
+        "<tr onclick='steal()'><td align=right STYLE=\"color: red\">1 &lt; 2 &amp; 3"
+        "<a href='https://shop.example/?a=1&amp;b=2'>shop</a><img src='https://seen.example/x.png'>"
+        "<script>steal('</td>')</script></td></tr>"
+    )
+    few, many = (sanitize_html(f"<table>{row * count}</table>") for count in (10, 1000))
+    assert many.count("<tr>") == 1000
+    body = few.removeprefix("<table><tbody>").removesuffix("</tbody></table>")
+    assert many == f"<table><tbody>{body * 100}</tbody></table>"
+    assert "steal" not in many
+    assert "seen.example" not in many
+
+
+def depth_of(html: str) -> int:
+    """Return how deep elements lie in one another; what the sanitiser writes is well-formed."""
+    depth = deepest = 0
+    for tag in tokens(html):
+        if isinstance(tag, Tag) and tag.name not in ("br", "hr", "img"):
+            depth += -1 if tag.closing else 1
+            deepest = max(deepest, depth)
+    return deepest
