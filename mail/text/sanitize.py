@@ -168,8 +168,6 @@ def sanitize_html(html: str, *, remote_images: bool = False) -> str:
     It is shown in a sandboxed frame under a policy of its own all the same. HTML that nests too deeply
     to be built is left with its text.
     """
-    if html.count("<") > _FEW_TAGS:
-        html = _buildable(html)
 
     def keep(tag: str, name: str, value: str) -> str | None:
         if tag == "img" and name == "src":
@@ -179,7 +177,7 @@ def sanitize_html(html: str, *, remote_images: bool = False) -> str:
         return value
 
     return nh3.clean(
-        html,
+        buildable(html),
         tags=set(_TAGS),
         attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
         attribute_filter=keep,
@@ -192,8 +190,14 @@ def sanitize_html(html: str, *, remote_images: bool = False) -> str:
     )
 
 
-def _buildable(html: str) -> str:
-    """Return the HTML as the sanitiser can build it: with the very tags that were counted."""
+def buildable(html: str) -> str:
+    """Return the HTML as the sanitiser can build it; where it nests too deeply, its text alone.
+
+    What comes from a mail goes through here before it goes to the sanitiser.
+    """
+    if html.count("<") <= _FEW_TAGS:
+        return html
+    # Written anew, so that the tags that are built are the very ones that were counted.
     found = list(tokens(html))
     if _effort(found) > _MAX_EFFORT:
         return " ".join(

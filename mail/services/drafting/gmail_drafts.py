@@ -24,6 +24,7 @@ from mail.models import Draft
 from mail.text.cleaning import clean_text
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
+from mail.text.sanitize import buildable
 
 MARKER: Final = "✂️"
 # Some programs drop the variation selector.
@@ -186,7 +187,11 @@ def _lines(text: str) -> list[str]:
 
 def _markup(html: str) -> str:
     """Return HTML with nothing left but its text, what shows it otherwise, and where it points."""
-    return nh3.clean(html, tags=set(_TAGS), attributes=_ATTRIBUTES, link_rel=None) if html else ""
+    return (
+        nh3.clean(buildable(html), tags=set(_TAGS), attributes=_ATTRIBUTES, link_rel=None)
+        if html
+        else ""
+    )
 
 
 def _from_marker(text: str) -> str:

@@ -17,6 +17,7 @@ from mail.text.cleaning import clean_line
 from mail.text.headers import parse_message_ids
 from mail.text.html_text import html_to_text
 from mail.text.parsed import Address, Headers
+from mail.text.sanitize import buildable
 
 MAX_SUBJECT_CHARS: Final = 500
 MAX_FILENAME_CHARS: Final = 150
@@ -167,7 +168,7 @@ def _forwarded_html(message: Message, note: str) -> str:
     lines = [f"{name}: {html.escape(value)}" for name, value in _outline(message)]
     head = "<br>".join(["---------- Forwarded message ---------", *lines])
     above = f"<div>{html.escape(note)}</div><br>" if note else ""
-    return f"{above}<div>{head}</div><br>{nh3.clean(message.html)}"
+    return f"{above}<div>{head}</div><br>{nh3.clean(buildable(message.html))}"
 
 
 def _outline(message: Message) -> list[tuple[str, str]]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mail.services.sending.compose import forward_content
 from mail.text.html_tokens import Tag, tokens
 from mail.text.sanitize import sanitize_html
+from tenants.models import Firm
+from tenants.scope import firm_scope
+from tests.factories.mail import MessageFactory
 
 pytestmark = pytest.mark.req("M-06")
 
@@ -56,3 +60,15 @@ def depth_of(html: str) -> int:
             depth += -1 if tag.closing else 1
             deepest = max(deepest, depth)
     return deepest
+
+
+@pytest.mark.req("M-18")
+@pytest.mark.django_db
+def test_a_mail_that_nests_too_deeply_is_forwarded_as_its_text(firm: Firm) -> None:
+    message = MessageFactory(
+        account__firm=firm, html=f"Our <b>prices</b> {DEEP}", text="Our prices"
+    )
+    with firm_scope(firm):
+        sent = forward_content(message, to="anna@customer.example").html
+    assert "prices" in sent
+    assert depth_of(sent) < 500
