@@ -14,9 +14,15 @@ from jobs.execution.context import JobContext
 from jobs.operations.notifications.emails import send_email
 from jobs.operations.notifications.webhooks import send_discord
 from jobs.states import Channel
+from mail import discord
+from mail.conf import public_url
 from mail.models import Reminder, ReminderStatus
 from mail.services.reminders.channels import LEFT, send_by_every_channel
-from mail.services.reminders.follow_ups import is_unanswered, withdraw_answered
+from mail.services.reminders.follow_ups import (
+    PAGE_OF_THREAD,
+    is_unanswered,
+    withdraw_answered,
+)
 from mail.services.reminders.preferences import Addressee, addressee
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from tenants.models import Membership
@@ -101,6 +107,11 @@ def _email(ctx: JobContext, reminder: Reminder, when: str, address: str) -> None
 
 def _discord(ctx: JobContext, reminder: Reminder, when: str, url: str) -> None:
     text = f"**Reminder: {reminder.title}**\n{reminder.body}\n{when}"
+    if reminder.message is not None:
+        # A channel may have more readers than the mailbox: neither the subject nor to whom.
+        address = discord.plain(reminder.message.account.address)
+        page = f"{public_url()}{PAGE_OF_THREAD.format(reminder.message.thread_id)}"
+        text = f"**Reminder: no answer yet in {address}**\n{page}\n{when}"
     send_discord(ctx, url, text, EVENT)
 
 

@@ -27,7 +27,7 @@ from mail.models.reminder import MAX_TITLE_LENGTH
 from mail.rules.automated import automated_signal
 from mail.services.deciding.mail_context import mail_context
 from mail.services.mailboxes.accounts import own_addresses
-from mail.services.reminders.follow_ups import withdraw_answered
+from mail.services.reminders.follow_ups import PAGE_OF_THREAD, withdraw_answered
 from mail.services.reminders.preferences import find_preference
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import without_discarded
@@ -36,7 +36,6 @@ from mail.text.parsed import Address, Headers
 from tenants.models import Membership
 from tenants.scope import all_firms, firm_scope
 
-PAGE_OF_THREAD = "/admin/mail/mailthread/{}/change/"
 # What was due longer ago is left alone: nobody wants all of last year at once.
 LATE = timedelta(days=3)
 # A mailbox that was not read since may have an answer that nobody here knows of.

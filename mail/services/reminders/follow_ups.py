@@ -25,6 +25,7 @@ from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import without_discarded
 from tenants.audit import SERVICE, Actor
 
+PAGE_OF_THREAD = "/admin/mail/mailthread/{}/change/"
 MAX_DAYS = 60
 NO_OWNER = "The mailbox is nobody's own: there is nobody to remind."
 _STANDING = (ReminderStatus.ACTIVE, ReminderStatus.DELIVERED)

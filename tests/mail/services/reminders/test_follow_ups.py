@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from jobs import testing
 from mail.models import (
@@ -23,6 +24,7 @@ from mail.services.reminders import find_follow_ups as finding
 from mail.services.reminders.due import enqueue_due_reminders
 from mail.services.reminders.find_follow_ups import find_follow_ups
 from mail.services.reminders.follow_ups import set_follow_ups
+from mail.services.reminders.preferences import change_preference
 from mail.services.reminders.reminders import cancel_reminder, change_reminder, delete_reminder
 from tenants.models import Membership, Role
 from tenants.scope import firm_scope
@@ -31,6 +33,7 @@ from tests.jobs.admin.conftest import browser_of
 from tests.jobs.admin.pages import audit_entries, operation_url, submit
 from tests.jobs.api.conftest import problem
 from tests.mail.mail_kit import ANNA, OWNER, Mailbox, letter, only, stored
+from tests.support.receiver import receiver
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
 
@@ -214,6 +217,24 @@ def test_what_is_in_the_trash_needs_no_answer(mailbox: Mailbox, owner: Any) -> N
         message.labels = ["SENT"]
         message.save()
     assert find() == {"made": 1, "withdrawn": 0}
+
+
+@pytest.mark.req("M-23")
+def test_discord_is_told_neither_the_subject_nor_to_whom(
+    mailbox: Mailbox, owner: Any, settings: Settings, mailoutbox: list[Any]
+) -> None:
+    sent = write(mailbox, subject="Canary")
+    with receiver() as discord:
+        settings.WEBHOOK_PRIVATE_HOSTS = frozenset({"127.0.0.1"})
+        change_preference(mailbox.firm.pk, owner.pk, discord_webhook=discord.url)
+        find()
+        enqueue_due_reminders(lambda: None)
+        testing.drain()
+    told = discord.received[-1].json["content"]
+    assert "Canary" not in told
+    assert "customer.example" not in told
+    assert f"/admin/mail/mailthread/{mailbox.message(sent).thread_id}/change/" in told
+    assert "Canary" in mailoutbox[0].subject
 
 
 def test_what_its_person_did_with_it_stays_done(mailbox: Mailbox, owner: Any) -> None:
