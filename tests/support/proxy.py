@@ -142,10 +142,18 @@ class Proxy:
                 client.close()
                 continue
             with suppress(OSError):
-                link = _Link(self, client, self._connect())
-                with self._changing:
-                    self._links.append(link)
-                link.start()
+                self._pass_on(_Link(self, client, self._connect()))
+
+    def _pass_on(self, link: _Link) -> None:
+        with self._changing:
+            # It may have come while those that were there are cut.
+            refused = self.refusing
+            if not refused:
+                self._links.append(link)
+        if refused:
+            link.reset()
+        else:
+            link.start()
 
     def _connect(self) -> socket.socket:
         if not self._host.startswith("/"):
