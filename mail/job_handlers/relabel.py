@@ -18,7 +18,7 @@ from mail.job_handlers.base import (
 )
 from mail.labels import PAUSE_LABEL
 from mail.services.deciding.classify import show_decision
-from mail.services.mailboxes.modes import suggests_only, threads_to_label
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only, threads_to_label
 from mail.services.queueing import enqueue_relabels, request_watch, thread_lock
 from mail.services.syncing.labels import ensure_label, ensure_own_labels
 from tenants.scope import firm_scope
@@ -44,7 +44,7 @@ def activate(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
     """Make Mailroom's labels, and have the decisions on mail of the last days shown."""
     with mailbox(payload) as (account, gmail):
         if suggests_only(account):
-            return {"skipped": True, "reason": "The mailbox suggests only"}
+            return {"skipped": True, "reason": SUGGESTS_ONLY}
         ensure_own_labels(account, gmail)
         ensure_label(account, gmail, PAUSE_LABEL)
         with firm_scope(account.firm_id):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from html import escape
 from typing import Final
 
 import nh3
 
-from mail.text.html_tokens import Tag, Text, tokens
+from mail.text.html_depth import buildable
 
 # What a remote image is replaced by, so that the reader sees that one was there.
 BLOCKED_IMAGE: Final = (
@@ -129,36 +126,6 @@ _STYLES: Final = frozenset(
         "word-break",
     ]
 )
-# Elements that hold nothing, or that the next of them ends: they nest by way of others only.
-_NOT_NESTING: Final = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "dd",
-        "dt",
-        "hr",
-        "img",
-        "input",
-        "li",
-        "link",
-        "meta",
-        "option",
-        "p",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "wbr",
-    ]
-)
-# The sanitiser builds a tree, whose time and memory grow with the open elements at each start tag.
-_MAX_EFFORT: Final = 1_000_000
-# So few tags stay below it however they are nested.
-_FEW_TAGS: Final = 1_400
 _SCHEMES: Final = frozenset({"http", "https", "mailto", "tel", "data"})
 
 
@@ -188,48 +155,6 @@ def sanitize_html(html: str, *, remote_images: bool = False) -> str:
         set_tag_attribute_values={"a": {"target": "_blank"}},
         clean_content_tags={"script", "style", "title", "noscript", "template"},
     )
-
-
-def buildable(html: str) -> str:
-    """Return the HTML as the sanitiser can build it; where it nests too deeply, its text alone.
-
-    What comes from a mail goes through here before it goes to the sanitiser.
-    """
-    if html.count("<") <= _FEW_TAGS:
-        return html
-    # Written anew, so that the tags that are built are the very ones that were counted.
-    found = list(tokens(html))
-    if _effort(found) > _MAX_EFFORT:
-        return " ".join(
-            escape(one.data) for one in found if isinstance(one, Text) and not one.raw_in
-        )
-    return "".join(_as_html(one) for one in found)
-
-
-def _effort(found: Iterable[Tag | Text]) -> int:
-    """Return how many elements are open at each start tag, summed up."""
-    effort = depth = 0
-    opened: Counter[str] = Counter()
-    for one in found:
-        if isinstance(one, Text):
-            continue
-        if not one.closing:
-            effort += depth
-        # An end tag ends nothing that did not begin.
-        step = -1 if one.closing else 1
-        if one.name not in _NOT_NESTING and opened[one.name] + step >= 0:
-            opened[one.name] += step
-            depth += step
-    return effort
-
-
-def _as_html(one: Tag | Text) -> str:
-    if isinstance(one, Text):
-        return "" if one.raw_in else escape(one.data)
-    if one.closing:
-        return f"</{one.name}>"
-    written = "".join(f' {name}="{escape(value)}"' for name, value in one.attributes().items())
-    return f"<{one.name}{written}>"
 
 
 def _image_source(source: str, *, remote_images: bool) -> str:

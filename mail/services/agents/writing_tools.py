@@ -37,13 +37,12 @@ from mail.services.agents.tool import (
     count_approval,
 )
 from mail.services.approvals.approvals import ask_approval
-from mail.services.mailboxes.accounts import own_addresses
+from mail.services.mailboxes.accounts import has_owner, own_addresses
 from mail.services.mailboxes.modes import may_label
 from mail.services.sending.compose import reply_content, stored_headers
 from mail.services.sending.outbound import request_outbound
 from mail.services.timelines.events import record_event
 from mail.text.parsed import Address
-from tenants.models import Membership
 
 RUN_PAGE = "/admin/mail/agentrun/{}/change/"
 
@@ -182,18 +181,12 @@ def escalate(context: ToolCallContext, _: EscalateArguments) -> dict[str, Any]:
         message=context.message,
         detail={"run_id": str(context.run.pk), "profile": context.profile.name},
     )
-    recipients = escalation_recipients(context.account.firm_id, _owner(context))
+    account = context.account
+    owner = account.owner if has_owner(account) else None
+    recipients = escalation_recipients(account.firm_id, owner)
     if recipients:
         enqueue("email_send", _escalation_email(context, recipients))
     return {"status": "people are told" if recipients else "it is on the run's page"}
-
-
-def _owner(context: ToolCallContext) -> Any | None:
-    """Return the mailbox's owner, None where they are inactive or left the firm."""
-    owner = context.account.owner
-    if owner is None or not owner.is_active:
-        return None
-    return owner if Membership.objects.filter(user_id=owner.pk).exists() else None
 
 
 def _escalation_email(context: ToolCallContext, recipients: list[str]) -> dict[str, Any]:

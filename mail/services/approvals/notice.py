@@ -23,7 +23,7 @@ from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
 from mail.services.approvals.tokens import button_token, link_token
 from mail.services.mailboxes.content_access import may_read
-from mail.services.reminders.channels import send_each_once
+from mail.services.send_each_once import send_each_once
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
 from mail.text.cleaning import clean_line
 from tenants.models import Membership, Role

@@ -27,7 +27,7 @@ from mail.models import (
     Message,
 )
 from mail.services.actions.label_changes import LabelChange, undo_hint
-from mail.services.mailboxes.modes import suggests_only
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.queueing import enqueue_action
 from mail.services.syncing.labels import ensure_label
 from mail.services.syncing.mirror import cursor_of
@@ -47,7 +47,7 @@ def label_page(
         GmailError: Gmail did not do it; the actions that are not done stay executing.
     """
     if suggests_only(account):
-        return {"skipped": True, "reason": "The mailbox suggests only"}
+        return {"skipped": True, "reason": SUGGESTS_ONLY}
     with firm_scope(account.firm_id):
         cursor = cursor_of(account)
         actions = _start(account, action_ids, job_id)

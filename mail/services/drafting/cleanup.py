@@ -29,7 +29,7 @@ from mail.services.drafting.gmail_drafts import (
 )
 from mail.services.drafting.sent import was_sent
 from mail.services.drafting.task import skipped
-from mail.services.mailboxes.modes import suggests_only
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first
 from tenants.scope import firm_scope
@@ -43,7 +43,7 @@ def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
     Must run under the thread's lock.
     """
     if suggests_only(account):
-        return skipped("The mailbox suggests only")
+        return skipped(SUGGESTS_ONLY)
     with firm_scope(account.firm_id):
         thread: MailThread | None = _thread(account, thread_id)
         if thread is None:
@@ -79,7 +79,7 @@ def withdraw_draft(account: MailAccount, gmail: GmailClient, thread_id: UUID) ->
     Must run under the thread's lock.
     """
     if suggests_only(account):
-        return skipped("The mailbox suggests only")
+        return skipped(SUGGESTS_ONLY)
     draft = _ready_draft(account, thread_id)
     if draft is None:
         return skipped(NO_DRAFT)

@@ -22,9 +22,9 @@ from mail.gmail.errors import GmailNotFound
 from mail.gmail.mime import OutgoingMail
 from mail.models import Draft
 from mail.text.cleaning import clean_text
+from mail.text.html_depth import buildable
 from mail.text.parse import parse_message
 from mail.text.parsed import Address, ParsedMail
-from mail.text.sanitize import buildable
 
 MARKER: Final = "✂️"
 # Some programs drop the variation selector.

@@ -35,13 +35,12 @@ from mail.services.drafting.task import (
     why_not_answered,
 )
 from mail.services.drafting.write_draft import keep_persons_draft, write_draft
-from mail.services.mailboxes.modes import suggests_only
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.syncing.ingest import ingest_message
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
 
-SUGGESTS_ONLY = "The mailbox suggests only"
 NO_INSTRUCTION = "(no specific instruction provided)"
 
 

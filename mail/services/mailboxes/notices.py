@@ -8,6 +8,7 @@ from django.core.mail import EmailMessage
 
 from jobs.operations.escalation import escalation_recipients
 from mail.models import Connection, MailAccount
+from mail.services.mailboxes.accounts import has_owner
 from tenants.models import Firm
 from tenants.scope import firm_scope
 
@@ -27,7 +28,7 @@ def send_reauth_notice(firm: Firm, account_id: UUID) -> int:
             return 0
         admins = escalation_recipients(firm.pk, None)
         # Nobody else can sign in to Google as the mailbox's owner.
-        owner = account.owner if account.owner is not None and account.owner.is_active else None
+        owner = account.owner if has_owner(account) else None
         recipients = list(dict.fromkeys([*escalation_recipients(firm.pk, owner), *admins]))
     if recipients:
         EmailMessage(

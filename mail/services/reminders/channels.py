@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from jobs.errors import Cancel, Fatal, HandlerError
 from jobs.execution.context import JobContext
 from jobs.states import Channel
 from mail.services.reminders.preferences import Addressee
+from mail.services.send_each_once import send_each_once
 
 LEFT = "the person is inactive, or no member of the firm any more"
 
@@ -30,23 +30,3 @@ def send_by_every_channel(
             for channel, target in person.targets.items()
         },
     )
-
-
-def send_each_once(ctx: JobContext, sendings: Mapping[str, Callable[[], None]]) -> None:
-    """Send each by its name, also where one before failed, once in the job's life.
-
-    Raises:
-        HandlerError, OSError: the first failure.
-    """
-    failures: list[Exception] = []
-    for name, send in sendings.items():
-        try:
-            ctx.step(name, send)
-        except (HandlerError, OSError) as error:
-            if isinstance(error, Cancel):
-                raise
-            failures.append(error)
-    # One that may work later goes first: with the other, nothing would be tried again.
-    failures.sort(key=lambda error: isinstance(error, Fatal))
-    if failures:
-        raise failures[0]

@@ -15,9 +15,9 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.text.addresses import parse_addresses
 from mail.text.cleaning import clean_line
 from mail.text.headers import parse_message_ids
+from mail.text.html_depth import buildable
 from mail.text.html_text import html_to_text
 from mail.text.parsed import Address, Headers
-from mail.text.sanitize import buildable
 
 MAX_SUBJECT_CHARS: Final = 500
 MAX_FILENAME_CHARS: Final = 150
