@@ -130,12 +130,12 @@ class ActionAdmin(TenantOperationsAdmin, ContentAdmin):
     @display(description="Before")
     def before(self, action: Action) -> SafeString | str:
         """Return the message's labels before the action."""
-        return json_block(if_readable(action, action.pre_image))
+        return if_readable(action, json_block(action.pre_image))
 
     @display(description="Undo hint")
     def undo(self, action: Action) -> SafeString | str:
         """Return what undoing it would change."""
-        return json_block(if_readable(action, action.undo_hint))
+        return if_readable(action, json_block(action.undo_hint))
 
     @display(description="Job")
     def job(self, action: Action) -> SafeString | str:

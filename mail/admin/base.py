@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Case, Q, QuerySet, When
@@ -27,6 +27,8 @@ from mail.services.mailboxes.content_access import readable
 from tenants.admin.base import TenantAdmin
 
 # Unfold's label variants.
+T = TypeVar("T")
+
 CATEGORY_LABELS: dict[str, str] = {
     Category.NEEDS_RESPONSE: "danger",
     Category.ACTION_REQUIRED: "warning",
@@ -103,7 +105,7 @@ def _readable_by(request: HttpRequest) -> Q:
     return condition
 
 
-def if_readable(row: Any, text: Any) -> Any:
+def if_readable(row: Any, text: T) -> T | str:
     """Return the text for a reader of the row's mailbox, and a stand-in for everybody else."""
     return text if row.is_readable else PRIVATE
 

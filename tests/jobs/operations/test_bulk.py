@@ -178,11 +178,12 @@ def test_a_canary_within_the_bound_lets_the_rest_follow(firm: Firm, job_types: o
     assert (now(run).state, now(run).done) == (BulkState.COMPLETED, 8)
 
 
-def test_a_refused_member_of_the_canary_gives_its_place_to_the_next(
-    firm: Firm, job_types: object
+@pytest.mark.parametrize(("others", "tried"), [(12, 5), (2, 2)])
+def test_refused_members_of_a_canary_give_their_places_to_the_next(
+    firm: Firm, job_types: object, others: int, tried: int
 ) -> None:
     decided = letters(firm, 5)
-    doomed(firm, 12)
+    doomed(firm, others)
     with all_firms("test"):
         run = start(firm=firm, canary_size=5)
     for letter in decided:
@@ -191,22 +192,7 @@ def test_a_refused_member_of_the_canary_gives_its_place_to_the_next(
     with later(2):
         drain()
     ended = now(run)
-    assert (ended.state, ended.done, ended.refused) == (BulkState.CANARY_FAILED, 5, 5)
-
-
-def test_a_canary_of_which_few_can_be_tried_is_judged_by_these(
-    firm: Firm, job_types: object
-) -> None:
-    decided = letters(firm, 5)
-    doomed(firm, 2)
-    with all_firms("test"):
-        run = start(firm=firm, canary_size=5)
-    for letter in decided:
-        discard(letter.pk, "mine")
-    drain()
-    with later(2):
-        drain()
-    assert (now(run).state, now(run).done) == (BulkState.CANARY_FAILED, 2)
+    assert (ended.state, ended.done, ended.refused) == (BulkState.CANARY_FAILED, tried, 5)
 
 
 def test_a_rate_bounds_what_is_handled_in_a_time(firm: Firm) -> None:
