@@ -219,12 +219,18 @@ def test_a_token_endpoint_that_does_not_answer_makes_a_silent_mailbox(
     assert gmail.exchange.is_answered is False
 
 
-@pytest.mark.parametrize(("is_active", "told"), [(True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("is_active", "is_member", "told"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+)
 def test_the_owner_who_alone_can_connect_it_again_is_told_too(
-    connected: Mailbox, firm_admin: str, *, is_active: bool, told: bool
+    connected: Mailbox, firm_admin: str, *, is_active: bool, is_member: bool, told: bool
 ) -> None:
     owner = UserFactory(
-        username="olga", email="olga@acme.example", is_active=is_active, member_of=connected.firm
+        username="olga",
+        email="olga@acme.example",
+        is_active=is_active,
+        member_of=connected.firm if is_member else None,
     )
     with firm_scope(connected.firm):
         type(connected.account).objects.update(owner=owner, shared=False)
