@@ -19,6 +19,7 @@ from jobs.states import Category, Priority, Status
 from mail.conf import pubsub_topic
 from mail.gmail import units
 from mail.models import Action, MailAccount, MailThread, Message, Rule
+from mail.services.enqueue_after import enqueue_after_running
 
 SyncType = Literal["sync", "history.sync.gmail"]
 SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
@@ -92,13 +93,13 @@ def sync_key(account: MailAccount, job_type: str, *, force_full: bool = False) -
 
 def request_label_sync(account: MailAccount) -> EnqueueResult:
     """Have the mailbox's labels read. Must run in the firm's scope."""
-    return enqueue(LABELS_TYPE, {"account_id": account.pk})
+    return enqueue_after_running(LABELS_TYPE, {"account_id": account.pk})
 
 
 def request_watch(account: MailAccount) -> None:
     """Have the mailbox watched, where a topic is configured. Must run in the firm's scope."""
     if pubsub_topic():
-        enqueue(WATCH_TYPE, {"account_id": account.pk})
+        enqueue_after_running(WATCH_TYPE, {"account_id": account.pk})
 
 
 def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:
@@ -198,7 +199,7 @@ def request_activation(account: MailAccount) -> EnqueueResult:
 
     Must run in the firm's scope.
     """
-    return enqueue("activate.gmail", {"account_id": account.pk})
+    return enqueue_after_running("activate.gmail", {"account_id": account.pk})
 
 
 def enqueue_relabels(threads: Iterable[MailThread]) -> int:

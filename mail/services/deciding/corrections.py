@@ -8,9 +8,9 @@ from uuid import UUID
 
 from jobs.queue import EnqueueResult
 from mail.llm.base import Category
-from mail.models import DecisionSource, MailAccount, Message
+from mail.models import Decision, DecisionSource, MailAccount, Message
 from mail.services.deciding.classify import Skipped, decide, open_case, result_of, ruled
-from mail.services.deciding.requests import enqueue_classify
+from mail.services.deciding.requests import enqueue_order
 from mail.services.rules.proposals import propose_rule
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
@@ -22,7 +22,7 @@ def reclassify(
     """Have the message's thread be of the category, or judged once more where that is empty."""
     with firm_scope(message.firm_id):
         wanted = Category(category) if category else None
-        result = enqueue_classify(message, force=True, category=wanted)
+        result = enqueue_order(message, wanted)
         record_operation(
             by,
             "message.reclassify",
@@ -49,6 +49,10 @@ def decide_for_person(
         case = open_case(account, thread_id, message_id, job_id=job_id, force=True)
         if isinstance(case, Skipped):
             return case.asresult_of()
+        # This job may have waited to be tried again meanwhile. Ids of jobs grow.
+        said = Decision.objects.filter(account=account, message__thread_id=thread_id)
+        if said.filter(source=DecisionSource.PERSON, job_id__gt=job_id).exists():
+            return Skipped("The person has said since what the thread is").asresult_of()
         if case.thread.classification == category and not case.reopened:
             return Skipped("The thread is of that category already").asresult_of()
         # Rules were asked about this mail before: here nothing more is done to it.

@@ -8,6 +8,7 @@ from jobs.queue import EnqueueResult, enqueue
 from jobs.states import Priority
 from mail.llm.base import Category
 from mail.models import Message
+from mail.services.enqueue_after import enqueue_after_running
 from mail.services.queueing import SMALLEST_PAGE, about_message
 
 
@@ -30,14 +31,21 @@ def enqueue_classifies(messages: Sequence[Message]) -> None:
     )
 
 
-def enqueue_classify(
-    message: Message, *, force: bool = False, category: Category | None = None
-) -> EnqueueResult:
-    """Have the message's thread judged, or be of the category that the person says it is of.
+def enqueue_classify(message: Message) -> EnqueueResult:
+    """Have the message's thread judged, unless it is already. Must run in the firm's scope."""
+    return enqueue("classify", about_message(message), priority=Priority.NORMAL)
 
+
+def enqueue_order(message: Message, category: Category | None) -> EnqueueResult:
+    """Have the thread be of the category the person says it is of; None: judged once more.
+
+    The person's last order stands: it takes the place of one that has not begun, else it follows.
     Must run in the firm's scope.
     """
-    payload = {**about_message(message), "force": force}
-    if category is None:
-        return enqueue("classify", payload, priority=Priority.NORMAL)
-    return enqueue("classify", {**payload, "category": category}, priority=Priority.HIGH)
+    payload = {**about_message(message), "force": True, "category": category}
+    return enqueue_after_running(
+        "classify",
+        payload,
+        priority=Priority.HIGH,
+        idempotency_key=f"classify:{message.account_id}:{message.thread_id}:order",
+    )

@@ -31,7 +31,7 @@ from mail.models import (
     Message,
 )
 from mail.services.actions.label_changes import changed_labels
-from mail.services.deciding.requests import enqueue_classify
+from mail.services.deciding.requests import enqueue_order
 from mail.services.drafting.requests import (
     enqueue_cleanup,
     enqueue_first_manual_draft,
@@ -109,7 +109,7 @@ def _enqueue(account: MailAccount, thread_id: UUID, orders: Mapping[LabelKey, Me
     elif order == LabelKey.NEEDS_RESPONSE:
         enqueue_manual_draft(orders[order])
     else:
-        enqueue_classify(orders[order], category=Category(order.value))
+        enqueue_order(orders[order], Category(order.value))
 
 
 def _newest_actions(messages: Iterable[Message]) -> dict[UUID, list[Action]]:

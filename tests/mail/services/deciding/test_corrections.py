@@ -7,11 +7,15 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from uuid_utils.compat import uuid7
 
 from mail.errors import WrongState
+from mail.job_handlers import classify as classify_job
 from mail.labels import LabelKey
 from mail.llm.base import Category
 from mail.models import Decision, Draft, EventType, MailEvent, Rule
+from mail.services.deciding.corrections import decide_for_person
+from mail.services.deciding.requests import enqueue_classify
 from mail.services.rules.operations import change_rule, enable_rule, try_rule
 from tenants.models import Role
 from tenants.scope import firm_scope
@@ -173,6 +177,72 @@ def test_over_rest_a_thread_is_reclassified_or_judged_once_more(mailbox: Mailbox
     expected = [("rule", "fyi"), ("person", "action_required"), ("rule", "fyi")]
     assert sources() == expected
     assert state_labels(mailbox, message) == {LabelKey.FYI}
+
+
+@pytest.mark.req("M-21", "M-22")
+@pytest.mark.parametrize(
+    ("orders", "last"),
+    [
+        (["waiting", "action_required", "waiting"], ("person", "waiting")),
+        (["waiting", "", "action_required"], ("person", "action_required")),
+        (["waiting", ""], ("rule", "fyi")),
+    ],
+)
+def test_of_several_orders_the_last_one_stands(
+    mailbox: Mailbox, orders: list[str], last: tuple[str, str]
+) -> None:
+    message = arrived_as(mailbox, Category.FYI)
+    for category in orders:
+        body = {"category": category} if category else {}
+        assert reclassified(mailbox, message, **body).status_code == 202
+    synced(mailbox)
+    assert sources()[-1] == last
+    assert the_thread().classification == last[1]
+
+
+@pytest.mark.req("M-21")
+def test_an_order_given_while_another_is_carried_out_stands(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = arrived_as(mailbox, Category.FYI)
+    decide = classify_job.decide_for_person
+    later = ["waiting", "action_required"]
+
+    def ordered_anew(*args: Any, **kwargs: Any) -> Any:
+        result = decide(*args, **kwargs)
+        if later:
+            reclassified(mailbox, message, category=later.pop())
+        return result
+
+    monkeypatch.setattr(classify_job, "decide_for_person", ordered_anew)
+    reclassified(mailbox, message, category="waiting")
+    synced(mailbox)
+    assert [category for _, category in sources()] == [
+        "fyi",
+        "waiting",
+        "action_required",
+        "waiting",
+    ]
+
+
+def test_an_order_tried_again_does_not_undo_a_later_one(mailbox: Mailbox) -> None:
+    message = mailbox.message(arrived_as(mailbox, Category.FYI))
+    first, second = uuid7(), uuid7()
+    about = (mailbox.account, message.thread_id, message.pk)
+    decide_for_person(*about, Category.WAITING, job_id=second)
+    result = decide_for_person(*about, Category.ACTION_REQUIRED, job_id=first)
+    assert result["skipped"]
+    assert the_thread().classification == Category.WAITING
+
+
+@pytest.mark.req("M-09")
+def test_judging_once_more_is_no_waiting_job_that_judges_what_is_new(mailbox: Mailbox) -> None:
+    message = arrived_as(mailbox, Category.FYI)
+    with firm_scope(mailbox.firm):
+        enqueue_classify(mailbox.message(message))
+    assert reclassified(mailbox, message).status_code == 202
+    synced(mailbox)
+    assert sources() == [("rule", "fyi"), ("rule", "fyi")]
 
 
 @pytest.mark.req("M-22")
