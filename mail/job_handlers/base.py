@@ -25,7 +25,7 @@ from mail.gmail.errors import (
 )
 from mail.llm.client import ModelError, ModelUnavailable
 from mail.models import MailAccount
-from mail.services.deciding.model_calls import BudgetSpent, ModelPaused, seconds_to_next_day
+from mail.services.deciding.budget import BudgetSpent, ModelPaused, seconds_to_next_day
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.connection import (
     REAUTH_CHECK_SECONDS,

@@ -9,7 +9,8 @@ from mail.llm.client import ModelClient
 from mail.llm.model_classifier import ModelClassifier
 from mail.llm.offline import OfflineClassifier
 from mail.models import CallType, Direction, DirectionKind, MailAccount
-from mail.services.deciding.model_calls import BudgetSpent, ask_model, configured_client
+from mail.services.deciding.budget import BudgetSpent
+from mail.services.deciding.model_calls import ask_model, configured_client
 from mail.services.rules.scopes import holds_for
 from tenants.scope import firm_scope
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from mail import conf
@@ -27,30 +27,19 @@ from mail.llm.client import (
 )
 from mail.llm.openai import OpenAIClient
 from mail.models import CallType, LLMCall, MailAccount
+from mail.services.deciding.budget import (
+    UNANSWERED,
+    ModelPaused,
+    check_budget,
+    most_it_costs,
+)
 from tenants.scope import firm_scope
 
 # So many calls that failed one after another stop the firm's calls of the provider for a while.
 FAILURES = 5
 PAUSE = timedelta(minutes=1)
-MICRO = 1_000_000
 
 Answered = TypeVar("Answered", Answer, Reply)
-
-
-class ModelPaused(ModelError):
-    """The provider failed repeatedly: the firm asks it nothing for `seconds`."""
-
-    code = "model_paused"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__("the provider failed repeatedly; it is asked again later")
-        self.seconds = seconds
-
-
-class BudgetSpent(ModelError):
-    """The firm's budget of today is spent."""
-
-    code = "budget_spent"
 
 
 def configured_client(model: str = "") -> ModelClient | None:
@@ -85,6 +74,7 @@ def ask_model(
         ModelError: there is no usable answer.
     """
     row = _new_call(client, account, call_type, message_id, job_id)
+    row.cost_microdollars = most_it_costs(question)
     return _kept(row, lambda: client.ask(question))
 
 
@@ -98,6 +88,7 @@ def ask_agent(
 ) -> Reply:
     """Ask for an agent's next reply, as `ask_model` does for an answer; it raises the same."""
     row = _new_call(client, account, CallType.AGENT, message_id, job_id)
+    row.cost_microdollars = most_it_costs(conversation)
     return _kept(row, lambda: client.converse(conversation))
 
 
@@ -121,8 +112,10 @@ def _new_call(
 
 def _kept(row: LLMCall, ask: Callable[[], Answered]) -> Answered:
     with firm_scope(row.firm_id):
-        _check_budget()
+        check_budget(row.firm_id)
         _check_failures(row.provider)
+        row.error = UNANSWERED
+        row.save()
     began = time.monotonic()
     # Whatever ends the call without an answer, it was none.
     row.error = ModelError.code
@@ -141,40 +134,27 @@ def _kept(row: LLMCall, ask: Callable[[], Answered]) -> Answered:
 
 
 def _keep(row: LLMCall, answer: Answer | Reply | None) -> None:
+    cost = 0
     if answer is not None:
         row.prompt_tokens, row.completion_tokens = answer.prompt_tokens, answer.completion_tokens
         prices = conf.llm().prices
         # Dollars a million tokens are microdollars a token.
-        row.cost_microdollars = round(
-            answer.prompt_tokens * prices[0] + answer.completion_tokens * prices[1]
-        )
+        cost = round(answer.prompt_tokens * prices[0] + answer.completion_tokens * prices[1])
     with firm_scope(row.firm_id):
-        row.save()
-
-
-def seconds_to_next_day() -> float:
-    """Return how long it is until a firm has a new budget: to midnight in UTC."""
-    return (_today() + timedelta(days=1) - timezone.now()).total_seconds()
-
-
-def _today() -> datetime:
-    return timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _check_budget() -> None:
-    budget = conf.llm().daily_budget
-    if not budget:
-        return
-    calls = LLMCall.objects.filter(created_at__gte=_today())
-    spent = calls.aggregate(spent=Sum("cost_microdollars"))["spent"] or 0
-    if spent >= budget * MICRO:
-        raise BudgetSpent("the firm's budget of today is spent")
+        LLMCall.objects.filter(pk=row.pk).update(
+            prompt_tokens=row.prompt_tokens,
+            completion_tokens=row.completion_tokens,
+            cost_microdollars=cost,
+            latency_ms=row.latency_ms,
+            error=row.error,
+            # What failed for a minute failed now.
+            created_at=Now(),
+        )
 
 
 def _check_failures(provider: str) -> None:
-    calls = LLMCall.objects.filter(
-        provider=provider, created_at__gte=timezone.now() - PAUSE
-    ).order_by("-created_at")
+    recent = LLMCall.objects.filter(provider=provider, created_at__gte=timezone.now() - PAUSE)
+    calls = recent.exclude(error=UNANSWERED).order_by("-created_at")
     last = list(calls.values_list("error", "created_at")[:FAILURES])
     failed = {ModelUnavailable.code, ModelRefused.code}
     if len(last) == FAILURES and all(error in failed for error, _ in last):

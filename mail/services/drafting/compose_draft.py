@@ -9,10 +9,9 @@ from mail.gmail.mime import OutgoingMail, faults_of
 from mail.llm.client import Answer, ModelClient, ModelError, ModelUnavailable, Question
 from mail.llm.draft_writer import ReplyRequest, write_reply
 from mail.models import CallType, Draft, DraftOrigin, DraftSource, LLMCall, MailAccount, Message
+from mail.services.deciding.budget import BudgetSpent, ModelPaused
 from mail.services.deciding.classifiers import told_to_the_model
 from mail.services.deciding.model_calls import (
-    BudgetSpent,
-    ModelPaused,
     ask_model,
     configured_client,
 )

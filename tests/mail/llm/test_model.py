@@ -15,6 +15,8 @@ from pytest_django import Settings
 from jobs.engine.outcomes import Completed, DeadLettered, Retry, Snoozed
 from mail.llm.base import Category
 from mail.models import Decision, Direction, LLMCall
+from mail.services.deciding import model_calls
+from mail.services.deciding.budget import UNDER_WAY
 from mail.services.deciding.classifiers import told_to_the_model
 from mail.services.deciding.model_calls import FAILURES
 from mail.services.queueing import request_sync
@@ -306,6 +308,44 @@ def test_where_the_budget_is_spent_the_offline_classifier_judges_and_says_so(
     outcomes = judged(mailbox, subject="Third")
     assert any(isinstance(outcome, Completed) for outcome in outcomes)
     assert stored(Decision)[-1].source == "model"
+
+
+def test_calls_at_the_same_time_share_what_is_left_of_the_budget(
+    mailbox: Mailbox, server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.LLM_DAILY_BUDGET = 0.003
+    outcomes: list[Any] = []
+    kept = model_calls._keep
+
+    def meanwhile_another(*args: Any) -> None:
+        # The first call is still under way, as its row says.
+        if not outcomes:
+            outcomes.extend([None])
+            outcomes.extend(judged(mailbox, subject="Second"))
+            assert [call.error for call in stored(LLMCall)] == ["unanswered"]
+        kept(*args)
+
+    monkeypatch.setattr(model_calls, "_keep", meanwhile_another)
+    judged(mailbox)
+    assert len(server.asked) == 1
+    assert any(isinstance(outcome, Snoozed) for outcome in outcomes)
+    assert [decision.source for decision in stored(Decision)] == ["model"]
+
+
+def test_a_call_whose_worker_died_may_have_cost_what_was_set_aside(
+    mailbox: Mailbox, server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.LLM_DAILY_BUDGET = 0.003
+    with monkeypatch.context() as died:
+        died.setattr(model_calls, "_keep", lambda *_: None)
+        judged(mailbox)
+    (call,) = stored(LLMCall)
+    assert (call.error, call.cost_microdollars > 3_000) == ("unanswered", True)
+    with firm_scope(mailbox.firm):
+        LLMCall.objects.update(created_at=timezone.now() - UNDER_WAY)
+    judged(mailbox, subject="Second")
+    assert len(server.asked) == 1
+    assert stored(Decision)[-1].source == "offline"
 
 
 def test_no_log_has_the_key_or_the_mail(
