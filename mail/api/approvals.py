@@ -19,11 +19,23 @@ from jobs.api.query import FirmPageQuery, choice
 from jobs.api.views import example, list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.base import MailView
+from mail.api.content import FOR_READERS
 from mail.api.serializers import SwitchBody
 from mail.models import Approval, ApprovalStatus
 from mail.services.approvals.approvals import APPROVE_ROLE, Decided, approve, may_decide, reject
 from mail.services.approvals.notice import all_facts_of
 from mail.services.mailboxes.content_access import readable
+from tenants.access import access_of
+
+
+class ApprovedContentSerializer(serializers.Serializer[Any]):
+    """All that a message says which waits for a yes."""
+
+    text = serializers.CharField()
+    html = serializers.CharField(help_text="Its other form, empty where there is none.")
+    files = serializers.ListField(
+        child=serializers.CharField(), source="filenames", help_text="Names of its attachments."
+    )
 
 
 class ApprovalSerializer(serializers.Serializer[Any]):
@@ -39,6 +51,11 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     facts = serializers.SerializerMethodField(
         help_text="{name: text}; null for who may not read the mailbox."
     )
+    content = ApprovedContentSerializer(
+        source="outbound",
+        allow_null=True,
+        help_text="What a yes sends; null where it sends nothing. " + FOR_READERS,
+    )
     reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it waits.")
     content_hash = serializers.CharField(help_text="Of exactly what a yes is about.")
     status = serializers.ChoiceField(ApprovalStatus.choices)
@@ -47,6 +64,11 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     decided_by = NullableTextField()
     decided_via = NullableTextField("admin, api, email, discord, or service where it expired.")
     created_at = TimestampField()
+
+    def to_representation(self, approval: Approval) -> dict[str, Any]:
+        """Return the fields, what the mail says for a reader only."""
+        shown = super().to_representation(approval)
+        return shown if getattr(approval, "is_readable", False) else {**shown, "content": None}
 
     def get_facts(self, approval: Approval) -> dict[str, str] | None:
         """Return what is asked, for a reader."""
@@ -73,9 +95,8 @@ def _decision(
         example=example(summary, reason=reason),
     )
     def perform(self: Approvals, _: Request, **__: UUID) -> Response:
-        approval = self.get_object(APPROVE_ROLE)
-        if not may_decide(approval, self.actor):
-            self.permission_denied(self.request, "Only a reader of the mailbox may decide.")
+        approval = self.get_object()
+        self.check_may_decide(approval)
         decided = decide(approval, by=self.actor, **self.get_body(SwitchBody))
         if decided.refused:
             # What the audit log keeps of it stays.
@@ -108,17 +129,31 @@ class Approvals(MailView):
     approve = _decision(
         approve,
         "Approve",
-        "Does what was asked, once, if it is still exactly that. Needs the role operator, and the "
-        "right to read the mailbox. 409 where it was decided, expired or has changed.",
+        "Does what was asked, once, if it is still exactly that. For the "
+        "mailbox's owner, and for the role operator where it may read the mailbox. 409 where it was "
+        "decided, expired or has changed.",
         reason="I know the recipient",
     )
     reject = _decision(
         reject,
         "Reject",
-        "Nothing is done. Needs the role operator, and the right to read the mailbox. 409 where "
-        "it was decided or expired.",
+        "Nothing is done. For the mailbox's owner, and for the role operator where it may read the "
+        "mailbox. 409 where it was decided or expired.",
         reason="Not to this address",
     )
+
+    def check_may_decide(self, approval: Approval) -> None:
+        """Check that the caller may decide: the key of an operator needs that role, whose ever the mailbox.
+
+        Raises:
+            PermissionDenied: the caller may not.
+        """
+        user = self.actor.user
+        is_operator = user is not None and access_of(user).may(APPROVE_ROLE, approval.firm_id)
+        if is_operator or approval.account.owner_id != self.request.user.pk:
+            self.check_role(APPROVE_ROLE, approval.firm_id)
+        if not may_decide(approval, self.actor):
+            self.permission_denied(self.request, "Only a reader of the mailbox may decide.")
 
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the approvals with what they are about, marked where the caller may read it."""

@@ -45,7 +45,7 @@ APPROVE_ROLE = Role.OPERATOR
 NO_ANSWER = "Nobody approved it in time"
 CHANGED = "What was asked has changed since; ask anew"
 NOT_WAITING = "It no longer waits for approval"
-NOT_PERMITTED = "Only an operator who may read the mailbox decides"
+NOT_PERMITTED = "Only the mailbox's owner, or an operator who may read it, decides"
 
 
 @dataclass(frozen=True)
@@ -188,13 +188,15 @@ def _obstacle(approval: Approval, status: ApprovalStatus, by: Actor) -> str:
 
 
 def may_decide(approval: Approval, by: Actor) -> bool:
-    """Say whether the actor may decide: an operator of the firm who may read the mailbox.
+    """Say whether the actor may decide: the mailbox's owner, or an operator who may read it.
 
     Must run in the firm's scope.
     """
     if by.user is None:
         return by.door in ("service", "cli")
-    if not by.user.is_active or not access_of(by.user).may(APPROVE_ROLE, approval.firm_id):
+    owns = approval.account.owner_id == by.user.pk
+    needed = Role.VIEWER if owns else APPROVE_ROLE
+    if not by.user.is_active or not access_of(by.user).may(needed, approval.firm_id):
         return False
     return may_read(by.user.pk, approval.account)
 

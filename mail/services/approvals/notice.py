@@ -22,6 +22,7 @@ from mail.discord import DiscordUnavailable
 from mail.models import ActionType, Approval, ApprovalStatus, OutboundMessage
 from mail.services.actions.actions import irreversible_reason
 from mail.services.approvals.tokens import button_token, link_token
+from mail.services.mailboxes.accounts import has_owner
 from mail.services.mailboxes.content_access import may_read
 from mail.services.send_each_once import send_each_once
 from mail.services.sending.own_notices import NOTICE_HEADER, notice_mark
@@ -82,13 +83,15 @@ def _post(webhook: str, approval: Approval) -> None:
 
 def _deciders(approval: Approval) -> list[Any]:
     """Return who may decide and has an e-mail address: the owner, else operators who may read."""
+    owner = approval.account.owner
+    if owner is not None and owner.email and has_owner(approval.account):
+        return [owner]
     deciding = Membership.objects.filter(
         firm_id=approval.firm_id, role__in=[Role.OPERATOR, Role.ADMIN]
     ).values("user_id")
     people = get_user_model().objects.filter(pk__in=deciding, is_active=True).exclude(email="")
     readers = [one for one in people.order_by("pk") if may_read(one.pk, approval.account)]
-    owner = [one for one in readers if one.pk == approval.account.owner_id]
-    return owner or readers[:MAX_RECIPIENTS]
+    return readers[:MAX_RECIPIENTS]
 
 
 def _body(approval: Approval, person: Any) -> str:

@@ -8,9 +8,11 @@ import pytest
 from django.test import Client
 
 from mail.models import MailAccount
+from tenants.api import keys
+from tenants.audit import SERVICE
 from tenants.models import Role
 from tenants.scope import firm_scope
-from tests.mail.approval_kit import audited, reread, waiting
+from tests.mail.approval_kit import audited, outbound_of, person, reread, waiting
 from tests.mail.mail_kit import Mailbox, drain
 from tests.mail.send_kit import at_once, sent
 
@@ -22,10 +24,12 @@ ROOT = "/api/v1/mail/approvals/"
 class Api:
     """Somebody of a firm, by API key."""
 
-    def __init__(self, box: Mailbox, role: Role) -> None:
-        from tests.jobs.api.conftest import key_for
+    def __init__(self, box: Mailbox, role: Role, user: Any = None) -> None:
+        from tests.factories.tenants import new_member
 
-        self.headers = {"Authorization": f"Bearer {key_for(box.firm, role)}"}
+        self.user = user or new_member(box.firm, role, "")
+        key = keys.issue(self.user, box.firm, role, lifetime=None, by=SERVICE)[0]
+        self.headers = {"Authorization": f"Bearer {key}"}
 
     def get(self, path: str = "") -> Any:
         return Client().get(ROOT + path, headers=self.headers)
@@ -52,6 +56,13 @@ def test_what_waits_is_listed_with_exactly_what_is_asked(box: Mailbox) -> None:
         ["dangerous"],
     )
     assert listed["facts"]["To"] == "anna@customer.example"
+    outbound = outbound_of(approval)
+    assert "Gladly." in listed["content"]["text"]
+    assert listed["content"] == {
+        "text": outbound.text,
+        "html": outbound.html,
+        "files": outbound.filenames,
+    }
     assert api.get("?status=approved").json()["results"] == []
     assert api.get("?status=nonsense").status_code == 400
 
@@ -78,12 +89,33 @@ def test_a_viewer_decides_nothing(box: Mailbox) -> None:
 
 
 @pytest.mark.req("M-23")
+def test_the_owner_decides_about_their_mailbox_whatever_their_role(box: Mailbox) -> None:
+    approval = waiting(box)
+    api = Api(box, Role.VIEWER)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(shared=False, owner=api.user)
+    answer = api.post(f"{approval.pk}/approve/")
+    assert (answer.status_code, answer.json()["status"]) == (200, "approved")
+    drain()
+    assert len(sent(box)) == 1
+
+
+def test_a_key_that_may_only_look_decides_nothing_for_an_owner_who_may_more(box: Mailbox) -> None:
+    approval, operator = waiting(box), person(box)
+    with firm_scope(box.firm):
+        MailAccount.objects.update(shared=False, owner=operator.user)
+    api = Api(box, Role.VIEWER, operator.user)
+    assert api.post(f"{approval.pk}/approve/").status_code == 403
+    assert Api(box, Role.OPERATOR, operator.user).post(f"{approval.pk}/approve/").status_code == 200
+
+
+@pytest.mark.req("M-23")
 def test_who_may_not_read_the_mailbox_sees_no_mail_and_decides_nothing(box: Mailbox) -> None:
     approval = waiting(box)
     with firm_scope(box.firm):
         MailAccount.objects.update(shared=False)
     api = Api(box, Role.OPERATOR)
     shown = api.get(f"{approval.pk}/").json()
-    assert shown["facts"] is None
+    assert (shown["facts"], shown["content"]) == (None, None)
     assert api.post(f"{approval.pk}/approve/").status_code == 403
     assert reread(approval).status == "pending"

@@ -251,9 +251,10 @@ def test_an_address_that_is_refused_keeps_the_question_from_nobody(
 
 
 @pytest.mark.req("M-23")
-def test_the_owner_alone_is_asked_about_a_mailbox_of_their_own(box: Mailbox) -> None:
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.VIEWER])
+def test_the_owner_alone_is_asked_about_a_mailbox_of_their_own(box: Mailbox, role: Role) -> None:
     person(box)
-    owner = person(box, name="owner@acme.example")
+    owner = person(box, role, "owner@acme.example")
     with firm_scope(box.firm):
         MailAccount.objects.update(shared=False, owner=owner.user)
     waiting(box)
