@@ -17,7 +17,7 @@ from mail.job_handlers.base import (
     mailbox_key,
 )
 from mail.labels import PAUSE_LABEL
-from mail.services.deciding.classify import show_decision
+from mail.services.deciding.show_decision import show_decision
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only, threads_to_label
 from mail.services.queueing import enqueue_relabels, request_watch, thread_lock
 from mail.services.syncing.labels import ensure_label, ensure_own_labels

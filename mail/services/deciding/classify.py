@@ -245,22 +245,6 @@ def event_detail(decision: Decision, *, previous: str) -> dict[str, Any]:
     }
 
 
-def show_decision(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
-    """Have the thread's last decision shown in Gmail; return the job's result.
-
-    Must run under the thread's lock.
-    """
-    with firm_scope(account.firm_id):
-        decisions = Decision.objects.filter(account=account, message__thread_id=thread_id)
-        decision = decisions.select_related("message").order_by("-pk").first()
-        if decision is None or not may_label(account, decision.message):
-            return {"skipped": True, "reason": "The mailbox suggests only, or is paused"}
-        messages = Message.objects.filter(account=account, thread_id=thread_id).only(*OUTLINE)
-        relabel_thread(decision, list(messages))
-        follow_decision(decision)
-    return {"decision_id": str(decision.pk)}
-
-
 def status_after(category: str, thread: MailThread, *, reopened: bool) -> ThreadStatus:
     """Return the state of a thread of this category: only what needs a response waits for a draft.
 

@@ -40,23 +40,28 @@ NO_DRAFT = "The thread has no draft of Mailroom's"
 def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
     """Take the labels of states and the inbox from the whole thread; Done stays.
 
-    Must run under the thread's lock.
+    Where Mailroom suggests only, it keeps what the person said and leaves Gmail alone. Must run
+    under the thread's lock.
     """
-    if suggests_only(account):
-        return skipped(SUGGESTS_ONLY)
+    suggests = suggests_only(account)
     with firm_scope(account.firm_id):
         thread: MailThread | None = _thread(account, thread_id)
         if thread is None:
             return skipped("The thread is gone")
         messages = _messages(thread)
-        show_state(account.pk, messages, None)
-        for message in messages:
-            if "INBOX" in message.labels:
-                request_action(message, ActionType.ARCHIVE)
+        if not suggests:
+            _archive(account, messages)
         if thread.status != ThreadStatus.ARCHIVED:
             MailThread.objects.filter(pk=thread.pk).update(status=ThreadStatus.ARCHIVED)
             record_event(EventType.ARCHIVED, account, message=messages[0])
-    return {"archived": len(messages)}
+    return {"archived": 0, "reason": SUGGESTS_ONLY} if suggests else {"archived": len(messages)}
+
+
+def _archive(account: MailAccount, messages: list[Message]) -> None:
+    show_state(account.pk, messages, None)
+    for message in messages:
+        if "INBOX" in message.labels:
+            request_action(message, ActionType.ARCHIVE)
 
 
 def check_sent(account: MailAccount, gmail: GmailClient, thread_id: UUID) -> dict[str, Any]:

@@ -153,8 +153,6 @@ def draft_unstored(
     account: MailAccount, gmail: GmailClient, gmail_message_id: str
 ) -> dict[str, Any]:
     """Store a message that the person asks an answer to, and have it drafted."""
-    if suggests_only(account):
-        return skipped(SUGGESTS_ONLY)
     ingest_message(account, gmail, gmail_message_id)
     with firm_scope(account.firm_id):
         stored = Message.objects.filter(account=account, gmail_message_id=gmail_message_id)

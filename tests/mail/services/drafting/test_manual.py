@@ -15,18 +15,21 @@ from mail.models import (
     DecisionSource,
     Draft,
     LLMCall,
+    MailThread,
     ReplySettings,
     ReplyStyle,
     ReplyTemplate,
     Rule,
+    ThreadStatus,
 )
-from mail.services.mailboxes.modes import suggest_only
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, activate, suggest_only
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import (
     MARK,
     asked,
     begin_draft,
     edit,
+    finished,
     give_label,
     in_gmail,
     listed,
@@ -38,7 +41,7 @@ from tests.mail.draft_kit import (
     versions,
 )
 from tests.mail.llm.model_server import ModelServer
-from tests.mail.mail_kit import Mailbox, letter, stored, without_drafts
+from tests.mail.mail_kit import Mailbox, drain, letter, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -215,6 +218,43 @@ def test_where_mailroom_only_suggests_the_label_is_a_correction_too(mailbox: Mai
     assert the_thread().classification == Category.NEEDS_RESPONSE
     assert [one.category for one in stored(Rule)] == [Category.NEEDS_RESPONSE]
     assert listed(mailbox) == []
+
+
+def test_where_mailroom_only_suggests_what_is_not_stored_yet_is_what_the_person_says(
+    mailbox: Mailbox,
+) -> None:
+    prepared(mailbox)
+    suggest_only(mailbox.account)
+    arrived = asked(mailbox, "We moved.")
+    with firm_scope(mailbox.firm):
+        # As what is older than the mailbox's first days here.
+        MailThread.objects.all().delete()
+
+    give_label(mailbox, arrived, LabelKey.NEEDS_RESPONSE)
+    synced(mailbox)
+
+    assert mailbox.message(arrived).thread.classification == Category.NEEDS_RESPONSE
+    assert stored(Decision)[-1].source == DecisionSource.PERSON
+    assert listed(mailbox) == []
+
+
+def test_where_mailroom_only_suggests_done_is_kept_and_shown_once_it_may(
+    mailbox: Mailbox,
+) -> None:
+    arrived = asked(prepared(mailbox), "For your information: we are moving.")
+    suggest_only(mailbox.account)
+    give_label(mailbox, arrived, LabelKey.DONE)
+    synced(mailbox)
+
+    assert the_thread().status == ThreadStatus.ARCHIVED
+    assert state_labels(mailbox, arrived) == {LabelKey.FYI, LabelKey.DONE}
+    assert finished("cleanup")[-1]["reason"] == SUGGESTS_ONLY
+
+    activate(mailbox.account)
+    drain()
+
+    assert state_labels(mailbox, arrived) == {LabelKey.DONE}
+    assert the_thread().status == ThreadStatus.ARCHIVED
 
 
 def test_where_no_model_chose_a_style_the_mailboxs_own_holds(mailbox: Mailbox) -> None:
