@@ -26,6 +26,7 @@ from mail.services.actions.actions import request_action
 from mail.services.rules.labels import MailboxLabels, firm_label_name, is_lost
 from mail.services.rules.reach import Reach, safety_mode
 from mail.services.rules.scopes import covers
+from mail.services.timelines.threads import is_discarded
 from tenants.audit import SERVICE, record_operation
 
 logger = structlog.get_logger(__name__)
@@ -106,9 +107,12 @@ def matching_rules(
 def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
     """Request the rule's actions on the message, in order. Must run in the firm's scope.
 
-    Once only, however often the message is judged, unless the rule was changed since. A rule whose
-    actions can no longer be used is switched off with the reason.
+    Once only, however often the message is judged, unless the rule was changed since; never on what
+    is in the trash or among spam. A rule whose actions can no longer be used is switched off with
+    the reason.
     """
+    if is_discarded(message):
+        return
     if not rule.actions or acted_on(rule).filter(message=message).exists():
         return
     mode = safety_mode(rule, message.account)

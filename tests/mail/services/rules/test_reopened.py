@@ -70,6 +70,25 @@ def test_a_rule_acts_once_on_a_message_however_often_it_is_judged(mailbox: Mailb
     assert asked_for(ActionType.STAR) == 1
 
 
+@pytest.mark.parametrize("label", ["TRASH", "SPAM"])
+def test_a_rule_does_nothing_to_what_was_thrown_away(mailbox: Mailbox, label: str) -> None:
+    forwarding_rule(prepared(mailbox))
+    with firm_scope(mailbox.firm):
+        Rule.objects.update(enabled=False)
+    arrived = asked(mailbox)
+    mailbox.gmail.modify_message(arrived, add=[label])
+    synced(mailbox)
+    with firm_scope(mailbox.firm):
+        Rule.objects.update(enabled=True)
+
+    reclassify(mailbox.message(arrived))
+    drain()
+
+    assert the_thread().classification == Category.FYI
+    assert stored(OutboundMessage) == []
+    assert asked_for(ActionType.STAR) == 0
+
+
 def test_a_rule_acts_on_each_new_message_of_a_thread(mailbox: Mailbox) -> None:
     forwarding_rule(prepared(mailbox))
     asked(mailbox)
