@@ -38,10 +38,12 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     list_filter = (DocumentStatusFilter, FirmFilter, CreatedFilter)
     ordering = ("-id",)
     fields = (
-        "name", "on", "status", "why", "scanned", "malware", "declared_type", "detected_type", "size",
-        "sha256", "body", "account", "job", "created_at", "fetched_at", "scanned_at", "ended_at",
+        "name", "on", "status", "why", "scanned", "found", "declared_type", "detected_type", "size",
+        "hash", "body", "account", "job", "created_at", "fetched_at", "scanned_at", "ended_at",
     )  # fmt: skip
-    readonly_fields = ("name", "on", "why", "scanned", "declared_type", "body", "job")
+    readonly_fields = (
+        "name", "on", "why", "scanned", "found", "declared_type", "hash", "body", "job",
+    )  # fmt: skip
     made = age_column("Made", "created_at")
     job = column("Job", lambda document: job_link(document.job_id))
     declared_type = column("Declared type", lambda document: document.attachment.mime_type or "-")
@@ -62,6 +64,16 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     def state(self, document: Document) -> tuple[str, str]:
         """Return the status."""
         return document.status, document.get_status_display()
+
+    @display(description="Malware")
+    def found(self, document: Document) -> str:
+        """Return what the scanner found: it says something of what the file is."""
+        return str(if_readable(document, document.malware or "-"))
+
+    @display(description="SHA-256")
+    def hash(self, document: Document) -> str:
+        """Return the hash, by which a known file can be recognized."""
+        return str(if_readable(document, document.sha256 or "-"))
 
     @display(description="Text")
     def body(self, document: Any) -> SafeString | str:

@@ -18,7 +18,7 @@ from mail.models import Document, DocumentStatus, ScanResult
 class DocumentRowSerializer(ContentSerializer):
     """An attachment that is read, in a list."""
 
-    content: ClassVar[tuple[str, ...]] = ("filename",)
+    content: ClassVar[tuple[str, ...]] = ("filename", "malware", "sha256")
 
     id = serializers.UUIDField()
     firm = serializers.CharField(source="firm.slug", help_text="The firm's slug.")
@@ -32,11 +32,11 @@ class DocumentRowSerializer(ContentSerializer):
     reason = NullableTextField("Why it was not read, or not whole: a code.")
     reason_text = NullableTextField("The same in words.", source="get_reason_display")
     scan = serializers.ChoiceField(ScanResult.choices, help_text="Empty: not yet scanned.")
-    malware = NullableTextField("What the scanner found.")
+    malware = NullableTextField(f"What the scanner found. {FOR_READERS}")
     declared_type = NullableTextField(source="attachment.mime_type")
     detected_type = NullableTextField("By its content; null before it was looked at.")
     size = serializers.IntegerField(help_text="Bytes that were fetched.")
-    sha256 = NullableTextField("Of the bytes that were fetched.")
+    sha256 = NullableTextField(f"Of the bytes that were fetched. {FOR_READERS}")
     job_id = serializers.UUIDField(allow_null=True, help_text="Of the next step, or the last.")
     created_at = TimestampField()
     fetched_at = TimestampField()

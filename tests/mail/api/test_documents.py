@@ -53,14 +53,23 @@ def test_they_are_listed_by_status_and_shown_to_readers(box: Mailbox) -> None:
     assert (shown["text"], "text" in row, "content" in shown) == (SAYS, False, False)
     (cut,) = get(status="unreadable", message_id=row["message_id"])["results"]
     assert (cut["reason"], cut["reason_text"]) == ("damaged", "It is damaged")
+    assert len(shown["sha256"]) == 64
+    with firm_scope(box.firm):
+        Document.objects.update(malware="Eicar-Test")
+    assert get(f"{row['id']}/")["malware"] == "Eicar-Test"
     make_private(box)
     hidden = get(f"{row['id']}/")
     assert (hidden["text"], hidden["filename"], hidden["status"]) == (None, None, "read")
+    assert (hidden["sha256"], hidden["malware"]) == (None, None)
+    assert get(status="read")["results"] == [{k: v for k, v in hidden.items() if k != "text"}]
 
 
 def test_the_pages_say_how_far_each_is(box: Mailbox) -> None:
     client = member_of(box.firm)
     read = only(stored(Document), status="read")
+    found = "Eicar-Test"
+    with firm_scope(box.firm):
+        Document.objects.update(malware=found)
 
     def pages() -> list[str]:
         addresses = [
@@ -76,5 +85,8 @@ def test_the_pages_say_how_far_each_is(box: Mailbox) -> None:
     assert all("It is damaged" in one for one in (listed, message))
     assert reverse("admin:mail_document_change", args=[read.pk]) in message
     assert "Not read" in message
+    assert read.sha256 in page
+    assert found in page
     make_private(box)
-    assert not any(NAME in one or SAYS in one for one in pages())
+    secrets = (NAME, SAYS, read.sha256, found)
+    assert not any(secret in one for one in pages() for secret in secrets)
