@@ -211,7 +211,8 @@ def complete_action(
 
     `possible` is what the action may have changed; `hint` adds to the undo hint or replaces parts of
     it. `cursor` is the account's before Gmail was asked: where a sync has moved it since, the labels
-    may be out of date, and it is that sync, or the next, which stores them.
+    may be out of date, and it is that sync, or the next, which stores them. What was canceled while
+    Gmail was asked, and changed something, is completed all the same: it can be undone.
     """
     before = (action.pre_image or {}).get("labels", [])
     history_id = (action.undo_hint or {}).get("history_id")
@@ -220,8 +221,11 @@ def complete_action(
         **undo_hint(action_type, before, labels, possible, history_id=history_id),
         **(hint or {}),
     }
+    under_way = {ActionStatus.EXECUTING}
+    if hint["inverse_action"] != "none" or hint.get("irreversible"):
+        under_way.add(ActionStatus.CANCELED)
     with firm_scope(account.firm_id):
-        executing = Action.objects.filter(pk=action.pk, status=ActionStatus.EXECUTING)
+        executing = Action.objects.filter(pk=action.pk, status__in=under_way)
         if executing.exists():
             store_labels(account, action.message_id, labels, cursor)
         done = executing.update(

@@ -29,6 +29,7 @@ from mail.services.actions.snooze import perform_snooze
 from mail.services.actions.types import (
     LABEL_CHANGES,
     DeleteParameters,
+    LabelParameters,
     Parameters,
     SnoozeParameters,
     check_parameters,
@@ -36,6 +37,7 @@ from mail.services.actions.types import (
 from mail.services.mailboxes.credentials import may_delete_for_good
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.sending.sending_actions import SENDING, request_message
+from mail.services.syncing.labels import find_label
 from tenants.scope import firm_scope
 
 
@@ -55,15 +57,33 @@ def perform_action(
         GmailError: Gmail did not do it; the action stays executing.
     """
     action = find_action(account, action_id)
-    if suggests_only(account):
-        cancel_action(action)
-        return {"skipped": True, "reason": SUGGESTS_ONLY}
     try:
+        if suggests_only(account):
+            return _stop(account, gmail, action)
         return _perform(account, gmail, action, job_id=job_id)
     except GmailNotFound:
         # The person deleted it; the next sync deletes it here.
         cancel_action(action)
         return {"skipped": True, "reason": "The message is no longer in Gmail"}
+
+
+def _stop(account: MailAccount, gmail: GmailClient, action: Action) -> dict[str, Any]:
+    """Cancel the action: nothing may be written. One that Gmail did without an answer is completed."""
+    cancel_action(action)
+    stopped = {"skipped": True, "reason": SUGGESTS_ONLY}
+    action_type = ActionType(action.action_type)
+    if action.pre_image is None or action_type not in LABEL_CHANGES | {ActionType.TRASH}:
+        return stopped
+    parameters = check_parameters(action_type, action.parameters)
+    label_id = None
+    if isinstance(parameters, LabelParameters):
+        label_id = find_label(account, gmail, parameters.label)
+    change = change_of(action_type, label_id)
+    state = read_state(account, gmail, action.message.gmail_message_id)
+    if change.needed(state.labels):
+        return stopped
+    complete_action(account, action, state.labels, state.cursor, change)
+    return {"action_id": str(action.pk), "reason": SUGGESTS_ONLY}
 
 
 def _perform(

@@ -125,7 +125,9 @@ def _complete(
     change = LabelChange(add=frozenset({label_id}))
     with firm_scope(account.firm_id):
         unmoved = cursor_of(account, lock=True) == cursor
-        ours = Action.objects.filter(pk__in=by_id, status=ActionStatus.EXECUTING)
+        # What was canceled while Gmail was asked has its label all the same.
+        written = (ActionStatus.EXECUTING, ActionStatus.CANCELED)
+        ours = Action.objects.filter(pk__in=by_id, status__in=written)
         locked = ours.select_for_update(of=("self",)).values_list("pk", "message__labels")
         finished, about = [], []
         for pk, labels in locked:

@@ -15,6 +15,7 @@ from mail.models import Action, MailAccount
 from mail.services.actions import change_labels
 from mail.services.actions.perform import perform_action
 from mail.services.actions.sweep import sweep_actions
+from mail.services.mailboxes.modes import suggest_only
 from tenants.scope import firm_scope
 from tests.mail.action_kit import ARRIVED, ask, current, received, run, store, undone
 from tests.mail.mail_kit import Mailbox, letter
@@ -150,3 +151,46 @@ def test_an_action_whose_job_is_canceled_is_ended_and_goes_on_when_it_is_retried
     assert run(action).status == "completed"
     assert current(action).status == "completed"
     assert mailbox.labels(arrived) == {"UNREAD"}
+
+
+@pytest.mark.req("M-24")
+def test_what_gmail_did_while_the_mailbox_began_to_suggest_only_is_completed(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    action = ask(mailbox, arrived, "archive")
+    modify = GmailClient.modify_message
+
+    def switched_meanwhile(*args: Any, **kwargs: Any) -> Any:
+        suggest_only(mailbox.account)
+        assert current(action).status == "canceled"
+        return modify(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GmailClient, "modify_message", switched_meanwhile)
+        run(action)
+    assert mailbox.labels(arrived) == {"UNREAD"}
+    assert current(action).status == "completed"
+    undone(mailbox, current(action))
+    assert mailbox.labels(arrived) == set(ARRIVED)
+
+
+@pytest.mark.req("M-24")
+@pytest.mark.parametrize(
+    ("fault", "status", "labels"),
+    [(LOST_ANSWER, "completed", {"UNREAD"}), (503, "canceled", set(ARRIVED))],
+)
+def test_of_what_got_no_answer_before_the_switch_the_row_says_the_truth(
+    mailbox: Mailbox, fault: Any, status: str, labels: set[str]
+) -> None:
+    arrived = received(mailbox, *ARRIVED)
+    action = ask(mailbox, arrived, "archive")
+    ordered = Fault(status=fault) if isinstance(fault, int) else fault
+    mailbox.simulator.order_fault(ordered, method="messages.modify")
+    with frozen_time(database_now()) as clock:
+        assert run(action).status == "pending"
+        suggest_only(mailbox.account)
+        clock.tick(minutes=5)
+        drain()
+    assert mailbox.labels(arrived) == labels
+    assert current(action).status == status

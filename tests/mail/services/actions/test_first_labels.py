@@ -21,6 +21,8 @@ from mail.models import Action, ActionStatus, ActionType, Decision, DecisionSour
 from mail.services.actions.actions import request_action
 from mail.services.actions.perform import perform_action
 from mail.services.actions.undo import request_undo
+from mail.services.deciding import label_page
+from mail.services.mailboxes.modes import suggest_only
 from mail.services.syncing.sync import sync_mailbox
 from tenants.scope import firm_scope
 from tests.mail.draft_kit import prepared, synced
@@ -169,3 +171,24 @@ def test_own_labels_in_the_history_are_told_apart_with_as_many_queries_for_many(
     few = echo(2)
     assert echo(12) == few
     assert len(stored(Action)) == 14
+
+
+@pytest.mark.req("M-24")
+def test_a_page_labelled_while_the_mailbox_began_to_suggest_only_says_so(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_drafts(prepared(mailbox))
+    mailbox.receive_many(6)
+    apply = label_page._apply
+
+    def switched_meanwhile(*args: Any) -> Any:
+        suggest_only(mailbox.account)
+        monkeypatch.setattr(label_page, "_apply", apply)
+        return apply(*args)
+
+    monkeypatch.setattr(label_page, "_apply", switched_meanwhile)
+    synced(mailbox)
+    for action in stored(Action, select_related=("message",)):
+        carried = action.parameters["label"] in mailbox.labels(action.message.gmail_message_id)
+        assert carried == (action.status == ActionStatus.COMPLETED)
+    assert ActionStatus.COMPLETED in {action.status for action in stored(Action)}
