@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
@@ -27,13 +28,25 @@ class TimetableSerializer(serializers.Serializer[Any]):
     time_zone = serializers.CharField(help_text="The zone whose clock the cron expression names.")
 
 
+class OffsetMomentField(MomentField):
+    """A time with its offset: beside a time zone nobody knows which one a time without it means."""
+
+    default_error_messages = {"no_offset": "Give its offset: 2026-05-04T09:00:00+02:00, or Z."}
+
+    def enforce_timezone(self, value: datetime) -> datetime:
+        """Return the time as it is, refuse one without an offset."""
+        if value.tzinfo is None:
+            self.fail("no_offset")
+        return super().enforce_timezone(value)
+
+
 class TimetableSettings(StrictSerializer):
     """When a row is to be due."""
 
-    due_at = MomentField(
+    due_at = OffsetMomentField(
         required=False,
         allow_null=True,
-        help_text="The next date; without one it is that of the timetable.",
+        help_text="The next date, with its offset; left out it is that of the timetable.",
     )
     cron = TextField(required=False, allow_null=True, max_length=MAX_CRON_LENGTH, help_text=_CRON)
     interval_seconds = WholeNumberField(

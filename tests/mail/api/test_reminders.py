@@ -41,7 +41,7 @@ def test_a_reminder_from_its_making_to_its_end(firm: Firm) -> None:
     assert api.get().json() == {"results": [reminder], "next": None}
 
     moved = api.send(
-        path, method="patch", due_at="2099-05-05T09:00:00.000Z", reason="holiday"
+        path, method="patch", due_at="2099-05-05T11:00:00+02:00", reason="holiday"
     ).json()
     assert (moved["due_at"], moved["title"]) == ("2099-05-05T09:00:00.000Z", "Call Anna")
     canceled = api.send(path + "cancel/").json()
@@ -83,6 +83,8 @@ def test_a_new_timetable_makes_its_own_next_date(firm: Firm) -> None:
         ({"body": "a\0b"}, "body", "Null characters"),
         ({"body": None}, "body", "may not be null"),
         ({"due_at": "tomorrow"}, "due_at", "Datetime has wrong format"),
+        ({"due_at": "2099-05-04T09:00:00"}, "due_at", "Give its offset"),
+        ({"due_at": "2099-05-04T09:00", "time_zone": "Europe/Vienna"}, "due_at", "its offset"),
         ({"due_at": "2020-01-01T00:00:00Z"}, "due_at", "must be to come"),
         ({"due_at": "9999-01-01T00:00:00Z"}, "due_at", "year from 1970 to 9000"),
         ({"due_at": None}, "due_at", "is missing: or give a cron expression"),
