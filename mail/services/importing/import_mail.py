@@ -24,6 +24,8 @@ from mail.services.mailboxes.gmail_connection import gmail_of
 from mail.services.queueing import request_backfill
 from mail.services.syncing.labels import ensure_label
 from mail.text.addresses import parse_addresses, parse_sender
+from mail.text.authentication import HEADER, is_forged
+from mail.text.parsed import Headers
 from tenants.scope import firm_scope
 
 RECEIVED = ("INBOX", "UNREAD")
@@ -100,7 +102,9 @@ def labels_for(
     if takeout is not None and takeout.tells_place:
         return (*takeout.system, *named)
     sender = parse_sender(_values(headers, "From"))
-    return (*(SENT if sender.key in owners else RECEIVED), *named)
+    said = Headers(tuple((HEADER, value) for value in _values(headers, HEADER)))
+    own = sender.key in owners and not is_forged(said, sender)
+    return (*(SENT if own else RECEIVED), *named)
 
 
 def guess_address(path: Path) -> str | None:

@@ -26,6 +26,7 @@ from mail.services.mailboxes.accounts import own_addresses
 from mail.services.reminders.follow_ups import withdraw_answered
 from mail.services.timelines.events import record_events
 from mail.services.timelines.threads import refresh_threads
+from mail.text.authentication import is_forged
 from mail.text.cleaning import clean_line
 from mail.text.parsed import Address, ParsedMail
 
@@ -131,11 +132,9 @@ def _store_attachments(messages: Sequence[Message], fetched: Sequence[Fetched]) 
 
 def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> dict[str, Any]:
     labels = resource.get("labelIds", [])
-    # Forms write under their owner's address, and name in Reply-To who is to be answered.
-    writers = {mail.sender.key, *(one.key for one in mail.reply_to)}
     return {
         "message_id": mail.message_id,
-        "outgoing": "SENT" in labels or writers <= own_addresses(account),
+        "outgoing": "SENT" in labels or _is_own(account, mail),
         "sender_name": mail.sender.name,
         "sender_address": mail.sender.address[:MAX_ADDRESS_LENGTH],
         "to": _plain(mail.to),
@@ -152,6 +151,13 @@ def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> 
         "internal_date": datetime.fromtimestamp(int(resource["internalDate"]) / 1000, tz=UTC),
         "size": resource.get("sizeEstimate", 0),
     }
+
+
+def _is_own(account: MailAccount, mail: ParsedMail) -> bool:
+    """Say whether the owner wrote it, in another program; anybody can write their address."""
+    # Forms write under their owner's address, and name in Reply-To who is to be answered.
+    writers = {mail.sender.key, *(one.key for one in mail.reply_to)}
+    return writers <= own_addresses(account) and not is_forged(mail.headers, mail.sender)
 
 
 def _plain(addresses: tuple[Address, ...]) -> list[dict[str, str]]:

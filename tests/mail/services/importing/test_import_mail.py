@@ -111,6 +111,13 @@ def test_any_sender_line_can_be_sorted(value: bytes) -> None:
     assert labels_for(b"From: " + value + b"\n\nHello", frozenset({OWNER})) in (RECEIVED, SENT)
 
 
+@pytest.mark.parametrize(("result", "labels"), [("fail", RECEIVED), ("pass", SENT)])
+def test_who_forged_the_owners_address_sent_nothing(result: str, labels: tuple[str, ...]) -> None:
+    results = f"mx.google.com; dmarc={result} header.from=acme.example"
+    raw = letter(sender=OWNER, Authentication_Results=results)
+    assert labels_for(raw, frozenset({OWNER})) == labels
+
+
 @pytest.mark.req("M-03")
 def test_importing_again_changes_nothing(mailbox: Mailbox, folder: Path) -> None:
     for _ in range(2):

@@ -152,6 +152,17 @@ def test_a_form_that_writes_under_the_owners_address_is_somebody_elses(mailbox: 
     assert [mailbox.message(one).outgoing for one in (form, own, sent_id)] == [False, True, True]
 
 
+@pytest.mark.req("M-06")
+@pytest.mark.parametrize(("result", "outgoing"), [("fail", False), ("pass", True)])
+def test_who_forges_the_owners_address_is_not_the_owner(
+    mailbox: Mailbox, result: str, outgoing: bool
+) -> None:
+    results = f"mx.google.com; dmarc={result} header.from=acme.example"
+    arrived = mailbox.receive(letter("Re: Question", sender=OWNER, Authentication_Results=results))
+    mailbox.store_all()
+    assert mailbox.message(arrived).outgoing is outgoing
+
+
 @pytest.mark.req("J-03", "M-06")
 def test_payloads_and_events_carry_no_mail_text(mailbox: Mailbox) -> None:
     mailbox.receive(letter("Zebra subject", "Zebra text", sender="zebra@customer.example"))
