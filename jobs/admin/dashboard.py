@@ -18,7 +18,7 @@ from jobs.doctor.snapshots import is_pinned, oldest_snapshot
 from jobs.models import CircuitBreaker, Pause
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, LimitsInForce
-from jobs.queries.live import live_jobs
+from jobs.queries.recent_counts import recent_live_jobs
 from jobs.queries.stats import JobCounts, QueueStats, count_jobs, queue_stats
 from jobs.states import Status
 from tenants.admin.base import sees_all_firms, sees_several_firms
@@ -74,8 +74,8 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """
     shown = range_named(request.GET.get("range", ""))
     by_firm = sees_several_firms()
-    live = live_jobs("firm_id") if by_firm else live_jobs()
-    stats, now = queue_stats(live), live.counted_at
+    live = recent_live_jobs("firm_id") if by_firm else recent_live_jobs()
+    stats, now = queue_stats(live), live.limits.now
     firms = count_jobs("firm_id", live) if by_firm else {}
     blocks = _blocks(live.limits)
     failing, capped = failing_rows(now)
@@ -83,6 +83,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         **context,
         "title": "Queue",
         "tiles": _tiles(stats),
+        "counted": since_in_words(live.counted_at, now) if now > live.counted_at else "",
         "failing": failing,
         "failing_capped": capped,
         "flooding": flood_rows(firms, now) if by_firm else [],

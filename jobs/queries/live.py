@@ -52,6 +52,12 @@ class LiveJobs:
     limits: LimitsInForce
     groups: list[LiveGroup]
 
+    @property
+    def jobs(self) -> int:
+        """How many there are."""
+        # Where categories and firms are counted apart, every job is in two groups.
+        return sum(group.jobs for group in self.groups if group.category is not None)
+
 
 def live_jobs(*by: Group) -> LiveJobs:
     """Count the live jobs in scope; `by` names what they are counted by, beside the category."""

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
 from jobs.models import Attempt, Pause, Worker
+from jobs.queries import recent_counts
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
@@ -39,6 +40,20 @@ def test_the_overview_shows_live_figures(
     assert shown["Running"] == "1"
     assert shown["Oldest wait"] == "3 h"
     assert shown["Open dead letters"] == "1"
+
+
+def test_the_overview_of_a_big_queue_says_of_when_its_counts_are(
+    staff: Client, acme: FirmRows, live_worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_counts, "KEPT_FROM", 1)
+    monkeypatch.setattr(recent_counts, "_counts", {})
+    JobQueueFactory(firm=acme.firm)
+    first = staff.get(reverse("admin:index"))
+    JobQueueFactory(firm=acme.firm)
+    second = staff.get(reverse("admin:index"))
+    assert "jobs were counted" not in first.content.decode()
+    assert "Waiting and running jobs were counted just now." in second.content.decode()
+    assert second.context["tiles"][0].value == first.context["tiles"][0].value
 
 
 @pytest.mark.req("J-25")

@@ -1,0 +1,123 @@
+"""A big queue's live jobs are counted behind the answer; a small one's each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import OperationalError
+
+from jobs.queries import recent_counts
+from jobs.queries.recent_counts import recent_live_jobs
+from jobs.queue import pause
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-03")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    """Keep no count of another test."""
+    recent_counts._counts.clear()
+    yield
+    recent_counts._counts.clear()
+
+
+@pytest.fixture
+def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep counts of two jobs and more, for as long as a test lasts."""
+    monkeypatch.setattr(recent_counts, "KEPT_FROM", 2)
+    monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(recent_counts, "STALE_SECONDS", 7200.0)
+
+
+def counted() -> int:
+    with all_firms("test"):
+        return recent_live_jobs("firm_id").jobs
+
+
+def test_a_small_queue_is_counted_each_time(firm: Firm, system_firm: Firm, add) -> None:
+    add("test.work", "a")
+    assert counted() == 1
+    add("test.work", "b")
+    assert counted() == 2
+
+
+@pytest.mark.usefixtures("two_are_many")
+def test_a_big_queue_is_answered_with_the_last_count(firm: Firm, system_firm: Firm, add) -> None:
+    add("test.work", "a")
+    assert counted() == 1  # few as yet: not kept
+    add("test.work", "b")
+    assert counted() == 2
+    add("test.work", "c")
+    with all_firms("test"):
+        first = recent_live_jobs("firm_id")
+        pause(firm=firm, reason="x")
+        kept = recent_live_jobs("firm_id")
+    assert (kept.jobs, kept.counted_at) == (2, first.counted_at)
+    # What limits there are is asked each time.
+    assert ([one.reason for one in kept.limits.pauses], kept.limits.now > kept.counted_at) == (
+        ["x"],
+        True,
+    )
+
+
+@pytest.mark.usefixtures("two_are_many")
+def test_the_next_count_is_made_behind_the_answer(
+    firm: Firm, system_firm: Firm, add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in "ab":
+        add("test.work", key)
+    assert counted() == 2
+    add("test.work", "c")
+    monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 0.0)
+    assert counted() == 2
+    assert wait_until(lambda: counted() == 3, "the count behind the answer")
+
+
+@pytest.mark.usefixtures("two_are_many")
+def test_a_count_that_is_too_old_is_not_answered(
+    firm: Firm, system_firm: Firm, add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in "ab":
+        add("test.work", key)
+    assert counted() == 2
+    add("test.work", "c")
+    monkeypatch.setattr(recent_counts, "STALE_SECONDS", 0.0)
+    assert counted() == 3
+
+
+@pytest.mark.usefixtures("two_are_many")
+def test_a_failed_count_is_made_again(
+    firm: Firm, system_firm: Firm, add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in "ab":
+        add("test.work", key)
+    assert counted() == 2
+    add("test.work", "c")
+    monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 0.0)
+    count, failed = recent_counts.live_jobs, []
+
+    def once_broken(*by: recent_counts.Group) -> recent_counts.LiveJobs:
+        if not failed:
+            failed.append(True)
+            raise OperationalError("the server was away")
+        return count(*by)
+
+    monkeypatch.setattr(recent_counts, "live_jobs", once_broken)
+    assert wait_until(lambda: counted() == 3, "a count after the one that failed")
+    assert failed
+
+
+@pytest.mark.usefixtures("two_are_many")
+@pytest.mark.req("T-03")
+def test_a_firm_never_sees_what_was_counted_for_all(
+    firm: Firm, other_firm: Firm, system_firm: Firm, add
+) -> None:
+    for one in (firm, other_firm, other_firm):
+        add("test.work", "x", firm=one)
+    assert counted() == 3
+    with firm_scope(firm):
+        assert recent_live_jobs().jobs == 1
