@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
-from jobs.queries.filters import filter_dead_letters
+from jobs.queries.filters import filter_dead_letters, only_live
 from jobs.queries.search import find_jobs
 from jobs.states import (
     LIVE,
@@ -89,10 +89,8 @@ def eligible_rows(operation: BulkOperation, selection: Selection) -> QuerySet[An
     else:
         rows = JobQueue.objects.all() if selection.rows is None else selection.rows
         if operation is not BulkOperation.RETRY:
-            # Through the indexes of live jobs: history is not read.
-            rows = rows.filter(Q(ready=True) | Q(waiting=True))
+            rows = only_live(rows)
         if operation is not BulkOperation.CANCEL:
-            # Live jobs are ready or waiting. To say so twice would let PostgreSQL expect few of them.
             rows = rows.filter(status__in=_ELIGIBLE[operation])
         if selection.seen_at is not None:
             rows = rows.filter(updated_at__lte=selection.seen_at)

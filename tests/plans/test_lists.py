@@ -25,6 +25,7 @@ from jobs.queries.job_detail import details_of
 from jobs.queries.lists import dead_letters, get_page, job_rows
 from jobs.queries.search import find_jobs
 from jobs.queries.stats import queue_stats
+from jobs.states import LIVE as LIVE_STATUSES
 from jobs.states import BulkOperation, Category, Resolution, Status
 from tenants.models import Firm, Membership, Role
 from tenants.scope import all_firms, firm_scope
@@ -243,6 +244,26 @@ def test_what_people_look_at_goes_by_an_index_and_reads_no_more_than_it_shows(
                     for fault in faults_of(statement, most * others)
                 ]
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection,
+        lambda: Selection(filters={"status": "pending"}),
+        lambda: Selection(filters={"search": "status:pending"}),
+        lambda: Selection(rows=filter_jobs(job_rows(), status="pending")),
+    ],
+)
+def test_what_makes_jobs_live_is_said_once(
+    firms: list[Firm], selection: Callable[[], Selection]
+) -> None:
+    # A condition that is there twice makes PostgreSQL expect the square of its share.
+    with all_firms("test"):
+        rows = eligible_rows(BulkOperation.CANCEL, selection())
+        assert str(rows.values("pk").query).count('"waiting"') == 1
+        assert rows.count() > 0
+        assert set(rows.values_list("status", flat=True)) <= LIVE_STATUSES
 
 
 def test_what_is_counted_of_dead_letters_is_read_without_their_jobs(firms: list[Firm]) -> None:
