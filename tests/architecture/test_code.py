@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -36,6 +37,16 @@ def test_imports_run_one_way():
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "0 broken" in checked.stdout
+
+
+def test_what_make_runs_by_hand_can_be_imported_before_django_is_set_up():
+    commands = set(re.findall(r"-m (tests\.[a-z_.]+)", (ROOT / "Makefile").read_text("utf-8")))
+    assert {"tests.soak.api", "tests.soak.queue", "tests.benchmarks.pages"} <= commands
+    imports = "; ".join(f"import {name}" for name in sorted(commands))
+    found = subprocess.run(
+        [sys.executable, "-c", imports], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert found.returncode == 0, found.stderr
 
 
 def test_no_module_imports_itself_in_a_circle():

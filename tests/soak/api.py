@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.factories.tenants import FirmFactory
-
 if TYPE_CHECKING:
     from schemathesis import Case
     from schemathesis.core.result import Ok
@@ -82,6 +80,7 @@ def _ask_as(role: Role, wanted: int) -> int:
     """Make the requests, all in one transaction that leaves nothing; print, and return 0 or 1."""
     from django.db import transaction
 
+    from tests.factories.tenants import FirmFactory
     from tests.jobs.api.conftest import fill, key_for
     from tests.support.fuzzing import schema
 

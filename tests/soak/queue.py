@@ -22,7 +22,6 @@ from statistics import median
 import psutil
 
 from tests.benchmarks.harness import empty_database, keep
-from tests.factories.tenants import FirmFactory
 
 MINUTES = 30
 PROCESSES = 3
@@ -65,6 +64,7 @@ def main() -> int:
 
 
 def _soak(minutes: int) -> tuple[list[Sample], int, int]:
+    from tests.factories.tenants import FirmFactory
 
     firms = [FirmFactory(name=f"Firm {n}", slug=f"firm-{n}").pk for n in range(FIRMS)]
     rng = Random(5)
