@@ -6,14 +6,18 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import structlog
 from django.db.models import QuerySet
 
 from jobs.engine.clock import database_now
 from jobs.queue import EnqueueSpec, enqueue_many
+from jobs.schedules.cron import TimetableInvalid
 from mail.models.recurring import DatedRow
 from tenants.scope import all_firms, firm_scope
 
 PAGE = 200
+
+_log = structlog.get_logger("mail")
 
 
 def enqueue_due_rows(
@@ -25,15 +29,17 @@ def enqueue_due_rows(
     """Enqueue the jobs of each row that `due` finds, and move it to its next date; return how many.
 
     Of several dates that passed, the last one gets the jobs. A kill in between loses and repeats
-    nothing: a page's jobs and its rows' next dates are committed together.
+    nothing: a page's jobs and its rows' next dates are committed together. A row whose dates cannot
+    be computed (its time zone may have left the system's list) is logged and stays due.
     """
     enqueued = 0
     for firm_id in _firms_with_due(due):
-        rows, jobs = _enqueue_page(firm_id, due, specs_of)
+        skipped: list[Any] = []
+        rows, jobs = _enqueue_page(firm_id, due, specs_of, skipped)
         while rows:
             enqueued += jobs
             checkpoint()
-            rows, jobs = _enqueue_page(firm_id, due, specs_of)
+            rows, jobs = _enqueue_page(firm_id, due, specs_of, skipped)
     return enqueued
 
 
@@ -47,20 +53,37 @@ def _enqueue_page(
     firm_id: int,
     due: Callable[[datetime], QuerySet[Any]],
     specs_of: Callable[[Any, datetime], list[EnqueueSpec]],
+    skipped: list[Any],
 ) -> tuple[int, int]:
-    """Return how many rows were moved on, and how many jobs they made."""
+    """Return how many rows were looked at, and how many jobs they made; `skipped` grows."""
     with firm_scope(firm_id):
         now = database_now()
-        found = due(now).order_by("due_at", "pk").select_for_update(of=("self",), skip_locked=True)
-        rows: list[Any] = list(found[:PAGE])
-        slots = [_move_on(row, now) for row in rows]
-        specs = [
-            spec for row, slot in zip(rows, slots, strict=True) for spec in specs_of(row, slot)
-        ]
+        found = due(now).exclude(pk__in=skipped).order_by("due_at", "pk")
+        rows: list[Any] = list(found.select_for_update(of=("self",), skip_locked=True)[:PAGE])
+        slots = {row.pk: slot for row in rows if (slot := _slot_of(row, now)) is not None}
+        moved = [row for row in rows if row.pk in slots]
+        skipped += [row.pk for row in rows if row.pk not in slots]
+        specs = [spec for row in moved for spec in specs_of(row, slots[row.pk])]
         made = [result for result in enqueue_many(specs, firm=firm_id) if result.created]
-        if rows:
-            type(rows[0]).objects.bulk_update(rows, ["due_at", "queued_at"])
+        if moved:
+            type(moved[0]).objects.bulk_update(moved, ["due_at", "queued_at"])
     return len(rows), len(made)
+
+
+def _slot_of(row: DatedRow, now: datetime) -> datetime | None:
+    """Move the row on and return the date that is due; None: its dates cannot be computed."""
+    try:
+        return _move_on(row, now)
+    except TimetableInvalid as error:
+        _log.error(
+            "mail.dates_not_computed",
+            table=row._meta.label,
+            row_id=str(row.pk),
+            firm_id=row.firm_id,
+            field=error.field,
+            error=str(error),
+        )
+        return None
 
 
 def _move_on(row: DatedRow, now: datetime) -> datetime:

@@ -246,3 +246,13 @@ def test_settings_are_checked(mailbox: Mailbox) -> None:
         with pytest.raises(AgentScheduleInvalid) as error:
             change_agent_schedule(schedule, **settings)
         assert [fault["field"] for fault in error.value.errors] == [field]
+
+
+def test_a_time_zone_that_vanished_holds_up_no_other_agent(mailbox: Mailbox) -> None:
+    due_at = soon()
+    lost = planned(mailbox, due_at)
+    planned(mailbox, due_at, name="Evening", profile_id=lost.profile_id)
+    with firm_scope(mailbox.firm):
+        AgentSchedule.objects.filter(pk=lost.pk).update(time_zone="Nowhere/Gone")
+    with frozen_time(due_at):
+        assert enqueue_due() == 1

@@ -323,3 +323,16 @@ def test_who_left_or_wants_none_gets_none(
             Membership.objects.filter(user=owner).delete()
         assert enqueue_due() == 0
     assert mailoutbox == []
+
+
+def test_a_time_zone_that_vanished_holds_up_nobody_elses_digest(
+    mailbox: Mailbox, owner: Any, mailoutbox: list[Any]
+) -> None:
+    other = new_member(mailbox.firm, Role.OPERATOR)
+    want(mailbox, other)
+    want(mailbox, owner)
+    with firm_scope(mailbox.firm):
+        NotificationPreference.objects.filter(user=other).update(time_zone="Nowhere/Gone")
+    with morning():
+        assert enqueue_due() == 1
+        assert only(jobs("digest_delivery")).user_id == owner.pk

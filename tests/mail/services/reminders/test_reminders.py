@@ -448,3 +448,31 @@ def test_a_transaction_that_holds_one_reminder_holds_up_no_other(
     assert tick() == 1
     asked = [one.payload["reminder_id"] for one in jobs("reminder_delivery")]
     assert sorted(asked) == sorted(str(one.pk) for one in (held, *others))
+
+
+def test_a_time_zone_that_vanished_holds_up_no_other_reminder(
+    firm: Firm,
+    person: Any,
+    mailoutbox: list[Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A page that is full of them lets the next one come.
+    monkeypatch.setattr(dates, "PAGE", 1)
+    due_at = soon()
+    lost = remind(firm, person, due_at, cron="0 9 * * *")
+    remind(firm, person, due_at + timedelta(seconds=1), cron="0 9 * * *")
+    with firm_scope(firm):
+        Reminder.objects.filter(pk=lost.pk).update(time_zone="Nowhere/Gone")
+    with frozen_time(due_at + timedelta(minutes=1)), caplog.at_level("ERROR", logger="mail"):
+        assert enqueue_due() == 1
+        testing.drain()
+        assert len(mailoutbox) == 1
+        (line,) = [str(one.msg) for one in caplog.records if "dates_not_computed" in str(one.msg)]
+        assert str(lost.pk) in line
+        assert "Nowhere/Gone" in line
+        assert "Anna" not in line
+        # It comes as soon as its zone is corrected.
+        with firm_scope(firm):
+            Reminder.objects.filter(pk=lost.pk).update(time_zone=VIENNA)
+        assert enqueue_due() == 1
