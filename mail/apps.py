@@ -13,8 +13,11 @@ class MailConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let grants end with the membership."""
+        """Let grants end with the membership, and the audit log keep what is private."""
         from mail.services.mailboxes.content_access import end_grants
+        from mail.services.mailboxes.private_entries import private_entries
+        from tenants.audit_privacy import register_private_entries
         from tenants.models import Membership
 
         post_delete.connect(end_grants, sender=Membership)
+        register_private_entries(private_entries)

@@ -10,7 +10,9 @@ from rest_framework.exceptions import PermissionDenied
 from jobs.api.query import AuditQuery
 from jobs.api.views import QueueView, list_operation
 from jobs.queries.filters import filter_audit_log
+from jobs.queries.lists import Page
 from jobs.queries.serializers.audit import AuditEntrySerializer
+from tenants.audit_privacy import hide_private_values
 from tenants.models import AuditEntry, Role
 
 
@@ -23,7 +25,7 @@ class AuditLog(QueueView):
     list = list_operation(
         "List the audit log",
         "The latest entry first, of the firms in which the caller has the role admin. Filters are "
-        "combined.",
+        "combined. What was set in a private mailbox is for its readers.",
         serializer=AuditEntrySerializer,
         rows="entries",
         query=AuditQuery,
@@ -42,3 +44,9 @@ class AuditLog(QueueView):
         if not firms:
             raise PermissionDenied("The audit log is for admins of a firm.")
         return rows.filter(firm_id__in=firms)
+
+    def get_page(self, filters: dict[str, Any], *, limit: int, cursor: str | None) -> Page[Any]:
+        """Return a page of the entries, without the values that are not for the caller."""
+        page = super().get_page(filters, limit=limit, cursor=cursor)
+        hide_private_values(page.rows, self.request.user.pk)
+        return page

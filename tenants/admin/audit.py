@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
@@ -16,6 +16,7 @@ from interfaces.stored_json import presentable
 from tenants.admin.base import TenantAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.audit import Door
+from tenants.audit_privacy import hide_private_values
 from tenants.models import AuditEntry, Role
 
 DoorFilter = field_filter("door", [(door, door) for door in get_args(Door)])
@@ -71,7 +72,17 @@ class AuditEntryAdmin(TenantAdmin):
         firms = access_in(request).firms(Role.ADMIN)
         return entries if firms is None else entries.filter(firm_id__in=firms)
 
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> AuditEntry:
+        """Return the entry, without the values that are not for the reader."""
+        entry: Any = super().get_object(request, object_id, from_field)
+        hide_private_values([entry], request.user.pk)
+        return cast("AuditEntry", entry)
 
-def _json_block(value: object) -> SafeString:
+
+def _json_block(value: object) -> SafeString | str:
+    if value is None:
+        return "(private)"
     text = json.dumps(presentable(value), ensure_ascii=False, indent=2)
     return code_block(text)

@@ -22,6 +22,6 @@ class AuditEntrySerializer(serializers.Serializer[Any]):
     target_type = serializers.CharField()
     target_id = serializers.CharField()
     reason = NullableTextField()
-    before = RedactedField("What was changed, as it was.")
-    after = RedactedField("What was changed, as it became.")
+    before = RedactedField("What was changed, as it was; null: it is not for the caller.")
+    after = RedactedField("What was changed, as it became; null: it is not for the caller.")
     correlation_id = NullableTextField("Of the request that did it.")
