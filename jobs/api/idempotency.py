@@ -21,9 +21,12 @@ from interfaces.api.problems import Fault, Refusal
 from interfaces.api.schema import IDEMPOTENCY_KEY, KEY_PATTERN
 from jobs.models import IdempotentRequest
 from tenants.access import Access
+from tenants.api.keys import Credential
 from tenants.models import Firm
+from tenants.scope import all_firms
 
 REPLAYED = "Idempotent-Replayed"
+_REASON = "the caller's own requests"
 
 
 def done_once(
@@ -34,7 +37,8 @@ def done_once(
     Must run in the request's transaction and scope.
 
     Raises:
-        Refusal: 400 for a key that is not valid, 409 for one that was used for another request.
+        Refusal: 400 for a key that is not valid, 409 for one that was used for another request, or
+            while the caller had other roles: what they might do then, they may not be told now.
     """
     key = request.headers.get(IDEMPOTENCY_KEY)
     if key is None:
@@ -44,28 +48,50 @@ def done_once(
         fault = Fault(IDEMPOTENCY_KEY, "invalid", message)
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid", message, [fault])
     mine = IdempotentRequest(
-        firm_id=min(access.roles) if access.roles else Firm.objects.system().pk,
+        firm_id=_firm_of(request, access),
         user=cast("Any", request.user),
         key=key,
-        digest=_digest(request),
+        digest=_digest_of_request(request) + _digest_of_roles(access),
     )
-    rows = IdempotentRequest.objects.unscoped("the caller's own keys")
-    # The insert waits for a request in progress that has the same key.
-    rows.bulk_create([mine], ignore_conflicts=True)
-    stored = rows.get(firm_id=mine.firm_id, user_id=mine.user_id, key=key)
+    with all_firms(_REASON):
+        rows = IdempotentRequest.objects
+        # The insert waits for a request in progress that has the same key.
+        rows.bulk_create([mine], ignore_conflicts=True)
+        stored = rows.get(firm_id=mine.firm_id, user_id=mine.user_id, key=key)
     if stored.pk == mine.pk:
         return _storing(stored, handler)
     if stored.digest != mine.digest:
-        message = "This key was used for another request; nothing was done."
+        is_same = stored.digest.startswith(_digest_of_request(request))
+        used = "while you had other roles" if is_same else "for another request"
+        message = f"This key was used {used}; nothing was done."
         raise Refusal(HTTPStatus.CONFLICT, "idempotency_key_reused", message)
     return lambda *_, **__: Response(
         stored.answer, stored.answer_status, headers={REPLAYED: "true"}
     )
 
 
-def _digest(request: Request) -> str:
-    said = [request.method, request.get_full_path(), request.data]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+def _firm_of(request: Request, access: Access) -> int:
+    """Return the firm that keeps the caller's keys, whatever firms they join or leave.
+
+    An API key is of one firm. A session is of no firm in particular, nor is an API key of platform
+    staff: the system firm keeps theirs.
+    """
+    if isinstance(request.auth, Credential) and access.only_firm_id is not None:
+        return access.only_firm_id
+    return Firm.objects.system().pk
+
+
+def _digest_of_request(request: Request) -> str:
+    return _digest([request.method, request.get_full_path(), request.data])
+
+
+def _digest_of_roles(access: Access) -> str:
+    return _digest(access.roles and sorted((pk, role.value) for pk, role in access.roles.items()))
+
+
+def _digest(said: object) -> str:
+    """Return half of a digest: the column keeps two."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _storing(row: IdempotentRequest, handler: Callable[..., Response]) -> Callable[..., Response]:
@@ -73,7 +99,8 @@ def _storing(row: IdempotentRequest, handler: Callable[..., Response]) -> Callab
         response = handler(*args, **kwargs)
         row.answer_status = response.status_code
         row.answer = json.loads(JSONRenderer().render(response.data))
-        row.save(update_fields=["answer_status", "answer"])
+        with all_firms(_REASON):
+            row.save(update_fields=["answer_status", "answer"])
         return response
 
     return answer

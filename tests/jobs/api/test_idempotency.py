@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from jobs.engine.prune import prune
 from jobs.models import IdempotentRequest, JobQueue
+from tenants.api import keys
+from tenants.audit import SERVICE
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
 from tests.factories.jobs import JobQueueFactory
@@ -97,6 +99,52 @@ def test_a_key_is_its_callers_own(
     assert [answer.status_code for answer in answers] == [201, 201, 201]
     assert len({answer.json()["job_id"] for answer in answers}) == 3
     assert {kept.firm.slug for kept in rows(IdempotentRequest)} == {"acme", "system"}
+
+
+def test_who_was_demoted_is_not_answered_again(acme: FirmRows) -> None:
+    person = UserFactory(username="was-developer", is_staff=True)
+    with all_firms("test"):
+        member = MembershipFactory(firm=acme.firm, user=person, role=Role.DEVELOPER)
+    client = Client()
+    client.force_login(person)
+    first = Api(client=client).post("jobs/", NOOP, **keyed())
+    assert first.status_code == 201
+    with all_firms("test"):
+        type(member).objects.filter(pk=member.pk).update(role=Role.VIEWER)
+    again = problem(Api(client=client).post("jobs/", NOOP, **keyed()), 409)
+    assert again["code"] == "idempotency_key_reused"
+    assert "other roles" in again["detail"]
+    assert first.json()["job_id"] not in str(again)
+
+
+def test_a_key_of_lower_role_gets_no_answer_of_a_higher_one(acme: FirmRows) -> None:
+    person = UserFactory(username="two-keys", is_staff=True)
+    with all_firms("test"):
+        MembershipFactory(firm=acme.firm, user=person, role=Role.DEVELOPER)
+    high, low = (
+        keys.issue(person, acme.firm, role, lifetime=None, by=SERVICE)[0]
+        for role in (Role.DEVELOPER, Role.VIEWER)
+    )
+    assert Api(high).post("jobs/", NOOP, **keyed()).status_code == 201
+    problem(Api(low).post("jobs/", NOOP, **keyed()), 409)
+    problem(Api(low).post("jobs/", NOOP), 403)
+
+
+def test_a_key_holds_although_its_user_joined_another_firm(
+    acme: FirmRows, globex: FirmRows
+) -> None:
+    person = UserFactory(username="mover", is_staff=True)
+    first, second = sorted((acme.firm, globex.firm), key=lambda firm: firm.pk)
+    with all_firms("test"):
+        MembershipFactory(firm=second, user=person, role=Role.DEVELOPER)
+    client = Client()
+    client.force_login(person)
+    asked = {**NOOP, "firm": second.slug}
+    assert Api(client=client).post("jobs/", asked, **keyed()).status_code == 201
+    with all_firms("test"):
+        MembershipFactory(firm=first, user=person, role=Role.VIEWER)
+    problem(Api(client=client).post("jobs/", asked, **keyed()), 409)
+    assert len(rows(IdempotentRequest)) == 1
 
 
 def test_keys_are_forgotten_after_a_day(developer: Api, acme: FirmRows) -> None:
