@@ -109,6 +109,7 @@ def manual_draft(payload: ManualDraftPayload, ctx: JobContext) -> dict[str, Any]
             payload.thread_id,
             job_id=ctx.job_id,
             is_last_attempt=ctx.is_last_attempt,
+            message_id=payload.message_id,
         )
 
 

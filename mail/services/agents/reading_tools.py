@@ -18,6 +18,7 @@ from mail.models import MailThread, Message, ThreadStatus
 from mail.services.agents.tool import AgentTool, Arguments, ToolCallContext
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import answered_addresses
+from mail.services.timelines.correspondents import MOST_OF_A_THREAD, of_same_correspondent
 from mail.services.timelines.threads import newest_first, without_discarded
 
 MAX_TEXT = 2000
@@ -35,8 +36,9 @@ class SearchArguments(Arguments):
 
 def read_conversation(context: ToolCallContext, _: Arguments) -> dict[str, Any]:
     """Return the newest messages of the conversation, the oldest of them first."""
-    messages = newest_first(context.about.thread).defer("html", "headers")[:MAX_MESSAGES]
-    return {"messages": [_outline(one) for one in reversed(messages)]}
+    thread = newest_first(context.about.thread).defer("html")[:MOST_OF_A_THREAD]
+    theirs = of_same_correspondent(context.about, thread, own_addresses(context.account))
+    return {"messages": [_outline(one) for one in reversed(theirs[:MAX_MESSAGES])]}
 
 
 def search_mail(context: ToolCallContext, arguments: SearchArguments) -> dict[str, Any]:
@@ -74,8 +76,11 @@ def _readable(context: ToolCallContext) -> QuerySet[Message]:
     if context.inquiry is not None:
         asking.add(context.inquiry.address)
     # Who gets the answer must not learn what others wrote from, or to, the same address.
-    if asking != {author.lower()} or author.lower() in own_addresses(context.account):
-        return mail.filter(thread_id=context.message.thread_id)
+    own = own_addresses(context.account)
+    if asking != {author.lower()} or author.lower() in own:
+        thread = newest_first(context.message.thread).defer("html", "text")[:MOST_OF_A_THREAD]
+        theirs = of_same_correspondent(context.message, thread, own)
+        return mail.filter(pk__in=[one.pk for one in theirs])
     threads = Message.objects.filter(account=context.account, sender_address__iexact=author)
     return mail.filter(thread_id__in=threads.values("thread_id"))
 

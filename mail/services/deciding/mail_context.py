@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mail.llm.base import MailContext, SenderHistory
 from mail.models import Message
+from mail.services.timelines.correspondents import outline_with_target
 from mail.text.parsed import Address, AttachmentMeta, Headers
 
 
@@ -17,8 +18,10 @@ def mail_context(
 ) -> MailContext:
     """Return the facts about `message` in its thread, newest message first.
 
-    Must run in the firm's scope: the attachments are read.
+    Who else uses the same form is no part of it. Must run in the firm's scope: the attachments are
+    read.
     """
+    thread = outline_with_target(message, thread, own_addresses)
     return MailContext(
         sender=Address(message.sender_name, message.sender_address),
         own_addresses=own_addresses,

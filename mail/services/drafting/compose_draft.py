@@ -20,7 +20,9 @@ from mail.services.drafting.related_mail import related_mail
 from mail.services.drafting.reply_plan import ReplyPlan, plan_for
 from mail.services.drafting.task import MOST_REWORKS, DraftTask, recipients_of
 from mail.services.drafting.templates import text_by_template
+from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import reply_content, sender_of, signed
+from mail.services.timelines.correspondents import MOST_OF_A_THREAD, of_same_correspondent
 from mail.services.timelines.threads import newest_first
 from mail.text.parsed import Address
 from mail.text.quotes import newest_text
@@ -134,7 +136,9 @@ def _by_model(task: DraftTask, plan: ReplyPlan, client: ModelClient) -> Written:
         )
 
     with firm_scope(task.account.firm_id):
-        messages = list(newest_first(task.thread).defer("html")[:MOST_MESSAGES])[::-1]
+        thread = newest_first(task.thread).defer("html")[:MOST_OF_A_THREAD]
+        theirs = of_same_correspondent(task.message, thread, own_addresses(task.account))
+        messages = theirs[:MOST_MESSAGES][::-1]
     related: list[str] = []
     if plan.gather_context:
         text = newest_text(task.message.text)

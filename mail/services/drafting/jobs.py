@@ -35,8 +35,10 @@ from mail.services.drafting.task import (
     why_not_answered,
 )
 from mail.services.drafting.write_draft import keep_persons_draft, write_draft
+from mail.services.mailboxes.accounts import own_addresses
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.syncing.ingest import ingest_message
+from mail.services.timelines.correspondents import outline_with_target
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
@@ -111,16 +113,19 @@ def draft_on_request(
     *,
     job_id: UUID,
     is_last_attempt: bool,
+    message_id: UUID | None = None,
 ) -> dict[str, Any]:
     """Draft the answer that the person asked for by the label; return the job's result.
 
-    What they noted in a draft of their own is what they want said. Must run under the thread's lock.
+    `message_id` is what carries the label: of several people who use a form, it names which one is
+    answered. What the person noted in a draft of their own is what they want said. Must run under
+    the thread's lock.
     """
     with firm_scope(account.firm_id):
         thread = _thread(account, thread_id)
         if thread.status == ThreadStatus.DRAFTED:
             return skipped("The thread is drafted already")
-        message = _target(thread)
+        message = _target(thread, message_id)
         if message is None:
             return skipped("The thread has no message from anybody else")
         suggests = suggests_only(account)
@@ -238,9 +243,15 @@ def _thread(account: MailAccount, thread_id: UUID) -> MailThread:
     return thread
 
 
-def _target(thread: MailThread) -> Message | None:
-    """Return the newest message from somebody else, with its thread; one in sight goes first."""
+def _target(thread: MailThread, labelled: UUID | None = None) -> Message | None:
+    """Return the newest message from somebody else, with its thread; one in sight goes first.
+
+    Of who asks in the message `labelled`, where several people use one form.
+    """
     others = list(newest_first(thread).filter(outgoing=False).only("outgoing", "labels"))
+    asked = next((one for one in others if one.pk == labelled), None)
+    if asked is not None:
+        others = list(outline_with_target(asked, others, own_addresses(thread.account)))
     if not others:
         return None
     newest = newest_to_answer(others) or others[0]

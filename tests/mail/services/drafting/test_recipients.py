@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mail.models import Draft
-from tests.mail.draft_kit import QUESTION, asked, finished, in_gmail, prepared, synced
+from mail.services.drafting.requests import enqueue_manual_draft
+from tenants.scope import firm_scope
+from tests.mail.draft_kit import QUESTION, asked, finished, in_gmail, prepared, synced, the_thread
 from tests.mail.llm.model_server import ModelServer
-from tests.mail.mail_kit import OWNER, Mailbox, letter, stored
+from tests.mail.mail_kit import OWNER, Mailbox, drain, letter, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-19")]
 
@@ -83,3 +85,64 @@ def test_the_model_is_shown_no_earlier_mail_where_the_answer_goes_elsewhere(
     assert [draft["To"] for draft in in_gmail(mailbox)] == ["Eve <eve@evil.example>"]
     assert "vault code" not in json.dumps(model.asked)
     assert [row.related for row in stored(Draft)] == [0]
+
+
+def inquiry(mailbox: Mailbox, name: str, text: str, *, minutes_ago: int = 0) -> str:
+    """Let an inquiry by the form arrive, in the thread of the first; return Gmail's id."""
+    return mailbox.receive(
+        letter(
+            "Price list", text, sender=FORM, Reply_To=f"{name} <{name.lower()}@visitor.example>",
+            message_id=f"<{name}@acme-shop.example>", reply_to_id="<form@acme-shop.example>",
+        ),
+        at=datetime.now(UTC) - timedelta(minutes=minutes_ago),
+    )  # fmt: skip
+
+
+@pytest.mark.req("M-13")
+def test_of_several_who_use_a_form_in_one_thread_nobody_learns_what_another_wrote(
+    mailbox: Mailbox, model: ModelServer
+) -> None:
+    prepared(mailbox)
+    model.answers = [WANTS, {"text": "For Vera."}]
+    inquiry(mailbox, "Vera", "The vault code is 4711. Could you answer?", minutes_ago=9)
+    synced(mailbox)
+    mailbox.receive(
+        letter("Re: Price list", "The code is changed.", sender=OWNER, to="vera@visitor.example",
+               reply_to_id="<Vera@acme-shop.example>"),
+        labels=("SENT",), at=datetime.now(UTC) - timedelta(minutes=5),
+    )  # fmt: skip
+    model.answers = [{**WANTS, "category": "waiting"}]
+    synced(mailbox)
+    model.asked.clear()
+    model.answers = [WANTS, {"text": "For Eve."}]
+    inquiry(mailbox, "Eve", QUESTION)
+    synced(mailbox)
+    assert len({one.thread_id for one in mailbox.messages()}) == 1
+    assert in_gmail(mailbox)[0]["To"] == "Eve <eve@visitor.example>"
+    shown = json.dumps(model.asked)
+    assert "4711" not in shown
+    assert "code is changed" not in shown
+
+
+def test_the_label_on_an_inquiry_asks_for_an_answer_to_who_wrote_it(mailbox: Mailbox) -> None:
+    without_drafts(prepared(mailbox))
+    vera = inquiry(mailbox, "Vera", QUESTION, minutes_ago=9)
+    inquiry(mailbox, "Eve", QUESTION)
+    synced(mailbox)
+    with firm_scope(mailbox.firm):
+        enqueue_manual_draft(mailbox.message(vera))
+    drain()
+    assert [draft["To"] for draft in in_gmail(mailbox)] == ["Vera <vera@visitor.example>"]
+
+
+def test_an_answer_to_one_visitor_answers_no_other(mailbox: Mailbox) -> None:
+    without_drafts(prepared(mailbox))
+    inquiry(mailbox, "Vera", QUESTION, minutes_ago=9)
+    inquiry(mailbox, "Eve", QUESTION, minutes_ago=7)
+    mailbox.receive(
+        letter("Re: Price list", "Here it is.", sender=OWNER, to="vera@visitor.example",
+               reply_to_id="<Vera@acme-shop.example>"),
+        labels=("SENT",),
+    )  # fmt: skip
+    synced(mailbox)
+    assert the_thread().classification == "needs_response"
