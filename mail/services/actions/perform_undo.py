@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from mail.models import (
     Action,
     ActionLink,
     ActionStatus,
+    ActionType,
     MailAccount,
     Relation,
 )
@@ -70,14 +72,14 @@ def perform_undo(
         if refusal is not None:
             raise NotUndoable(refusal.reason)
         with attempt(undo):
-            after = _take_back(gmail, original.message.gmail_message_id, state.labels, change)
+            after, remade = _take_back(gmail, original, state.labels, change)
     except GmailNotFound:
         fail_action(account.firm_id, undo.pk, GONE)
         raise RowGone(GONE) from None
     with firm_scope(account.firm_id):
         store_labels(account, original.message_id, after, state.cursor)
         before = set((undo.pre_image or {}).get("labels", after))
-        possible = _inverse(original)
+        possible = _inverse(original) | LabelChange(add=remade)
         made = LabelChange(
             possible.add & (set(after) - before), possible.remove & (before - set(after))
         )
@@ -139,24 +141,39 @@ def _standing(
 
 
 def _take_back(
-    gmail: GmailClient, message_id: str, labels: list[str], change: LabelChange
-) -> list[str]:
+    gmail: GmailClient, original: Action, labels: list[str], change: LabelChange
+) -> tuple[list[str], frozenset[str]]:
+    """Make the change; return the labels then, and those put on in place of one that was deleted."""
+    message_id = original.message.gmail_message_id
     if change.add & TRASH:
         labels = labels_of(gmail.trash(message_id))
     elif change.remove & TRASH:
         labels = labels_of(gmail.untrash(message_id))
     rest = LabelChange(change.add - TRASH, change.remove - TRASH).needed(labels)
     if not rest:
-        return labels
+        return labels, frozenset()
     try:
-        return labels_of(gmail.modify_message(message_id, list(rest.add), list(rest.remove)))
+        return _modify(gmail, message_id, rest), frozenset()
     except GmailBadRequest:
-        # A label was deleted since: there is nothing to put back.
-        known = {label["id"] for label in gmail.list_labels()}
-        rest = LabelChange(rest.add & known, rest.remove & known)
-        if rest:
-            return labels_of(gmail.modify_message(message_id, list(rest.add), list(rest.remove)))
+        # A label was deleted since: only one of the same name can be put back.
+        listed = {label["id"]: label["name"] for label in gmail.list_labels()}
+        remade = _of_same_name(original, listed) if rest.add - listed.keys() else frozenset()
+        rest = LabelChange(rest.add & listed.keys() | remade, rest.remove & listed.keys())
+        return _modify(gmail, message_id, rest.needed(labels)), remade
+
+
+def _of_same_name(original: Action, listed: Mapping[str, str]) -> frozenset[str]:
+    """Return the label that has the name of the one which the action took off."""
+    if original.action_type != ActionType.REMOVE_LABEL:
+        return frozenset()
+    name = str(original.parameters.get("label", "")).casefold()
+    return frozenset(one for one, its_name in listed.items() if its_name.casefold() == name)
+
+
+def _modify(gmail: GmailClient, message_id: str, change: LabelChange) -> list[str]:
+    if not change:
         return labels_of(gmail.get_message(message_id, fmt="minimal"))
+    return labels_of(gmail.modify_message(message_id, list(change.add), list(change.remove)))
 
 
 def _result(original: Action, undo: Action) -> dict[str, Any]:

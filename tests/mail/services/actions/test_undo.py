@@ -346,6 +346,20 @@ def test_a_label_that_was_deleted_since_is_not_put_back(mailbox: Mailbox) -> Non
     assert mailbox.labels(arrived) == {"INBOX", "STARRED"}
 
 
+@pytest.mark.req("M-16")
+@pytest.mark.parametrize("name", ["Projects", "PROJECTS"])
+def test_a_label_that_was_deleted_and_made_again_is_put_back(mailbox: Mailbox, name: str) -> None:
+    label = mailbox.gmail.create_label("Projects")["id"]
+    arrived = received(mailbox, "INBOX", "STARRED", label)
+    action = done(mailbox, arrived, "remove_label", label="Projects")
+    mailbox.gmail._execute(mailbox.gmail._resources.labels.delete(userId="me", id=label))
+    again = mailbox.gmail.create_label(name)["id"]
+    assert again != label
+    undo = undone(mailbox, action)
+    assert mailbox.labels(arrived) == {"INBOX", "STARRED", name}
+    assert (undo.status, (undo.undo_hint or {})["changed"]["added"]) == ("completed", [again])
+
+
 @pytest.mark.req("M-16", "M-15")
 def test_what_cannot_be_undone_says_why(mailbox: Mailbox) -> None:
     arrived = received(mailbox, *ARRIVED)
