@@ -15,6 +15,7 @@ from jobs.admin.base import age_column
 from mail.admin.base import PRIVATE, ContentAdmin, if_readable, job_link, message_link
 from mail.admin.filters import CreatedFilter, DocumentStatusFilter
 from mail.models import Document, DocumentStatus
+from mail.services.documents.stranded import why_not_read, with_job_status
 from tenants.admin.base import TenantOperationsAdmin
 from tenants.admin.filters import FirmFilter
 
@@ -33,7 +34,7 @@ DOCUMENT_STATUS_LABELS: dict[str, str] = {
 class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     """Attachments that are read, the newest first."""
 
-    list_display = ("name", "state", "reason", "scanned", "account", "firm", "made")
+    list_display = ("name", "state", "why", "scanned", "account", "firm", "made")
     list_select_related = ("firm", "account", "attachment")
     list_filter = (DocumentStatusFilter, FirmFilter, CreatedFilter)
     ordering = ("-id",)
@@ -48,12 +49,12 @@ class DocumentAdmin(TenantOperationsAdmin, ContentAdmin):
     job = column("Job", lambda document: job_link(document.job_id))
     declared_type = column("Declared type", lambda document: document.attachment.mime_type or "-")
     scanned = column("Malware scan", lambda document: document.get_scan_display())
-    why = column("Why not", lambda document: document.get_reason_display() or "-")
+    why = column("Why not", lambda document: why_not_read(document)[1] or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         """Never fetch the bytes."""
         rows: QuerySet[Document] = super().get_queryset(request)
-        return rows.defer("content")
+        return with_job_status(rows).defer("content")
 
     @display(description="Attachment")
     def name(self, document: Document) -> str:

@@ -31,6 +31,7 @@ from mail.admin.message_timeline import shown_timeline
 from mail.models import CATEGORY_CHOICES, Document, MailLabel, Message
 from mail.services.deciding.corrections import reclassify
 from mail.services.documents.search import find_messages
+from mail.services.documents.stranded import why_not_read, with_job_status
 from mail.services.mailboxes.content_access import may_read, readable
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
@@ -210,7 +211,10 @@ def _label_names(message: Message) -> list[str]:
 
 def _attachments(message: Message) -> list[tuple[Any, Any, str]]:
     """Return the attachments, each with its document, if it is read, and the colour of its status."""
-    documents = {one.attachment_id: one for one in message.documents.defer("content", "text")}
+    rows = with_job_status(message.documents.defer("content", "text"))
+    documents = {one.attachment_id: one for one in rows}
+    for one in documents.values():
+        one.why = why_not_read(one)[1]
     return [
         (attachment, documents.get(attachment.pk), _colour(documents.get(attachment.pk)))
         for attachment in message.attachments.order_by("part_id")[:ROWS_SHOWN]

@@ -13,6 +13,7 @@ from jobs.api.views import list_operation, show_operation
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
 from mail.api.content import FOR_READERS, ContentSerializer, ContentView
 from mail.models import Document, DocumentStatus, ScanResult
+from mail.services.documents.stranded import why_not_read, with_job_status
 
 
 class DocumentRowSerializer(ContentSerializer):
@@ -29,8 +30,8 @@ class DocumentRowSerializer(ContentSerializer):
         f"Untrusted: never a path. {FOR_READERS}", source="attachment.filename"
     )
     status = serializers.ChoiceField(DocumentStatus.choices)
-    reason = NullableTextField("Why it was not read, or not whole: a code.")
-    reason_text = NullableTextField("The same in words.", source="get_reason_display")
+    reason = NullableTextField("Why it was not read, or not whole: a code.", source="why_code")
+    reason_text = NullableTextField("The same in words.", source="why_text")
     scan = serializers.ChoiceField(ScanResult.choices, help_text="Empty: not yet scanned.")
     malware = NullableTextField(f"What the scanner found. {FOR_READERS}")
     declared_type = NullableTextField(source="attachment.mime_type")
@@ -42,6 +43,11 @@ class DocumentRowSerializer(ContentSerializer):
     fetched_at = TimestampField()
     scanned_at = TimestampField()
     ended_at = TimestampField("When the last step was done.")
+
+    def to_representation(self, row: Document) -> dict[str, Any]:
+        """Return the fields; what waits for a job that is over says so."""
+        row.why_code, row.why_text = why_not_read(row)  # type: ignore[attr-defined]  # for the fields
+        return super().to_representation(row)
 
 
 class DocumentSerializer(DocumentRowSerializer):
@@ -82,4 +88,5 @@ class Documents(ContentView):
     def get_rows(self, **filters: Any) -> QuerySet[Any]:
         """Return the documents without their bytes; those of a list without their text."""
         large = ("content", "text") if self.action == "list" else ("content",)
-        return super().get_rows(**filters).select_related("account", "attachment").defer(*large)
+        rows = super().get_rows(**filters).select_related("account", "attachment")
+        return with_job_status(rows).defer(*large)

@@ -8,13 +8,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from jobs.queue import cancel, retry
 from mail.models import Document, MailAccount
 from tenants.models import Role
 from tenants.scope import firm_scope
 from tests.jobs.api.conftest import key_for
 from tests.mail.admin.test_pages import member_of
 from tests.mail.document_kit import pdf, with_attachments
-from tests.mail.mail_kit import Mailbox, drain, only, stored, without_drafts
+from tests.mail.mail_kit import Mailbox, drain, jobs, only, stored, without_drafts
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-06", "M-23")]
 
@@ -90,3 +91,50 @@ def test_the_pages_say_how_far_each_is(box: Mailbox) -> None:
     make_private(box)
     secrets = (NAME, SAYS, read.sha256, found)
     assert not any(secret in one for one in pages() for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason", "text"),
+    [
+        ("cancel", "job_canceled", "Its job was canceled"),
+        ("delete", "job_gone", "Its job is over"),
+        ("", None, ""),
+    ],
+)
+def test_what_waits_for_a_job_that_is_over_says_so(
+    mailbox: Mailbox, end: str, reason: str | None, text: str
+) -> None:
+    without_drafts(mailbox)
+    mailbox.receive(with_attachments((NAME, pdf(b"BT ET"))))
+    mailbox.store_all()
+    (job,) = jobs("attachment.fetch")
+    if end:
+        cancel(job)
+    if end == "delete":
+        with firm_scope(mailbox.firm):
+            job.delete()
+    (document,) = stored(Document)
+    headers = {"Authorization": f"Bearer {key_for(mailbox.firm, Role.VIEWER)}"}
+    shown = Client().get(f"{ROOT}{document.pk}/", headers=headers).json()
+    assert (shown["status"], shown["reason"]) == ("waiting", reason)
+    assert text in (shown["reason_text"] or "")
+    client = member_of(mailbox.firm)
+    for address in (
+        reverse("admin:mail_document_change", args=[document.pk]),
+        reverse("admin:mail_document_changelist"),
+        reverse("admin:mail_message_change", args=[document.message_id]),
+    ):
+        page = client.get(address).content.decode()
+        assert ("Its job" in page) == bool(text)
+        assert text in page
+
+
+def test_a_canceled_job_that_is_retried_goes_on_with_its_document(mailbox: Mailbox) -> None:
+    without_drafts(mailbox)
+    mailbox.receive(with_attachments((NAME, pdf(f"BT /F1 12 Tf ({SAYS}) Tj ET".encode()))))
+    mailbox.store_all()
+    (job,) = jobs("attachment.fetch")
+    cancel(job)
+    retry(job)
+    drain()
+    assert only(stored(Document), status="read").text == SAYS
