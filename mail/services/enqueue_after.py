@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jobs.models import JobQueue
 from jobs.queue import EnqueueResult, enqueue
-from jobs.states import Priority
+from jobs.states import Priority, Status
 
 
 def enqueue_after_running(
@@ -14,18 +15,26 @@ def enqueue_after_running(
     *,
     priority: Priority | None = None,
     idempotency_key: str | None = None,
+    retry_will_do: bool = False,
 ) -> EnqueueResult:
     """Enqueue a job that begins after this call: at most one waits behind each that has begun.
 
-    The one that waits gets this payload; `idempotency_key` is by default the type's. Must run in
-    the firm's scope.
+    The one that waits gets this payload; `idempotency_key` is by default the type's. Where
+    `retry_will_do`, one that waits to be tried again is enough: it does the same, from the
+    beginning. Must run in the firm's scope, in a transaction.
     """
     key = idempotency_key
     while True:
         result = enqueue(
             job_type, payload, priority=priority, idempotency_key=key, on_conflict="replace"
         )
-        if result.created or result.replaced:
+        if result.created or result.replaced or (retry_will_do and _waits(result)):
             return result
         # It has begun, and may be past what this request is about.
         key = f"{job_type}:after:{result.job_id}"
+
+
+def _waits(result: EnqueueResult) -> bool:
+    """Say whether the job waits, and keep it from being claimed until the caller's commit."""
+    waiting = JobQueue.objects.filter(pk=result.job_id, status=Status.PENDING)
+    return waiting.select_for_update().first() is not None

@@ -91,15 +91,19 @@ def sync_key(account: MailAccount, job_type: str, *, force_full: bool = False) -
     return f"{kind}:{account.pk}:{account.sync_generation}"
 
 
+def _request_anew(job_type: str, account: MailAccount) -> EnqueueResult:
+    return enqueue_after_running(job_type, {"account_id": account.pk}, retry_will_do=True)
+
+
 def request_label_sync(account: MailAccount) -> EnqueueResult:
     """Have the mailbox's labels read. Must run in the firm's scope."""
-    return enqueue_after_running(LABELS_TYPE, {"account_id": account.pk})
+    return _request_anew(LABELS_TYPE, account)
 
 
 def request_watch(account: MailAccount) -> None:
     """Have the mailbox watched, where a topic is configured. Must run in the firm's scope."""
     if pubsub_topic():
-        enqueue_after_running(WATCH_TYPE, {"account_id": account.pk})
+        _request_anew(WATCH_TYPE, account)
 
 
 def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:
@@ -199,7 +203,7 @@ def request_activation(account: MailAccount) -> EnqueueResult:
 
     Must run in the firm's scope.
     """
-    return enqueue_after_running("activate.gmail", {"account_id": account.pk})
+    return _request_anew("activate.gmail", account)
 
 
 def enqueue_relabels(threads: Iterable[MailThread]) -> int:

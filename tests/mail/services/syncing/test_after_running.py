@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mail.gmail.simulator.faults import Fault
 from mail.job_handlers import labels as labels_job
 from mail.job_handlers import relabel as activation_job
 from mail.job_handlers import watch as watch_job
@@ -77,3 +78,15 @@ def test_one_more_run_follows_however_often_it_is_asked_for(
     drain()
     assert runs == 2
     assert len(jobs(job_type, live=False)) == 2
+
+
+def test_one_that_waits_to_be_tried_again_is_enough(mailbox: Mailbox) -> None:
+    mailbox.simulator.order_fault(Fault(status=503), method="labels.list")
+    with firm_scope(mailbox.firm):
+        request_label_sync(mailbox.account)
+    drain()
+    (waiting,) = jobs("labels.sync.gmail")
+    assert waiting.attempts == 1
+    with firm_scope(mailbox.firm):
+        again = request_label_sync(mailbox.account)
+    assert (again.created, again.job_id) == (False, waiting.pk)
