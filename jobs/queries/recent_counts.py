@@ -24,6 +24,7 @@ KEPT_FROM = 50_000
 FRESH_SECONDS = 5.0
 # Nobody has asked for so long that a reader rather waits.
 STALE_SECONDS = 60.0
+THREAD = "recent-count"
 
 
 class RecentCount:
@@ -39,20 +40,20 @@ class RecentCount:
     def get(self) -> LiveJobs:
         """Return the newest count with the limits that are in force now; count where there is none."""
         with self._lock:
-            newest, age = self._newest, time.monotonic() - self._made_at
+            age = time.monotonic() - self._made_at
+            newest = self._newest if age <= STALE_SECONDS else None
             due = newest is not None and age > FRESH_SECONDS and not self._counting
             self._counting = self._counting or due
-        if newest is None or age > STALE_SECONDS:
+        if newest is None:
             return self._count()
         if due:
-            threading.Thread(target=self._count_behind, name="recent-count", daemon=True).start()
+            threading.Thread(target=self._count_behind, name=THREAD, daemon=True).start()
         return replace(newest, limits=limits_in_force())
 
     def _count(self) -> LiveJobs:
         made_at = time.monotonic()
         counted = live_jobs(*self._by)
         with self._lock:
-            self._counting = False
             self._newest = counted if counted.jobs >= KEPT_FROM else None
             self._made_at = made_at
         return counted
@@ -64,8 +65,9 @@ class RecentCount:
         except DatabaseError as error:
             _log.warning("live jobs were not counted: %s", type(error).__name__)
         finally:
-            self._counting = False
             connection.close()
+            with self._lock:
+                self._counting = False
 
 
 _counts: dict[tuple[Group, ...], RecentCount] = {}

@@ -26,9 +26,9 @@ from mail.models import (
 from mail.services.mailboxes.content_access import readable
 from tenants.admin.base import TenantAdmin
 
-# Unfold's label variants.
 T = TypeVar("T")
 
+# Unfold's label variants.
 CATEGORY_LABELS: dict[str, str] = {
     Category.NEEDS_RESPONSE: "danger",
     Category.ACTION_REQUIRED: "warning",

@@ -9,10 +9,6 @@ from mail.text.parsed import Address, Headers
 
 HEADER: Final = "Authentication-Results"
 _MAX_CHARS: Final = 16_384
-# What strangers choose stands in these: the envelope's sender, or a comment that quotes it.
-_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"')
-_COMMENT: Final = re.compile(r"\([^()]*\)")
-_OPEN: Final = frozenset('"()')
 _RESULT: Final = re.compile(r"\s*(\w+)\s*=\s*(\w+)(?=\s|$)")
 _PROPERTY: Final = re.compile(r"\s([\w.]+)\s*=\s*(\S+)")
 # The domain that each method says something about.
@@ -37,13 +33,27 @@ def is_forged(headers: Headers, sender: Address) -> bool:
 
 
 def _results(value: str) -> list[str]:
-    text, before = _QUOTED.sub("", value[:_MAX_CHARS]), ""
-    while text != before:
-        text, before = _COMMENT.sub("", text), text
-    if not _OPEN.isdisjoint(text):
-        return []
+    """Return the results without comments and quoted strings; none where one of these has no end.
+
+    What strangers choose stands in these: the envelope's sender, or a comment that quotes it.
+    """
+    kept: list[str] = []
+    depth, quoted, escaped = 0, False, False
+    for char in value[:_MAX_CHARS]:
+        if quoted:
+            escaped, quoted = char == "\\" and not escaped, escaped or char != '"'
+        elif char == '"':
+            quoted = True
+        elif char == "(":
+            depth += 1
+        elif char == ")" and depth == 0:
+            return []
+        elif char == ")":
+            depth -= 1
+        elif depth == 0:
+            kept.append(char)
     # The first part names the server.
-    return text.split(";")[1:]
+    return [] if quoted or depth else "".join(kept).split(";")[1:]
 
 
 def _vouches(result: str, domain: str) -> bool:

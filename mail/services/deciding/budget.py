@@ -63,9 +63,14 @@ def most_it_costs(request: Question | Conversation) -> int:
             texts += [exchange.text, *(str(call.arguments) for call in exchange.calls)]
             texts += exchange.results
     tokens = OVERHEAD_TOKENS + sum(len(text.encode("utf-8", "replace")) for text in texts)
+    return cost_of(tokens, request.max_tokens)
+
+
+def cost_of(prompt_tokens: int, completion_tokens: int) -> int:
+    """Return what so many tokens cost, in microdollars."""
     prices = conf.llm().prices
     # Dollars a million tokens are microdollars a token.
-    return round(tokens * prices[0] + request.max_tokens * prices[1])
+    return round(prompt_tokens * prices[0] + completion_tokens * prices[1])
 
 
 def check_budget(firm_id: int) -> None:

@@ -31,6 +31,7 @@ from mail.services.deciding.budget import (
     UNANSWERED,
     ModelPaused,
     check_budget,
+    cost_of,
     most_it_costs,
 )
 from tenants.scope import firm_scope
@@ -137,9 +138,7 @@ def _keep(row: LLMCall, answer: Answer | Reply | None) -> None:
     cost = 0
     if answer is not None:
         row.prompt_tokens, row.completion_tokens = answer.prompt_tokens, answer.completion_tokens
-        prices = conf.llm().prices
-        # Dollars a million tokens are microdollars a token.
-        cost = round(answer.prompt_tokens * prices[0] + answer.completion_tokens * prices[1])
+        cost = cost_of(answer.prompt_tokens, answer.completion_tokens)
     with firm_scope(row.firm_id):
         LLMCall.objects.filter(pk=row.pk).update(
             prompt_tokens=row.prompt_tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -18,11 +19,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("O-03")]
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
-    """Keep no count of another test."""
+def nothing_kept(transactional_db: None) -> Iterator[None]:
+    """Keep no count of another test, and end with the last one: it reads tables that are emptied."""
     recent_counts._counts.clear()
     yield
     recent_counts._counts.clear()
+    for thread in threading.enumerate():
+        if thread.name == recent_counts.THREAD:
+            thread.join()
 
 
 @pytest.fixture
@@ -31,6 +35,15 @@ def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_counts, "KEPT_FROM", 2)
     monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 3600.0)
     monkeypatch.setattr(recent_counts, "STALE_SECONDS", 7200.0)
+
+
+@pytest.fixture
+def kept_without_the_third(two_are_many: None, firm: Firm, system_firm: Firm, add) -> None:
+    """Keep the count of two jobs, and add one."""
+    for key in "ab":
+        add("test.work", key)
+    assert counted() == 2
+    add("test.work", "c")
 
 
 def counted() -> int:
@@ -64,39 +77,21 @@ def test_a_big_queue_is_answered_with_the_last_count(firm: Firm, system_firm: Fi
     )
 
 
-@pytest.mark.usefixtures("two_are_many")
-def test_the_next_count_is_made_behind_the_answer(
-    firm: Firm, system_firm: Firm, add, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for key in "ab":
-        add("test.work", key)
-    assert counted() == 2
-    add("test.work", "c")
+@pytest.mark.usefixtures("kept_without_the_third")
+def test_the_next_count_is_made_behind_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 0.0)
     assert counted() == 2
     assert wait_until(lambda: counted() == 3, "the count behind the answer")
 
 
-@pytest.mark.usefixtures("two_are_many")
-def test_a_count_that_is_too_old_is_not_answered(
-    firm: Firm, system_firm: Firm, add, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for key in "ab":
-        add("test.work", key)
-    assert counted() == 2
-    add("test.work", "c")
+@pytest.mark.usefixtures("kept_without_the_third")
+def test_a_count_that_is_too_old_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_counts, "STALE_SECONDS", 0.0)
     assert counted() == 3
 
 
-@pytest.mark.usefixtures("two_are_many")
-def test_a_failed_count_is_made_again(
-    firm: Firm, system_firm: Firm, add, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for key in "ab":
-        add("test.work", key)
-    assert counted() == 2
-    add("test.work", "c")
+@pytest.mark.usefixtures("kept_without_the_third")
+def test_a_failed_count_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_counts, "FRESH_SECONDS", 0.0)
     count, failed = recent_counts.live_jobs, []
 
