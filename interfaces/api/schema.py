@@ -140,17 +140,22 @@ def operation(
     body: type[StrictSerializer] | None = None,
     example: OpenApiExample | None = None,
     file_type: str = "",
+    may_conflict: bool = False,
 ) -> Callable[[F], F]:
     """Describe a method of a view; the refusals every operation shares are added.
 
-    `file_type` is the media type of an answer that is a file.
+    `file_type` is the media type of an answer that is a file; `may_conflict` adds the 409 that
+    operations with a body have anyway.
 
     The view reads the parameters of `query`.
     """
     responses: dict[Any, Any] = {status.value: answer for status, answer in answers.items()}
     if file_type:
         responses[HTTPStatus.OK.value, file_type] = OpenApiTypes.BINARY
-    for status, meaning in (_ALWAYS if body is None else _ALWAYS | _CHANGES).items():
+    refusals = _ALWAYS if body is None else _ALWAYS | _CHANGES
+    if may_conflict:
+        refusals = refusals | {HTTPStatus.CONFLICT: _CHANGES[HTTPStatus.CONFLICT]}
+    for status, meaning in refusals.items():
         responses[status.value, PROBLEM_TYPE] = _refusal(status, *meaning)
     describe = extend_schema(
         summary=summary,

@@ -112,6 +112,8 @@ class DataRequests(MailView):
         "The zip, for a week after it is ready. The audit log keeps who took it. Needs the role "
         "admin. 409 where there is no zip.",
         answers={},
+        file_type=ZIP_TYPE,
+        may_conflict=True,
     )
     def download(self, _: Request, **__: UUID) -> Any:
         """Return the zip."""

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.req("O-02")]
 PROBLEM = "application/problem+json"
 ALWAYS = {"400", "401", "403", "404", "406", "429"}
 OF_CHANGES = {"409", "413", "415"}
+CONFLICTING_READS = {"/api/v1/mail/data-requests/{id}/download/"}
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
@@ -58,12 +59,28 @@ def test_every_refusal_is_described_as_a_problem() -> None:
     for path, method, operation in operations():
         answers = operation["responses"]
         expected = ALWAYS | (set() if method == "get" else OF_CHANGES)
+        if path in CONFLICTING_READS:
+            expected = expected | {"409"}
         assert {status for status in answers if status >= "400"} == expected, path
         for status in expected:
             content = answers[status]["content"][PROBLEM]
             assert content["schema"] == {"$ref": "#/components/schemas/Problem"}, path
             (example,) = content["examples"].values()
             assert example["value"]["status"] == int(status)
+
+
+def test_every_operation_says_what_it_answers_when_it_succeeds() -> None:
+    found = {
+        (method, path): {
+            status: [*answer.get("content", ())]
+            for status, answer in operation["responses"].items()
+            if status < "400"
+        }
+        for path, method, operation in operations()
+    }
+    assert [place for place, answers in found.items() if not answers] == []
+    zipped = found["get", "/api/v1/mail/data-requests/{id}/download/"]
+    assert zipped == {"200": ["application/zip"]}
 
 
 def test_every_operation_that_changes_something_shows_an_example_of_its_body() -> None:
