@@ -1,8 +1,8 @@
 """Asks the API for anything its schema allows, many times: `python -m tests.soak.api`.
 
-Every role makes that many requests on a test database, each met by the same rows: what a request
-changed is rolled back after it. A 5xx or an answer that the schema lacks is reported with what
-brought it, and makes the exit code 1.
+Every role makes that many requests on a test database, and so do platform staff; each is met by the
+same rows: what a request changed is rolled back after it. A 5xx or an answer that the schema lacks
+is reported with what brought it, and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from schemathesis.core.result import Ok
 
     from tenants.models import Role
-    from tests.jobs.api.conftest import FirmRows
+    from tests.support.fuzzing import Targets
 
 REQUESTS = 20_000
 # Requests to one operation before the next has its turn.
@@ -35,7 +35,7 @@ TURN = 20
 class Report:
     """What came of one role's requests."""
 
-    role: Role
+    role: Role | None
     answers: Counter[int] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
 
@@ -46,7 +46,8 @@ class Report:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{status}: {count:,}" for status, count in sorted(self.answers.items()))
-        return f"{self.role.label}: {self.requests:,} requests ({counts})"
+        who = "Platform staff" if self.role is None else self.role.label
+        return f"{who}: {self.requests:,} requests ({counts})"
 
 
 def main() -> int:
@@ -63,38 +64,38 @@ def main() -> int:
     from django.test.utils import setup_databases, setup_test_environment, teardown_databases
 
     from tenants.models import Role
-    from tests.support.bounds import unbounded
-    from tests.support.fuzzing import one_connection
+    from tests.support.fuzzing import undisturbed
     from tests.support.rehearsals import without_process
 
     setup_test_environment()
     databases = setup_databases(verbosity=0, interactive=False)
     try:
-        with one_connection(), unbounded(), without_process():
-            return max(_ask_as(role, wanted) for role in Role)
+        with undisturbed(), without_process():
+            return max(_ask_as(role, wanted) for role in (*Role, None))
     finally:
         teardown_databases(databases, verbosity=0)
 
 
-def _ask_as(role: Role, wanted: int) -> int:
+def _ask_as(role: Role | None, wanted: int) -> int:
     """Make the requests, all in one transaction that leaves nothing; print, and return 0 or 1."""
     from django.db import transaction
 
     from tests.factories.tenants import FirmFactory
-    from tests.jobs.api.conftest import fill, key_for
-    from tests.support.fuzzing import schema
+    from tests.jobs.api.conftest import fill
+    from tests.support.fuzzing import issued, schema, targets_of
 
     report, begun = Report(role), time.monotonic()
     with transaction.atomic():
         rows = fill(FirmFactory(name="Acme", slug="acme"))
         fill(FirmFactory(name="Globex", slug="globex"))
-        key = key_for(rows.firm, role)
+        user, key = issued(rows.firm, role)
+        targets = targets_of(rows, user)
         # Err where the schema itself cannot be read: it has no ok().
         operations = [cast("Ok[Any]", result).ok() for result in schema.get_all_operations()]
         for operation in cycle(operations):
             if report.requests >= wanted:
                 break
-            _ask(operation, report, rows, key, min(TURN, wanted - report.requests))
+            _ask(operation, report, targets, key, min(TURN, wanted - report.requests))
         transaction.set_rollback(True)
     _write(f"{report} in {time.monotonic() - begun:.0f} s")
     for failure, count in report.failures.most_common():
@@ -102,7 +103,7 @@ def _ask_as(role: Role, wanted: int) -> int:
     return 1 if report.failures else 0
 
 
-def _ask(operation: Any, report: Report, rows: FirmRows, key: str, count: int) -> None:
+def _ask(operation: Any, report: Report, targets: Targets, key: str, count: int) -> None:
     """Make up to `count` different requests to one operation."""
 
     @settings(
@@ -114,21 +115,20 @@ def _ask(operation: Any, report: Report, rows: FirmRows, key: str, count: int) -
     )
     @given(case=operation.as_strategy())
     def ask(case: Case[Any]) -> None:
-        _ask_once(case, report, rows, key)
+        _ask_once(case, report, targets, key)
 
     ask()
 
 
-def _ask_once(case: Case[Any], report: Report, rows: FirmRows, key: str) -> None:
+def _ask_once(case: Case[Any], report: Report, targets: Targets, key: str) -> None:
     """Make one request, note what came of it, and undo what it did."""
-    from django.db import transaction
     from schemathesis.core.failures import FailureGroup
 
-    from tests.support.fuzzing import NOT_HELD, aim
+    from tests.support.fuzzing import NOT_HELD, aim, undone
 
-    aim(case, rows)
+    aim(case, targets)
     headers = {"Authorization": f"Bearer {key}"}
-    with transaction.atomic():
+    with undone():
         try:
             answer = case.call(headers=headers)
             report.answers[answer.status_code] += 1
@@ -139,7 +139,6 @@ def _ask_once(case: Case[Any], report: Report, rows: FirmRows, key: str) -> None
                 if place not in report.failures:
                     _write(f"{place}\n{failure.message}\n{case.as_curl_command()}")
                 report.failures[place] += 1
-        transaction.set_rollback(True)
 
 
 def _write(text: str) -> None:

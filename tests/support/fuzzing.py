@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
+from zlib import crc32
 
 import schemathesis
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
+from django.test import override_settings
+from django.utils import timezone
 from schemathesis.checks import CHECKS, load_all_checks
 
+from jobs.models import Worker
+from tenants.api import keys
+from tenants.audit import SERVICE
+from tenants.models import SYSTEM_SLUG, Firm, Role
+from tests.factories.tenants import UserFactory, new_member
 from tests.jobs.api.conftest import FirmRows
+from tests.support.bounds import unbounded
+from tests.support.mail_rows import PROFILE, Doors, fill_mail
 
 load_all_checks()
 # What the schema allows may be refused all the same: a cursor nobody gave out, a payload that
@@ -23,21 +36,117 @@ NOT_HELD: Any = CHECKS.get_by_names(["positive_data_acceptance"])
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", get_wsgi_application())
 
 
-def aim(case: schemathesis.Case[Any], rows: FirmRows) -> None:
-    """Let every other id be one that exists: made-up ones lead to 404 alone."""
-    targets = {
-        "/jobs/{": rows.dead.pk,
-        "/dlq/{": rows.dead_letter.pk,
-        "/locks/{": rows.lock.pk,
-        "/pauses/{": rows.pause.pk,
-        "/rate-limits/{": rows.rate_limit.pk,
-        "/breakers/{": rows.breaker.pk,
+# The first part of a path below an interface: the door.
+_DOOR = re.compile(r"^/api/v1/(?:jobs/admin|mail)/([^/{]+)/")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Ids that exist, and names: `behind` each door, and by the `field` that names them."""
+
+    behind: dict[str, list[str]]
+    fields: dict[str, list[str]]
+
+
+def targets_of(queue: FirmRows, owner: Any, readers: tuple[Any, ...] = ()) -> Targets:
+    """Give the firm's mail rows, the mailboxes the owner's, and return what can be asked for."""
+    doors: Doors = {
+        **_queue_doors(queue),
+        **fill_mail(queue.firm, owner, readers),
     }
-    target = next((str(pk) for part, pk in targets.items() if part in case.path), None)
+    behind = {door: [str(row.pk) for row in rows] for door, rows in doors.items()}
+    fields = {f"{one}_id": behind[f"{one}s"] for one in ("account", "message", "thread", "job")}
+    names = {"firm": [queue.firm.slug], "profile": [PROFILE], "endpoint": behind["endpoints"]}
+    return Targets(behind, {**fields, **names})
+
+
+def _queue_doors(rows: FirmRows) -> Doors:
+    worker = Worker.objects.create(
+        host="host-1",
+        pid=42,
+        version="1",
+        concurrency=3,
+        job_types=["noop"],
+        lease_expires_at=timezone.now() + timedelta(hours=1),
+        running=[str(rows.dead.pk)],
+    )
+    return {
+        "jobs": [rows.dead, rows.waiting],
+        "dlq": [rows.dead_letter],
+        "locks": [rows.lock],
+        "pauses": [rows.pause],
+        "rate-limits": [rows.rate_limit],
+        "breakers": [rows.breaker],
+        "batches": [rows.batch],
+        "bulk-runs": [rows.bulk_run],
+        "endpoints": [rows.endpoint],
+        "schedules": [rows.schedule, rows.paused_schedule],
+        "workers": [worker],
+    }
+
+
+def door_of(path: str) -> str:
+    """Return what a path below an interface asks for."""
+    found = _DOOR.match(path)
+    return found[1] if found else ""
+
+
+def aim(case: schemathesis.Case[Any], targets: Targets) -> None:
+    """Let every other id be one that exists: made-up ones lead to 404 alone."""
+    behind = targets.behind.get(door_of(case.path), [])
     for name, made_up in case.path_parameters.items():
         with suppress(ValueError):
-            if target is not None and UUID(str(made_up)).int % 2:
-                case.path_parameters[name] = target
+            UUID(str(made_up))
+            case.path_parameters[name] = _aimed(made_up, behind)
+    # What the schema forbids stays as it is: it has to be refused.
+    if case.meta is None or case.meta.generation.mode.is_positive:
+        for part in (case.query, case.body):
+            if isinstance(part, dict):
+                part.update(_aimed_fields(part, {**targets.fields, "ids": behind}))
+
+
+def _aimed_fields(part: dict[str, Any], fields: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        name: [_aimed(one, fields[name]) for one in made_up]
+        if isinstance(made_up, list)
+        else _aimed(made_up, fields[name])
+        for name, made_up in part.items()
+        if name in fields
+    }
+
+
+def _aimed(made_up: Any, existing: list[str]) -> Any:
+    """Return one that exists for every other text, always the same one."""
+    if not existing or not isinstance(made_up, str):
+        return made_up
+    number = crc32(made_up.encode(errors="replace"))
+    return existing[number // 2 % len(existing)] if number % 2 else made_up
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let requests be asked in this transaction, without bounds, with everything configured."""
+    topic = "projects/mailroom/topics/gmail"
+    with one_connection(), unbounded(), override_settings(GMAIL_PUBSUB_TOPIC=topic):
+        yield
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Take back what is done inside the block: each request meets the same rows."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def issued(firm: Firm, role: Role | None) -> tuple[Any, str]:
+    """Return a new member and their API key; without a role platform staff, with one to all firms."""
+    if role is None:
+        staff = UserFactory(username=f"staff-{firm.slug}", platform_staff=True)
+        every = Firm.objects.get(slug=SYSTEM_SLUG)
+        return staff, keys.issue(staff, every, Role.ADMIN, lifetime=None, by=SERVICE)[0]
+    user = new_member(firm, role, f"fuzzing-{role}")
+    return user, keys.issue(user, firm, role, lifetime=None, by=SERVICE)[0]
 
 
 @contextmanager

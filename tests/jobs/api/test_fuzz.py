@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import cycle
 from typing import Any
 
 import pytest
 import schemathesis
+from django.test import Client
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.generation.meta import TestPhase
 
 from tenants.models import Role
-from tests.jobs.api.conftest import FirmRows, key_for
-from tests.support.bounds import unbounded
-from tests.support.fuzzing import NOT_HELD, aim, one_connection, schema
+from tests.jobs.api.conftest import FirmRows
+from tests.support.fuzzing import (
+    NOT_HELD,
+    Targets,
+    aim,
+    door_of,
+    issued,
+    schema,
+    targets_of,
+    undisturbed,
+    undone,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 
 # Made-up requests per operation, beside those that cover what the schema says of each parameter.
 EXAMPLES = 12
-ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+# The last are platform staff, for whom some doors are.
+ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The keys of those who ask, and what there is to be asked for."""
+
+    keys: dict[Role | None, str]
+    targets: Targets
 
 
 # Without a parameter schemathesis leaves the operation out of a test's name.
 @pytest.fixture(params=["each role"])
-def keys(acme: FirmRows) -> dict[Role, str]:
+def asked(acme: FirmRows, globex: FirmRows) -> Asked:
     """Return the keys of those who may read, who may act, and who may do everything."""
-    return {role: key_for(acme.firm, role, username=f"fuzzing-{role}") for role in ROLES}
+    people = {role: issued(acme.firm, role) for role in ROLES}
+    owner = people.pop(Role.ADMIN)
+    readers = tuple(user for user, _ in people.values())
+    keys = {role: key for role, (_, key) in people.items()}
+    return Asked({**keys, Role.ADMIN: owner[1]}, targets_of(acme, owner[0], readers))
 
 
-@pytest.fixture
-def undisturbed() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _undisturbed() -> Iterator[None]:
     """Ask without bounds, in the test's own transaction."""
-    with one_connection(), unbounded():
+    with undisturbed():
         yield
 
 
-@pytest.mark.usefixtures("undisturbed")
 @schema.parametrize()
 @settings(
     max_examples=EXAMPLES,
@@ -45,18 +70,31 @@ def undisturbed() -> Iterator[None]:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_no_request_breaks_the_api(
-    case: schemathesis.Case[Any], keys: dict[Role, str], acme: FirmRows, globex: FirmRows
-) -> None:
-    aim(case, acme)
-    headers = {"Authorization": f"Bearer {keys[_role(case)]}"}
-    case.call_and_validate(headers=headers, excluded_checks=NOT_HELD)
+def test_no_request_breaks_the_api(case: schemathesis.Case[Any], asked: Asked) -> None:
+    aim(case, asked.targets)
+    headers = {"Authorization": f"Bearer {asked.keys[_role(case)]}"}
+    with undone():
+        case.call_and_validate(headers=headers, excluded_checks=NOT_HELD)
+
+
+def test_there_is_a_row_behind_every_door_with_an_id(asked: Asked) -> None:
+    operations = [result.ok() for result in schema.get_all_operations()]
+    with_id = [one for one in operations if "{" in one.path]
+    assert {door_of(one.path) for one in with_id} == asked.targets.behind.keys()
+    # Platform staff find them all; others have no business with workers.
+    headers = {"Authorization": f"Bearer {asked.keys[None]}"}
+    for one in with_id:
+        for target in asked.targets.behind[door_of(one.path)]:
+            url = re.sub(r"{\w+}", target, one.path)
+            with undone():
+                answer = Client().generic(one.method.upper(), url, headers=headers)
+            assert answer.status_code != HTTPStatus.NOT_FOUND, url
 
 
 _turns = cycle(ROLES)
 
 
-def _role(case: schemathesis.Case[Any]) -> Role:
+def _role(case: schemathesis.Case[Any]) -> Role | None:
     """Let an admin, whom nothing is refused, send what covers the schema; else roles take turns."""
     if case.meta is None or case.meta.phase.name is TestPhase.FUZZING:
         return next(_turns)
