@@ -9,7 +9,7 @@ from jobs.engine import dialects
 from jobs.engine.claim import claim_filter
 from jobs.engine.dialects.claim_parameters import Range, firm_ranges
 from jobs.engine.limit_sql import NOT_CLOSED, any_limit_sql
-from jobs.engine.transactions import fetch, fetch_alone, reading
+from jobs.engine.transactions import fetch, fetch_pipelined, reading
 from jobs.states import Priority
 
 
@@ -50,7 +50,7 @@ def read_pending_work(
         ranges += firm_ranges(priority.value, 0, 0)
     alone = dialect.pending_work_sql(ranges, wanted, _conditions())
     if alone is not None:
-        return PendingWork(*fetch_alone(*alone)[0])
+        return PendingWork(*fetch_pipelined(*alone)[0])
 
     def read() -> PendingWork:
         has_work = bool(ranges) and dialect.firms_with_work(ranges, wanted, 1) is not None

@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from jobs.conf import lease_seconds
 from jobs.engine import dialects
-from jobs.engine.dialects.base import GENERIC_PLANS
+from jobs.engine.dialects.base import PLANNER_SETTINGS
 from tenants.scope import ENGINE_SETTING, current_scope, set_local
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ def _settings() -> dict[str, str]:
     # A process that is cut off would keep its row locks, and the rescue of its jobs would wait for
     # them.
     timeout = f"{lease_seconds() * 1000:.0f}ms"
-    return {"idle_in_transaction_session_timeout": timeout, **GENERIC_PLANS}
+    return {"idle_in_transaction_session_timeout": timeout, **PLANNER_SETTINGS}
 
 
 def limit_lock_waits(milliseconds: int | None) -> None:

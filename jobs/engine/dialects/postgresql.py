@@ -15,7 +15,7 @@ from psycopg.pq import Format
 
 from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
-from jobs.engine.dialects.base import GENERIC_PLANS, Column, Dialect, Statement
+from jobs.engine.dialects.base import PLANNER_SETTINGS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
 from tenants.scope import ENGINE_SETTING
 
@@ -56,7 +56,7 @@ def _opening_sql(
     server_version: int, timeout_seconds: float, lock_timeout_ms: int | None = None
 ) -> str:
     """Return the first statement of a pipeline: the settings of its transaction."""
-    settings = {ENGINE_SETTING: "on", **GENERIC_PLANS}
+    settings = {ENGINE_SETTING: "on", **PLANNER_SETTINGS}
     if lock_timeout_ms is not None:
         settings["lock_timeout"] = f"{lock_timeout_ms}ms"
     if server_version >= HAS_TRANSACTION_TIMEOUT:
@@ -212,7 +212,7 @@ class PostgresDialect(Dialect):
         """Return one SELECT."""
         firms, params = postgresql_claim.scan(ranges, wanted, 1)
         answers = ", ".join([f"EXISTS ({firms})", *conditions])
-        return f"SELECT {answers} FROM {self.rls_bypass_sql('bypass')}", params
+        return f"SELECT {answers}", params
 
     def rls_bypass_sql(self, alias: str) -> str:
         """Set it for the statement. OFFSET 0 keeps a condition from being evaluated before it."""
