@@ -39,6 +39,29 @@ schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", get_wsgi_
 # The first part of a path below an interface: the door.
 _DOOR = re.compile(r"^/api/v1/(?:jobs/admin|mail)/([^/{]+)/")
 
+# What the schema cannot say of a field, and hardly ever is made up.
+_LATER = ["2030-01-01T09:00:00Z", "2030-03-31T02:30:00+02:00"]
+PLAUSIBLE: dict[str, list[Any]] = {
+    "actions": [
+        [{"action": "star", "parameters": {}}],
+        [{"action": "apply_label", "parameters": {"label": "Prices"}}],
+        [{"action": "forward", "parameters": {"to": "ben@example.org"}}],
+    ],
+    "at": _LATER,
+    "conditions": [
+        {"type": "subject_contains", "value": "price"},
+        {"op": "not", "children": [{"type": "label_present", "label": "Label_1"}]},
+    ],
+    "cron": ["0 9 * * MON-FRI", "30 2 31 * *"],
+    "due_at": _LATER,
+    "expires_at": _LATER,
+    "filter": [{}],
+    "job_type": ["noop", "draft", "sync.gmail"],
+    "match": [{"all": True}, {"sender_domain": "example.org"}, {"header_match": {"X-Shop": "."}}],
+    "scope_ref": ["example.org", "ann@example.org"],
+    "time_zone": ["Europe/Vienna", "Pacific/Apia"],
+}
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -100,26 +123,33 @@ def aim(case: schemathesis.Case[Any], targets: Targets) -> None:
             case.path_parameters[name] = _aimed(made_up, behind)
     # What the schema forbids stays as it is: it has to be refused.
     if case.meta is None or case.meta.generation.mode.is_positive:
+        fields = {**PLAUSIBLE, **targets.fields, "ids": behind}
         for part in (case.query, case.body):
             if isinstance(part, dict):
-                part.update(_aimed_fields(part, {**targets.fields, "ids": behind}))
+                part.update(_aimed_below(part, fields))
 
 
-def _aimed_fields(part: dict[str, Any], fields: dict[str, list[str]]) -> dict[str, Any]:
-    return {
-        name: [_aimed(one, fields[name]) for one in made_up]
-        if isinstance(made_up, list)
-        else _aimed(made_up, fields[name])
-        for name, made_up in part.items()
-        if name in fields
-    }
+def _aimed_below(part: Any, fields: dict[str, list[Any]]) -> Any:
+    """Return the same with what its fields name, at any depth, aimed."""
+    if isinstance(part, list):
+        return [_aimed_below(one, fields) for one in part]
+    if not isinstance(part, dict):
+        return part
+    aimed = {name: _aimed_below(one, fields) for name, one in part.items()}
+    for name in aimed.keys() & fields.keys():
+        one = aimed[name]
+        each = name == "ids" and isinstance(one, list)
+        aimed[name] = (
+            [_aimed(id_, fields[name]) for id_ in one] if each else _aimed(one, fields[name])
+        )
+    return aimed
 
 
-def _aimed(made_up: Any, existing: list[str]) -> Any:
-    """Return one that exists for every other text, always the same one."""
-    if not existing or not isinstance(made_up, str):
+def _aimed(made_up: Any, existing: list[Any]) -> Any:
+    """Return one that exists for every other one that is made up, always the same."""
+    if not existing or made_up is None:
         return made_up
-    number = crc32(made_up.encode(errors="replace"))
+    number = crc32(repr(made_up).encode(errors="replace"))
     return existing[number // 2 % len(existing)] if number % 2 else made_up
 
 
