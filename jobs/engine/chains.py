@@ -12,7 +12,7 @@ from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs.engine.enqueue import EnqueueResult, firm_in_scope
 from jobs.engine.fan_in import store_chain
 from jobs.engine.insert import dispatch, dispatch_groups
-from jobs.engine.new_job import EnqueueSpec, NewJob, new_job
+from jobs.engine.new_job import EnqueueSpec, NewJob, new_job, own_correlation_id
 from jobs.errors import ArgumentsInvalid, Fault, PayloadInvalid
 from tenants.models import Firm
 
@@ -39,7 +39,9 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
     if faults := _faults(specs):
         raise ArgumentsInvalid(faults)
     firm_id = firm_in_scope(firm)
-    correlation_id = specs[0].correlation_id or current_correlation_id() or new_correlation_id()
+    correlation_id = (
+        own_correlation_id(specs[0]) or current_correlation_id() or new_correlation_id()
+    )
     jobs = [
         _new_job(place, replace(one, correlation_id=correlation_id), firm_id)
         for place, one in enumerate(specs)

@@ -15,7 +15,7 @@ from jobs.engine.batches import NewBatch, store_batch
 from jobs.engine.chains import FOR_THE_FIRST
 from jobs.engine.enqueue import EnqueueResult, firm_in_scope
 from jobs.engine.insert import dispatch, dispatch_groups
-from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job
+from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job, own_correlation_id
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.payload_validator import text_faults
 from tenants.models import Firm
@@ -62,7 +62,8 @@ def enqueue_batch(
     correlation_id = current_correlation_id() or new_correlation_id()
 
     def made(spec: EnqueueSpec) -> EnqueueSpec:
-        return spec if spec.correlation_id else replace(spec, correlation_id=correlation_id)
+        own = own_correlation_id(spec)
+        return spec if own is not None else replace(spec, correlation_id=correlation_id)
 
     jobs = [new_job(made(spec), firm_id) for spec in specs]
     following = {event: new_job(made(spec), firm_id) for event, spec in callbacks.items()}

@@ -181,7 +181,21 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     # The check by class is quick where that by protocol is not.
     if not isinstance(spec.payload, (dict, Mapping)):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    return {**envelope, **spec.payload}
+    payload = {**envelope, **spec.payload}
+    if spec.correlation_id:
+        # A payload may be a copy of another job's.
+        payload["correlation_id"] = spec.correlation_id
+    return payload
+
+
+def own_correlation_id(spec: EnqueueSpec) -> Any:
+    """Return the correlation id that the caller gave, as an argument or in the payload; None: none.
+
+    That of a payload is not checked yet.
+    """
+    if spec.correlation_id or not isinstance(spec.payload, Mapping):
+        return spec.correlation_id or None
+    return spec.payload.get("correlation_id")
 
 
 def _key_of_payload(declared: JobType, model: JobPayload) -> str:

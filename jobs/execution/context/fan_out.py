@@ -15,7 +15,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.enqueue import EnqueueResult
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.job_wait import priority_of
-from jobs.engine.new_job import EnqueueSpec, new_job
+from jobs.engine.new_job import EnqueueSpec, new_job, own_correlation_id
 from jobs.engine.steps import find_step
 
 # A job type and its payload.
@@ -39,7 +39,9 @@ def _store(
 ) -> list[EnqueueResult]:
     job_type, payload = then
     inherited = priority_of(claim.job_id)
-    last = EnqueueSpec(job_type, payload, correlation_id=claim.correlation_id)
+    last = EnqueueSpec(job_type, payload)
+    if own_correlation_id(last) is None:
+        last = replace(last, correlation_id=claim.correlation_id)
     job = new_job(_inheriting(last, inherited), claim.firm_id)._replace(parent_id=claim.job_id)
     children = [new_job(_inheriting(spec, inherited), claim.firm_id) for spec in specs]
     stored = fan_in.fan_out(claim, name, children, job)

@@ -18,7 +18,7 @@ from jobs.engine import insert
 from jobs.engine.outcomes import Canceled, Completed, DeadLettered, Retry, Snoozed
 from jobs.errors import PayloadInvalid
 from jobs.models import IdempotencyKey, JobQueue
-from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_many
+from jobs.queue import EnqueueSpec, aenqueue, enqueue, enqueue_batch, enqueue_many
 from jobs.registry import job
 from jobs.states import DeadReason, Priority
 from tenants.errors import MissingTenant
@@ -164,6 +164,16 @@ def test_the_correlation_id_is_the_one_in_force_or_a_new_one(firm):
 def test_payload_and_row_agree_on_the_correlation_id(firm):
     stored = enqueue("test.work", {"correlation_id": "mine"}, firm=firm, correlation_id="other").job
     assert stored.payload["correlation_id"] == stored.correlation_id
+
+
+@pytest.mark.req("J-03")
+def test_the_correlation_id_given_to_enqueue_wins(firm):
+    copied = {"correlation_id": "another-job's"}
+    stored = enqueue("test.work", copied, firm=firm, correlation_id="mine").job
+    assert (stored.correlation_id, stored.payload["correlation_id"]) == ("mine", "mine")
+    assert enqueue("test.work", copied, firm=firm).job.correlation_id == "another-job's"
+    (one,) = enqueue_batch([EnqueueSpec("test.work", copied)], firm=firm).jobs
+    assert one.job.correlation_id == "another-job's"
 
 
 @pytest.mark.req("J-01")
