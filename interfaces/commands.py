@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -17,6 +17,7 @@ from rich.text import Text
 from interfaces.tables import print_table, printable
 
 EXIT_REFUSED = 1
+EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
 
 
@@ -69,7 +70,12 @@ class JsonCommand(BaseCommand):
         )
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Run the command; with `--json` a refusal is an object on stdout too."""
+        """Run the command; with `--json` a refusal is an object on stdout too.
+
+        Raises:
+            CommandError: an argument is not UTF-8: no database stores it.
+        """
+        _check_texts(options)
         try:
             return super().execute(*args, **options)
         except CommandRefused as refusal:
@@ -109,6 +115,12 @@ class JsonCommand(BaseCommand):
         console = self.console()
         console.print(title, style="bold")
         console.print(grid)
+
+
+def _check_texts(options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+            raise CommandError(f"{name} is not text in UTF-8", returncode=EXIT_USAGE)
 
 
 def _cell(value: object) -> str | Text:

@@ -20,7 +20,6 @@ from jobs.states import Category, Priority
 # Adds itself to a parser.
 Argument = Callable[[CommandParser], object]
 
-EXIT_USAGE = 2
 MAX_LIMIT = 1000
 MAX_COUNT = 10_000_000
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.core.management.base import CommandError
 
-from interfaces.commands import JsonCommand
-from jobs.management.arguments import EXIT_USAGE, Argument, argument
+from interfaces.commands import EXIT_USAGE, JsonCommand
+from jobs.management.arguments import Argument, argument
 from jobs.management.subcommand import Options, Result, Subcommand, subcommand
 from jobs.operations import bulk
 from jobs.operations.bulk import MAX_FAILURE_RATE, BulkSpec, Pace

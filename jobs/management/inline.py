@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from django.core.management.base import CommandError
 
-from interfaces.commands import JsonCommand
-from jobs.management.arguments import EXIT_USAGE, argument, row_id
+from interfaces.commands import EXIT_USAGE, JsonCommand
+from jobs.management.arguments import argument, row_id
 from jobs.management.job_operations import JOBS
 from jobs.management.subcommand import Options, Subcommand, refusals
 from jobs.worker.inline import run_inline

@@ -13,11 +13,11 @@ from django.db.models import QuerySet
 from rest_framework.serializers import Serializer
 from rich.table import Column
 
-from interfaces.commands import CommandRefused, JsonCommand, NotFound, Refused
+from interfaces.commands import EXIT_USAGE, CommandRefused, JsonCommand, NotFound, Refused
 from interfaces.tables import printable, write_csv
 from jobs.engine.clock import database_now
 from jobs.errors import ArgumentsInvalid, JobError, PayloadInvalid, UnknownJob
-from jobs.management.arguments import CSV, CURSOR, EXIT_USAGE, LIMIT, Argument
+from jobs.management.arguments import CSV, CURSOR, LIMIT, Argument
 from jobs.queries.filters import id_range
 from jobs.queries.lists import CursorInvalid, get_page
 from jobs.queries.search import FoundJobs
@@ -247,14 +247,7 @@ class CommandGroup(JsonCommand):
             one.add_arguments(own)
 
     def handle(self, *_: Any, subcommand: str, **options: Any) -> None:
-        """Run the subcommand of this name.
-
-        Raises:
-            CommandError: an argument is not UTF-8: no database stores it.
-        """
-        for name, value in options.items():
-            if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-                raise CommandError(f"{name} is not text in UTF-8", returncode=EXIT_USAGE)
+        """Run the subcommand of this name."""
         next(one for one in self.subcommands if one.name == subcommand).execute(self, options)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.core.management.base import CommandError
 
+from interfaces.commands import EXIT_USAGE
 from jobs.management import arguments
-from jobs.management.arguments import EXIT_USAGE, row_ids
+from jobs.management.arguments import row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
 from jobs.management.tables import columns_of
 from jobs.models import CircuitBreaker

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.core.management.base import CommandError
 
-from interfaces.commands import JsonCommand
+from interfaces.commands import EXIT_USAGE, JsonCommand
 from jobs.engine.clock import database_now
 from jobs.management import arguments
-from jobs.management.arguments import EXIT_USAGE, argument
+from jobs.management.arguments import argument
 from jobs.management.subcommand import (
     CommandGroup,
     Options,

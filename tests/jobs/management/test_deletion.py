@@ -16,6 +16,16 @@ pytestmark = pytest.mark.req("T-04", "O-04")
 
 
 @pytest.mark.parametrize("noun", ["firm", "user"])
+@pytest.mark.parametrize("arguments", [("caf\udce9",), ("acme", "--yes", "--reason", "caf\udce9")])
+def test_what_no_database_can_store_is_wrong_usage(
+    run: Callable[..., Any], firm: Firm, noun: str, arguments: tuple[str, ...]
+) -> None:
+    UserFactory(username="acme")
+    refused = run(f"delete_{noun}", *arguments)
+    assert (refused.code, "is not text in UTF-8" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("noun", ["firm", "user"])
 def test_a_deletion_is_begun_when_it_is_confirmed(
     run: Callable[..., Any], firm: Firm, noun: str
 ) -> None:
