@@ -181,11 +181,9 @@ def _with_envelope(declared: JobType, spec: EnqueueSpec, firm_id: int) -> dict[s
     # The check by class is quick where that by protocol is not.
     if not isinstance(spec.payload, (dict, Mapping)):
         raise PayloadInvalid(declared.name, [Fault("payload", "wrong_type", "must be an object")])
-    payload = {**envelope, **spec.payload}
-    if spec.correlation_id:
-        # A payload may be a copy of another job's.
-        payload["correlation_id"] = spec.correlation_id
-    return payload
+    # A payload may be a copy of another job's.
+    given = {"correlation_id": spec.correlation_id} if spec.correlation_id else {}
+    return {**envelope, **spec.payload, **given}
 
 
 def own_correlation_id(spec: EnqueueSpec) -> Any:
