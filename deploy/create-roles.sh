@@ -7,6 +7,7 @@ psql --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-postgres}" --dbname post
 -- Neither superuser nor BYPASSRLS: row level security has to hold it.
 CREATE ROLE mailroom LOGIN PASSWORD :'password' NOSUPERUSER NOBYPASSRLS;
 ALTER ROLE mailroom SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE mailroom SET jit = off;
 -- Reads every row and writes none.
 CREATE ROLE mailroom_backup LOGIN PASSWORD :'backup_password' NOSUPERUSER BYPASSRLS;
 GRANT pg_read_all_data TO mailroom_backup;
