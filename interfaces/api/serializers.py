@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from django.http import QueryDict
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from interfaces.moments import YEARS, is_in_range
 
@@ -59,7 +60,13 @@ class NoQuery(QuerySerializer):
 
 
 class TextField(serializers.CharField):
-    """A JSON string, not a number or boolean."""
+    """A JSON string, not a number or boolean; as the schema says, its spaces count as well."""
+
+    def run_validation(self, data: Any = empty) -> Any:
+        """Refuse what is too long before it is trimmed."""
+        if isinstance(data, str) and self.max_length is not None and len(data) > self.max_length:
+            self.fail("max_length", max_length=self.max_length)
+        return super().run_validation(data)
 
     def to_internal_value(self, data: Any) -> str:
         """Return the text."""

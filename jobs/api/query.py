@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from rest_framework import serializers
 
-from interfaces.api.serializers import MomentField, QuerySerializer
+from interfaces.api.serializers import MomentField, QuerySerializer, TextField
 from interfaces.correlation import MAX_CORRELATION_ID_LENGTH
 from jobs.engine.new_job import MAX_KEY_LENGTH
 from jobs.queries.filters import OPEN
@@ -36,9 +36,9 @@ def choice(values: Iterable[str], help_text: str, **options: Any) -> Any:
     )
 
 
-def text(help_text: str, max_length: int) -> serializers.CharField:
+def text(help_text: str, max_length: int) -> TextField:
     """Return the optional field of a text."""
-    return serializers.CharField(required=False, max_length=max_length, help_text=help_text)
+    return TextField(required=False, max_length=max_length, help_text=help_text)
 
 
 class FirmQuery(QuerySerializer):

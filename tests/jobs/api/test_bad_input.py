@@ -43,6 +43,7 @@ OPERATIONS = [
         ("jobs/", {"created_before": "9999-12-31T23:59:59Z"}, {"created_before": "out_of_range"}),
         ("jobs/", {"error": "a\x00b"}, {"error": "null_characters_not_allowed"}),
         ("jobs/", {"search": "x" * 501}, {"search": "max_length"}),
+        ("jobs/", {"search": " " * 501}, {"search": "max_length"}),
         (
             "jobs/",
             {"colour": "red", "limit": "-1"},
@@ -80,6 +81,7 @@ def test_a_wrong_query_parameter_is_named(
         ("discard", {"reason": "\ud800"}, {"reason": "surrogate_characters_not_allowed"}),
         ("discard", {"reason": "x", "\ud800": 1}, {"?": "unknown_field"}),
         ("discard", {"reason": "x" * 2001}, {"reason": "max_length"}),
+        ("reprocess", {"note": "\f" * 2001}, {"note": "max_length"}),
         ("discard", ["reason"], {"": "invalid"}),
         ("discard", "reason", {"": "invalid"}),
         ("reprocess", {"priority": 4}, {"priority": "max_value"}),
