@@ -13,11 +13,13 @@ import os
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import FlakyStrategyDefinition
 
 if TYPE_CHECKING:
     from schemathesis import Case
@@ -117,7 +119,10 @@ def _ask(operation: Any, report: Report, targets: Targets, key: str, count: int)
     def ask(case: Case[Any]) -> None:
         _ask_once(case, report, targets, key)
 
-    ask()
+    # What schemathesis keeps between cases changes what it makes up: then the rest of the turn is
+    # left out. What was answered is in the report.
+    with suppress(FlakyStrategyDefinition):
+        ask()
 
 
 def _ask_once(case: Case[Any], report: Report, targets: Targets, key: str) -> None:
