@@ -7,8 +7,9 @@ from typing import Any
 
 import factory
 from django.utils import timezone
+from factory.django import DjangoModelFactory
 
-from jobs.models import Attempt, DeadLetterQueue, JobQueue
+from jobs.models import Attempt, DeadLetterQueue, JobQueue, Worker
 from jobs.states import LIVE, Status
 from tests.factories.tenants import FirmOwnedFactory
 
@@ -63,6 +64,19 @@ class DeadLetterQueueFactory(FirmOwnedFactory):
     firm = factory.SelfAttribute("original_job.firm")
     job_series = 1
     reason = "fatal"
+
+
+class WorkerFactory(DjangoModelFactory):
+    """A worker with a running lease."""
+
+    class Meta:
+        model = Worker
+
+    host = "host-1"
+    pid = 42
+    version = "1"
+    concurrency = 3
+    lease_expires_at = factory.LazyFunction(lambda: timezone.now() + timedelta(hours=1))
 
 
 def record_death(job: JobQueue, message: str, traceback: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 from zlib import crc32
@@ -16,17 +14,17 @@ from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, transaction
 from django.test import override_settings
-from django.utils import timezone
 from schemathesis.checks import CHECKS, load_all_checks
 
-from jobs.models import Worker
 from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import SYSTEM_SLUG, Firm, Role
+from tests.factories.jobs import WorkerFactory
 from tests.factories.tenants import UserFactory, new_member
 from tests.jobs.api.conftest import FirmRows
+from tests.support.addresses import resource_of
 from tests.support.bounds import unbounded
-from tests.support.mail_rows import PROFILE, Doors, fill_mail
+from tests.support.mail_rows import PROFILE, RowsByResource, fill_mail
 
 load_all_checks()
 # What the schema allows may be refused all the same: a cursor nobody gave out, a payload that
@@ -35,9 +33,6 @@ NOT_HELD: Any = CHECKS.get_by_names(["positive_data_acceptance"])
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", get_wsgi_application())
 
-
-# The first part of a path below an interface: the door.
-_DOOR = re.compile(r"^/api/v1/(?:jobs/admin|mail)/([^/{]+)/")
 
 # What the schema cannot say of a field, and hardly ever is made up.
 _LATER = ["2030-01-01T09:00:00Z", "2030-03-31T02:30:00+02:00"]
@@ -65,34 +60,26 @@ PLAUSIBLE: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Targets:
-    """Ids that exist, and names: `behind` each door, and by the `field` that names them."""
+    """Ids and names that exist: `ids` by resource, `fields` by the field that names them."""
 
-    behind: dict[str, list[str]]
+    ids: dict[str, list[str]]
     fields: dict[str, list[str]]
 
 
 def targets_of(queue: FirmRows, owner: Any, readers: tuple[Any, ...] = ()) -> Targets:
     """Give the firm's mail rows, the mailboxes the owner's, and return what can be asked for."""
-    doors: Doors = {
-        **_queue_doors(queue),
+    rows: RowsByResource = {
+        **_queue_rows(queue),
         **fill_mail(queue.firm, owner, readers),
     }
-    behind = {door: [str(row.pk) for row in rows] for door, rows in doors.items()}
-    fields = {f"{one}_id": behind[f"{one}s"] for one in ("account", "message", "thread", "job")}
-    names = {"firm": [queue.firm.slug], "profile": [PROFILE], "endpoint": behind["endpoints"]}
-    return Targets(behind, {**fields, **names})
+    ids = {resource: [str(row.pk) for row in found] for resource, found in rows.items()}
+    fields = {f"{one}_id": ids[f"{one}s"] for one in ("account", "message", "thread", "job")}
+    names = {"firm": [queue.firm.slug], "profile": [PROFILE], "endpoint": ids["endpoints"]}
+    return Targets(ids, {**fields, **names})
 
 
-def _queue_doors(rows: FirmRows) -> Doors:
-    worker = Worker.objects.create(
-        host="host-1",
-        pid=42,
-        version="1",
-        concurrency=3,
-        job_types=["noop"],
-        lease_expires_at=timezone.now() + timedelta(hours=1),
-        running=[str(rows.dead.pk)],
-    )
+def _queue_rows(rows: FirmRows) -> RowsByResource:
+    worker = WorkerFactory(job_types=["noop"], running=[str(rows.dead.pk)])
     return {
         "jobs": [rows.dead, rows.waiting],
         "dlq": [rows.dead_letter],
@@ -108,22 +95,16 @@ def _queue_doors(rows: FirmRows) -> Doors:
     }
 
 
-def door_of(path: str) -> str:
-    """Return what a path below an interface asks for."""
-    found = _DOOR.match(path)
-    return found[1] if found else ""
-
-
 def aim(case: schemathesis.Case[Any], targets: Targets) -> None:
     """Let every other id be one that exists: made-up ones lead to 404 alone."""
-    behind = targets.behind.get(door_of(case.path), [])
+    ids = targets.ids.get(resource_of(case.path), [])
     for name, made_up in case.path_parameters.items():
         with suppress(ValueError):
             UUID(str(made_up))
-            case.path_parameters[name] = _aimed(made_up, behind)
+            case.path_parameters[name] = _aimed(made_up, ids)
     # What the schema forbids stays as it is: it has to be refused.
     if case.meta is None or case.meta.generation.mode.is_positive:
-        fields = {**PLAUSIBLE, **targets.fields, "ids": behind}
+        fields = {**PLAUSIBLE, **targets.fields, "ids": ids}
         for part in (case.query, case.body):
             if isinstance(part, dict):
                 part.update(_aimed_below(part, fields))

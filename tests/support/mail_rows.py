@@ -1,4 +1,4 @@
-"""A row behind every door of mail's API, written as cheaply as can be: for requests made up."""
+"""A row of every resource of mail's API, written as cheaply as can be: for requests made up."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ from tenants.scope import all_firms
 
 PROFILE = "shop"
 PERSON = {"name": "Anna Novak", "address": "anna@customer.example"}
-# A firm's rows by the part of the URL that comes before their ids.
-Doors = dict[str, list[Any]]
+# A firm's rows by the resource that their addresses begin with.
+RowsByResource = dict[str, list[Any]]
 
 
-def fill_mail(firm: Firm, owner: Any, readers: tuple[Any, ...] = ()) -> Doors:
+def fill_mail(firm: Firm, owner: Any, readers: tuple[Any, ...] = ()) -> RowsByResource:
     """Give the firm rows in the states that operations ask for, in mailboxes of the owner's."""
     with all_firms("test"):
         accounts = _accounts(firm, owner, readers)
         common = {"firm": firm, "account": accounts[0]}
-        doors = {"accounts": accounts} | _mail(common)
-        doors |= _changes(common, doors["messages"][0])
-        doors |= _settings(common, owner) | _of_people(firm, owner, doors["messages"][1])
-        return doors
+        rows = {"accounts": accounts} | _mail(common)
+        rows |= _changes(common, rows["messages"][0])
+        rows |= _settings(common, owner) | _of_people(firm, owner, rows["messages"][1])
+        return rows
 
 
 def _accounts(firm: Firm, owner: Any, readers: tuple[Any, ...]) -> list[MailAccount]:
@@ -73,7 +73,7 @@ def _accounts(firm: Firm, owner: Any, readers: tuple[Any, ...]) -> list[MailAcco
     return found
 
 
-def _mail(common: dict[str, Any]) -> Doors:
+def _mail(common: dict[str, Any]) -> RowsByResource:
     """Store a conversation of a question with two files and its answer, with what was made of it."""
     now = timezone.now()
     thread = MailThread.objects.create(
@@ -126,7 +126,7 @@ def _mail(common: dict[str, Any]) -> Doors:
     }
 
 
-def _changes(common: dict[str, Any], message: Message) -> Doors:
+def _changes(common: dict[str, Any], message: Message) -> RowsByResource:
     """Store what was done to the message, what is to be, and what a person is asked about."""
     of_message = {**common, "message": message}
     hint = {"action": "star", "inverse_action": "restore_labels", "inverse_parameters": {}}
@@ -168,7 +168,7 @@ def _outbound(of_message: dict[str, Any], status: str) -> OutboundMessage:
     return row
 
 
-def _settings(common: dict[str, Any], owner: Any) -> Doors:
+def _settings(common: dict[str, Any], owner: Any) -> RowsByResource:
     """Store labels, rules, directions and agents, of one mailbox and of all."""
     firm, of_all = common["firm"], {"firm": common["firm"]}
     profile = AgentProfile.objects.create(firm=firm, name=PROFILE, instructions="Sell.")
@@ -209,7 +209,7 @@ def _settings(common: dict[str, Any], owner: Any) -> Doors:
     }
 
 
-def _of_people(firm: Firm, owner: Any, answer: Message) -> Doors:
+def _of_people(firm: Firm, owner: Any, answer: Message) -> RowsByResource:
     """Store what the owner is reminded of, and what was asked about the firm's data."""
     now = timezone.now()
     mine = {"firm": firm, "user": owner, "planned_at": now}

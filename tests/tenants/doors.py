@@ -47,9 +47,9 @@ from mail.models import (
     RoutingRule,
     Rule,
 )
+from tests.support.addresses import ID_IN_PATH, resource_of
 from tests.tenants.canaries import FIRM_OWNED, Canaries
 
-ID_IN_PATH = re.compile(r"{\w+}")
 # Whose id stands in an address of the API, by the resource that the address begins with.
 # Rows that serve every firm; platform staff alone may do something to them.
 OF_NO_FIRM = {"workers"}
@@ -130,7 +130,7 @@ def api_rows(rows: Canaries) -> Iterator[Ask]:
     for path, method, operation in api_operations():
         if not ID_IN_PATH.search(path):
             continue
-        resource = re.sub("^/api/v1/(jobs/admin|mail)/", "", path).partition("/")[0]
+        resource = resource_of(path)
         if resource in OF_NO_FIRM:
             continue
         model = RESOURCES[resource]

@@ -21,7 +21,7 @@ Statement = tuple[str, list[Any]]
 LOCK_TIMEOUT_MILLISECONDS, SHORT_LOCK_TIMEOUT_MILLISECONDS = 100, 10
 
 # PostgreSQL would plan a prepared statement again each time, for a small gain. And it would compile
-# a claim, as the limits that are hardly ever looked up make its plan look dear: 130 ms each time.
+# a claim, as the limits that are hardly ever looked up make its plan look costly: 130 ms each time.
 PLANNER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "jit": "off"}
 
 # The time at which the test kit has stopped the clock (`engine.clock`), None while it runs.

@@ -34,7 +34,13 @@ from tenants.api import keys
 from tenants.audit import SERVICE
 from tenants.models import ApiKey, AuditEntry, Firm, Membership, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
+from tests.factories.jobs import (
+    DeadLetterQueueFactory,
+    JobQueueFactory,
+    WorkerFactory,
+    envelope,
+    record_death,
+)
 from tests.factories.tenants import MembershipFactory, UserFactory, new_member
 from tests.support.rehearsals import without_process
 
@@ -207,14 +213,7 @@ def globex(other_firm: Firm) -> FirmRows:
 @pytest.fixture
 def live_worker(db: None) -> Worker:
     """Return a worker with a running lease."""
-    return Worker.objects.create(
-        host="host-1",
-        pid=42,
-        version="1",
-        concurrency=3,
-        job_types=["noop"],
-        lease_expires_at=timezone.now() + timedelta(hours=1),
-    )
+    return WorkerFactory(job_types=["noop"])
 
 
 def _signed_in(user: Any) -> Client:

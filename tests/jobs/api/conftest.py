@@ -37,7 +37,13 @@ from tenants.audit import SERVICE
 from tenants.encryption import encrypt_field
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope, record_death
+from tests.factories.jobs import (
+    DeadLetterQueueFactory,
+    JobQueueFactory,
+    WorkerFactory,
+    envelope,
+    record_death,
+)
 from tests.factories.tenants import UserFactory, new_member
 from tests.support.rehearsals import without_process
 
@@ -253,14 +259,7 @@ def globex(other_firm: Firm) -> FirmRows:
 @pytest.fixture
 def worker(acme: FirmRows, globex: FirmRows) -> Worker:
     """Return a live worker that runs a job of each firm; its row names one that has ended, too."""
-    found = Worker.objects.create(
-        host="host-1",
-        pid=42,
-        version="1",
-        concurrency=3,
-        job_types=["noop"],
-        lease_expires_at=timezone.now() + timedelta(hours=1),
-    )
+    found = WorkerFactory(job_types=["noop"])
     in_flight = [
         JobQueueFactory(firm=rows.firm, status="processing", worker_id=found.pk)
         for rows in (acme, globex)

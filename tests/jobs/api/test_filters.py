@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause, Worker
+from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue, Pause
 from jobs.queries import lists
 from jobs.queries.timestamps import iso
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
 from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, fields
 
@@ -169,15 +169,7 @@ def workers(firm: Firm) -> None:
         ("silent", past, None, ["sync"]),
         ("dead", past, past, ["recurrence"]),
     ):
-        Worker.objects.create(
-            host=host,
-            pid=1,
-            version="1",
-            concurrency=1,
-            categories=categories,
-            lease_expires_at=lease,
-            dead_at=dead_at,
-        )
+        WorkerFactory(host=host, categories=categories, lease_expires_at=lease, dead_at=dead_at)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,11 +16,11 @@ from schemathesis.generation.meta import TestPhase
 
 from tenants.models import Role
 from tests.jobs.api.conftest import FirmRows
+from tests.support.addresses import ID_IN_PATH, resource_of
 from tests.support.fuzzing import (
     NOT_HELD,
     Targets,
     aim,
-    door_of,
     issued,
     schema,
     targets_of,
@@ -33,7 +32,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("O-02")]
 
 # Made-up requests per operation, beside those that cover what the schema says of each parameter.
 EXAMPLES = 12
-# The last are platform staff, for whom some doors are.
+# The last are platform staff, for whom some addresses are.
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, None)
 
 
@@ -77,15 +76,15 @@ def test_no_request_breaks_the_api(case: schemathesis.Case[Any], asked: Asked) -
         case.call_and_validate(headers=headers, excluded_checks=NOT_HELD)
 
 
-def test_there_is_a_row_behind_every_door_with_an_id(asked: Asked) -> None:
+def test_every_address_with_an_id_finds_a_row(asked: Asked) -> None:
     operations = [result.ok() for result in schema.get_all_operations()]
     with_id = [one for one in operations if "{" in one.path]
-    assert {door_of(one.path) for one in with_id} == asked.targets.behind.keys()
+    assert {resource_of(one.path) for one in with_id} == asked.targets.ids.keys()
     # Platform staff find them all; others have no business with workers.
     headers = {"Authorization": f"Bearer {asked.keys[None]}"}
     for one in with_id:
-        for target in asked.targets.behind[door_of(one.path)]:
-            url = re.sub(r"{\w+}", target, one.path)
+        for target in asked.targets.ids[resource_of(one.path)]:
+            url = ID_IN_PATH.sub(target, one.path)
             with undone():
                 answer = Client().generic(one.method.upper(), url, headers=headers)
             assert answer.status_code != HTTPStatus.NOT_FOUND, url

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from django.utils import timezone
 from jobs.models import DeadLetterQueue, Worker
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
 from tests.jobs.api.conftest import Api, FirmRows, at, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("O-01")]
@@ -202,7 +201,6 @@ def test_pages_hold_still_while_jobs_arrive(viewer: Api, acme: FirmRows) -> None
 @pytest.mark.parametrize("path", ["dlq/", "locks/", "pauses/", "workers/"])
 def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> None:
     now = timezone.now().replace(microsecond=123_000)
-    expires = now + timedelta(hours=1)
     with all_firms("test"):
         DeadLetterQueue.objects.update(moved_at=now)
         for number in range(3):
@@ -215,9 +213,7 @@ def test_every_list_comes_in_pages(path: str, viewer: Api, acme: FirmRows) -> No
             type(acme.pause).objects.create(
                 firm=acme.firm, job_type=f"type-{number}", reason="r", paused_by="me"
             )
-            Worker.objects.create(
-                host="h", pid=number, version="1", concurrency=1, lease_expires_at=expires
-            )
+            WorkerFactory(pid=number)
     expected = [row["id"] for row in viewer.results(path)]
     assert len(expected) >= 3
     assert [
@@ -242,8 +238,7 @@ def test_a_longer_list_costs_no_more_queries(
     # The first request of a minute forgets old callers, which is a statement more.
     at(monkeypatch, 30)
     viewer.get(path)
-    expires = timezone.now() + timedelta(hours=1)
-    Worker.objects.create(host="h", pid=99, version="1", concurrency=1, lease_expires_at=expires)
+    WorkerFactory()
     few = queries(viewer, path)
     with all_firms("test"):
         for number in range(20):
@@ -255,8 +250,6 @@ def test_a_longer_list_costs_no_more_queries(
             type(acme.pause).objects.create(
                 firm=acme.firm, job_type=f"type-{number}", reason="r", paused_by="me"
             )
-            Worker.objects.create(
-                host="h", pid=number, version="1", concurrency=1, lease_expires_at=expires
-            )
+            WorkerFactory(pid=number)
     assert queries(viewer, path) == few
     assert few < 30

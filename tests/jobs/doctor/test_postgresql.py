@@ -17,6 +17,7 @@ from jobs.engine.wakeup import main_conninfo
 from jobs.models import JobQueue, Worker
 from tenants.models import Firm
 from tenants.scope import all_firms
+from tests.factories.jobs import WorkerFactory
 from tests.jobs.doctor.kit import execute, findings, ill, mend, only_ill
 from tests.queue_kit import table_rows
 from tests.support.backlog import fill
@@ -211,14 +212,7 @@ def test_an_index_that_was_not_built_to_its_end_is_a_problem(firm: Firm) -> None
 
 def test_workers_that_need_more_connections_than_there_are_are_a_problem() -> None:
     for concurrency in (200, 300):
-        Worker.objects.create(
-            host="host-1",
-            pid=42,
-            version="1",
-            concurrency=concurrency,
-            job_types=[],
-            lease_expires_at=timezone.now() + timedelta(hours=1),
-        )
+        WorkerFactory(concurrency=concurrency)
     found = only_ill("connections")
     assert found.severity is Severity.PROBLEM
     assert "2 live worker processes with 500 handlers may open 510 connections" in found.what

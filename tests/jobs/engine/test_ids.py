@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from django.core import serializers
-from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from jobs.models import Worker
+from tests.factories.jobs import WorkerFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("W-05")]
 
@@ -17,10 +15,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("W-05")]
 @pytest.mark.parametrize("count", [0, 1, 300])
 def test_ids_survive_the_table_and_a_fixture(count: int) -> None:
     ids = [str(uuid7()) for _ in range(count)]
-    worker = Worker.objects.create(
-        host="h", pid=1, version="1", concurrency=1, running=ids,
-        lease_expires_at=timezone.now() + timedelta(hours=1),
-    )  # fmt: skip
+    worker = WorkerFactory(running=ids)
     assert Worker.objects.get(pk=worker.pk).running == ids
     text = serializers.serialize("json", Worker.objects.all())
     Worker.objects.all().delete()

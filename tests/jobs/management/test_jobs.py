@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from jobs.engine.enqueue import EnqueueResult
 from jobs.management import job_operations
-from jobs.models import Attempt, JobHour, JobMinute, JobQueue, JobStep, Pause, Worker
+from jobs.models import Attempt, JobHour, JobMinute, JobQueue, JobStep, Pause
 from jobs.states import Category, Status
 from tenants.models import Firm
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
 from tests.factories.tenants import UserFactory
 
 pytestmark = pytest.mark.req("O-04")
@@ -258,12 +258,8 @@ def test_stats_have_the_documented_shape_and_count(
     JobQueueFactory(firm=firm, status="processing")
     dead = JobQueueFactory(firm=firm, status="dlq", category="export")
     JobQueueFactory(firm=other_firm, category="sync")
-    Worker.objects.create(
-        host="h", pid=1, version="1", concurrency=1, lease_expires_at=now + timedelta(minutes=1)
-    )
-    Worker.objects.create(
-        host="h", pid=2, version="1", concurrency=1, lease_expires_at=now - timedelta(minutes=1)
-    )
+    WorkerFactory()
+    WorkerFactory(lease_expires_at=now - timedelta(minutes=1))
     with all_firms("test"):
         DeadLetterQueueFactory(original_job=dead)
         for minutes, completed in ((5, 90), (600, 1000)):

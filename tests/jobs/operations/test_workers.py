@@ -20,6 +20,7 @@ from jobs.models import Worker, WorkerVersion
 from jobs.operations import workers
 from tenants.models import AuditEntry, Firm, Role
 from tenants.scope import all_firms
+from tests.factories.jobs import WorkerFactory
 from tests.factories.tenants import UserFactory, new_member
 from tests.jobs.api.conftest import Api, problem
 
@@ -29,21 +30,10 @@ NOBODYS_ID = "e9c29024-377c-4d6e-b65d-276496e214fc"
 NAMES = ("quiet", "resume", "drain", "stop")
 
 
-def new(host: str = "host-1", **columns: Any) -> Worker:
-    values = {
-        "host": host,
-        "pid": 42,
-        "version": "1",
-        "concurrency": 3,
-        "lease_expires_at": timezone.now() + timedelta(hours=1),
-    }
-    return Worker.objects.create(**{**values, **columns})
-
-
 @pytest.fixture
 def worker(system_firm: Firm) -> Worker:
     """Return a live worker."""
-    return new()
+    return WorkerFactory()
 
 
 @pytest.fixture
@@ -102,8 +92,8 @@ def test_a_dead_worker_and_an_unknown_one_are_refused(worker: Worker) -> None:
 
 
 def test_a_host_is_asked_as_a_whole(worker: Worker) -> None:
-    second, elsewhere = new(requested="quiet"), new("host-2")
-    silent = new(lease_expires_at=timezone.now() - timedelta(hours=1))
+    second, elsewhere = WorkerFactory(requested="quiet"), WorkerFactory(host="host-2")
+    silent = WorkerFactory(lease_expires_at=timezone.now() - timedelta(hours=1))
     assert {one.pk for one in workers.on_host("quiet", "host-1")} == {worker.pk}
     with pytest.raises(WrongState):
         workers.on_host("quiet", "host-1")
@@ -133,7 +123,7 @@ def test_over_rest_platform_staff_alone_may(
 def test_in_the_admin_a_worker_and_a_host_can_be_asked(
     worker: Worker, staff: Client, firm: Firm
 ) -> None:
-    second = new()
+    second = WorkerFactory()
     page = reverse("admin:jobs_worker_change", args=[worker.pk])
     text = staff.get(page).content.decode()
     assert "Quiet" in text
