@@ -28,6 +28,7 @@ from jobs.engine.dialects.claim_parameters import (
 from jobs.engine.fair_share import DEFAULT_WEIGHT, LEAST_WEIGHT, FairShare, VisitingOrder
 from jobs.engine.limit_sql import blocked_firm_sql, capped_firm_sql, claim_guard_sql
 from jobs.engine.transactions import fetch_pipelined, in_transaction, pipelined
+from jobs.engine.wakeup import AnnouncedJob
 from jobs.states import Priority
 
 # Other workers may take everything between scan and take: then scan again.
@@ -126,24 +127,43 @@ def claim(
 
 def claim_one(worker_id: UUID, job_id: UUID, *, firm_id: int, priority: int) -> Claim | None:
     """Take this job whatever comes before it, if it may run now; None when it may not."""
+    wanted = _this_job(claim_filter(), job_id)
 
     def take() -> list[tuple[Any, ...]]:
-        dialect = dialects.current()
-        any_job = claim_filter()
-        this_job = replace(
-            any_job,
-            sql=f"{any_job.sql} AND q.job_id = %s",
-            params=(dialect.value(Column.UUID, job_id),),
-        )
         for capped in (False, True):
             quota = Quota(firm_id, 1, capped)
-            if rows := dialect.take(worker_id, priority, [quota], this_job):
+            if rows := dialects.current().take(worker_id, priority, [quota], wanted):
                 return rows
         return []
 
     asked_at = time.monotonic()
     rows = in_transaction(take)
     return read_claim(dialects.current(), rows[0], worker_id, asked_at) if rows else None
+
+
+def claim_announced(
+    worker_id: UUID,
+    job: AnnouncedJob,
+    *,
+    categories: tuple[str, ...] = (),
+    job_types: tuple[str, ...] = (),
+) -> list[Claim]:
+    """Take this job as `claim` takes one with `starts`, whatever comes before it.
+
+    That spares the scan, so the caller must have a thread left for what comes before it. Nothing is
+    taken where the job may not run now, or its firm has a cap.
+    """
+    wanted = _this_job(claim_filter(categories, job_types), job.job_id)
+    quotas = [Quota(job.firm_id, 1, capped=False)]
+    dialect = dialects.current()
+    asked_at = time.monotonic()
+    rows = pipelined(lambda: dialect.take(worker_id, job.priority, quotas, wanted, starts=True))
+    return [read_claim(dialect, row, worker_id, asked_at) for row in rows]
+
+
+def _this_job(wanted: ClaimFilter, job_id: UUID) -> ClaimFilter:
+    value = dialects.current().value(Column.UUID, job_id)
+    return replace(wanted, sql=f"{wanted.sql} AND q.job_id = %s", params=(*wanted.params, value))
 
 
 def _claim(

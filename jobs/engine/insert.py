@@ -25,7 +25,14 @@ from jobs.engine.transactions import (
     run_alone,
     run_bypassing,
 )
-from jobs.engine.wakeup import NOTIFY_AHEAD_SECONDS, note_notify, notify_is_due, notify_sql, wake
+from jobs.engine.wakeup import (
+    NOTIFY_AHEAD_SECONDS,
+    AnnouncedJob,
+    note_notify,
+    notify_is_due,
+    notify_sql,
+    wake,
+)
 
 BATCH = 1000
 RACE_REPEATS = 20
@@ -85,7 +92,7 @@ def _insert_alone(jobs: Sequence[NewJob], database: BaseDatabaseWrapper) -> bool
     rows, params = rows_sql(jobs)
     category = _category_to_notify(jobs)
     if category is not None:
-        rows, params = f"{notify_sql('notified')}, {rows}", [category, *params]
+        rows, params = f"{notify_sql('notified')}, {rows}", [_announcement(jobs), *params]
     begun = time.monotonic()
     rows = f"{dialect.rls_bypass_sql('bypass')}, {rows}"
     sql = insert_sql(rows, dialect.now_sql(), keyed=keyed, single=len(jobs) == 1)
@@ -106,6 +113,14 @@ def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
         return None
     is_due = notify_is_due(category, ahead=NOTIFY_AHEAD_SECONDS)
     return category if is_due and connection.vendor == "postgresql" else None
+
+
+def _announcement(jobs: Sequence[NewJob]) -> str:
+    """Return what to tell the workers: the job itself, where it is one."""
+    first = jobs[0]
+    if len(jobs) > 1:
+        return first.category
+    return AnnouncedJob(first.job_id, first.firm_id, first.priority).to_text()
 
 
 def _key(job: NewJob) -> tuple[int, str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -29,6 +30,26 @@ _lock = threading.Lock()
 _in_process: set[threading.Event] = set()
 _last_notified: dict[str, float] = {}
 _awaiting: dict[UUID, list[Callable[[], object]]] = {}
+
+
+class AnnouncedJob(NamedTuple):
+    """A job that a notification names."""
+
+    job_id: UUID
+    firm_id: int
+    priority: int
+
+    def to_text(self) -> str:
+        """Return the text of its notification."""
+        return f"{self.job_id} {self.firm_id} {self.priority}"
+
+    @classmethod
+    def from_text(cls, text: str) -> AnnouncedJob | None:
+        """Return the job that a notification names; None where it only says that there is work."""
+        with suppress(ValueError):
+            job_id, firm_id, priority = text.split()
+            return cls(UUID(job_id), int(firm_id), int(priority))
+        return None
 
 
 def subscribe(event: threading.Event) -> None:
@@ -58,7 +79,7 @@ def wake(categories: Iterable[str]) -> None:
 
 
 def notify_sql(alias: str) -> str:
-    """Return a table of one row for a FROM clause, with the category as its parameter.
+    """Return a table of one row for a FROM clause, with the text to send as its parameter.
 
     On PostgreSQL it notifies the workers of other processes once its statement is committed.
     """

@@ -12,6 +12,7 @@ from jobs.engine.poolers import changes_sessions, is_pooled
 from jobs.engine.wakeup import (
     CHANNEL,
     NOTIFY_INTERVAL_SECONDS,
+    AnnouncedJob,
     listen_conninfo,
     subscribe,
     unsubscribe,
@@ -34,6 +35,7 @@ class Listener:
         self._state = state
         self._woken = threading.Event()
         self._hinted = False
+        self._announced: AnnouncedJob | None = None
 
     def start(self) -> None:
         """Subscribe to the hints of this process and of others."""
@@ -58,6 +60,16 @@ class Listener:
         self._hinted = self._woken.wait(min(seconds, RECHECK_SECONDS) if self._hinted else seconds)
         self._woken.clear()
         return self._hinted or hinted_before
+
+    def hear(self, text: str) -> None:
+        """End the wait that is under way for a notification of this text."""
+        self._announced = AnnouncedJob.from_text(text)
+        self._woken.set()
+
+    def take_announced(self) -> AnnouncedJob | None:
+        """Return the job that the last notification named, once."""
+        announced, self._announced = self._announced, None
+        return announced
 
     def _watch_file(self) -> None:
         """Watch for commits of others, over this thread's own connection."""
@@ -86,8 +98,8 @@ class Listener:
                     direct.execute(f"LISTEN {CHANNEL}")
                     self._woken.set()
                     while not self._state.halt.is_set():
-                        for _ in direct.notifies(timeout=LISTEN_SECONDS, stop_after=1):
-                            self._woken.set()
+                        for notify in direct.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                            self.hear(notify.payload)
             except psycopg.Error:
                 # Polling goes on meanwhile; the claiming thread reports the outage.
                 self._state.halt.wait(self._state.rng.uniform(0.5, 1.5))

@@ -80,10 +80,10 @@ class Pool:
             )
 
     @property
-    def starts_at_once(self) -> bool:
-        """Whether a job that is claimed alone would start at once."""
+    def ready_threads(self) -> int:
+        """How many jobs would start at once, if they were claimed one by one."""
         with self._lock:
-            return self._threads.free > 0 and not self._buffer
+            return 0 if self._buffer else self._threads.free
 
     def add(self, claims: Sequence[Claim]) -> None:
         """Buffer claims; one that is claimed as started goes to its thread at once."""

@@ -13,16 +13,15 @@ from django.db import DatabaseError, connection
 
 from jobs import VERSION, registry
 from jobs.engine.admission import admit
-from jobs.engine.claim import Claim, claim
-from jobs.engine.fair_share import FairShare
+from jobs.engine.claim import Claim
 from jobs.engine.lease import WorkerInfo, deregister
 from jobs.engine.locks import ReleasedCapacity
 from jobs.engine.outcomes import Released, Settlement
-from jobs.engine.release import release, release_lost
+from jobs.engine.release import release
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_released
 from jobs.execution.executor import timed_out
-from jobs.execution.metrics import CLAIM_SECONDS
+from jobs.worker.claimer import Claimer
 from jobs.worker.completer import Completer
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.listener import Listener
@@ -64,11 +63,7 @@ class WorkerLoop:
     def __init__(self, options: WorkerOptions, slots: RunningSlots | None = None) -> None:
         self.options = options
         self.state = SharedState(slots or RunningSlots.private(options.concurrency))
-        self._fair_share = FairShare()
-        self._claimed = 0
         self._give_back_at = 0.0
-        # A claim may be committed of which the answer was lost.
-        self._claim_in_doubt = False
         self._outage = Outage(self.state.rng, self.state.stopping)
         self._completer = Completer(self.state)
         self._pool = Pool(
@@ -83,6 +78,14 @@ class WorkerLoop:
         schedules = options.scheduler and not options.burst
         self._maintenance = Maintenance(self.state, self._pending_work, schedules=schedules)
         self._listener = Listener(self.state)
+        self._claimer = Claimer(
+            self.state,
+            self._pool,
+            self._completer,
+            self._listener,
+            categories=options.categories,
+            job_types=options.job_types,
+        )
 
     def stop(self, *, drain: bool = False) -> None:
         """Ask the loop to end, from any thread; with `drain`, what runs has more than the grace."""
@@ -132,9 +135,9 @@ class WorkerLoop:
         self._give_back()
         wanted = min(self._pool.wanted(), LARGEST_CLAIM)
         if self.options.max_jobs is not None:
-            if self._claimed >= self.options.max_jobs:
+            if self._claimer.claimed >= self.options.max_jobs:
                 return not self._pool.wait_until_idle(BUSY_CHECK_SECONDS)
-            wanted = min(wanted, self.options.max_jobs - self._claimed)
+            wanted = min(wanted, self.options.max_jobs - self._claimer.claimed)
         if self.state.quiet.is_set() or not self.state.lease.trusted:
             self.state.stopping.wait(BUSY_CHECK_SECONDS)
             return True
@@ -151,43 +154,23 @@ class WorkerLoop:
             return True
 
     def _may_claim(self) -> bool:
-        if self._claim_in_doubt or not self._reads_first:
+        if self._claimer.in_doubt or not self._reads_first:
             return True
         return self._pending_work.read().claimable
 
     def _claim(self, wanted: int) -> bool:
         """Claim jobs and hand them to the pool; False when there were none."""
-        in_doubt = self._claim_in_doubt and self._release_lost()
-        self._claim_in_doubt = True
-        with CLAIM_SECONDS.time():
-            claims = claim(
-                self.state.worker_id,
-                wanted,
-                self._fair_share,
-                categories=self.options.categories,
-                job_types=self.options.job_types,
-                starts=self._pool.starts_at_once,
-            )
-        self._claim_in_doubt = in_doubt
-        self._claimed += len(claims)
+        claims = self._claimer.claim(wanted)
         self._pool.add(claims)
         if claims:
             self._reads_first = False
         return bool(claims)
 
-    def _release_lost(self) -> bool:
-        """Release the claims of which the answer was lost; True while a caller has some locked."""
-        known = self._pool.known_tokens() | self._completer.known_tokens()
-        lost, left = release_lost(self.state.worker_id, known)
-        emit_released(lost)
-        admit(ReleasedCapacity.of_jobs(lost))
-        return left
-
     def _wait(self) -> bool:
         """Wait for a hint or the next poll; False when a burst is done."""
         if not self.options.burst:
             seconds = self.options.poll_seconds * self.state.rng.uniform(*POLL_JITTER)
-            if self._pool.buffered or self._claim_in_doubt:
+            if self._pool.buffered or self._claimer.in_doubt:
                 # What waits for too long, or was locked, has to go back.
                 seconds = min(seconds, BUSY_CHECK_SECONDS)
             self._reads_first = not self._listener.wait(seconds)
@@ -230,15 +213,15 @@ class WorkerLoop:
         if not self._pool.wait_until_idle(max(deadline - time.monotonic(), 0.0)):
             self._completer.submit(self._unfinished())
         drained = self._completer.drain(DRAIN_SECONDS)
-        if self._claim_in_doubt:
-            self._try_once(self._release_lost)
+        if self._claimer.in_doubt:
+            self._try_once(self._claimer.release_lost)
         self._try_once(self.state.rollups.store)
         self.state.halt.set()
         self._listener.stop()
         self._heartbeat.wait_for_last()
         if drained:
             self._try_once(self._deregister)
-        emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimed)
+        emit(Event.WORKER_STOPPED, worker_id=str(self.state.worker_id), jobs=self._claimer.claimed)
         connection.close()
 
     def _drains(self) -> bool:
@@ -272,7 +255,7 @@ class WorkerLoop:
                 wake({one.category for one in claims})
         except DatabaseError as error:
             # The next claim releases them, or the end of the worker.
-            self._claim_in_doubt = True
+            self._claimer.in_doubt = True
             emit(Event.DATABASE_AWAY, error_class=type(error).__name__)
 
     def _try_once(self, write: Callable[[], object]) -> None:

@@ -91,3 +91,13 @@ def default_database(url: str) -> Iterator[None]:
         connection.close()
         connections.settings[DEFAULT_DB_ALIAS] = settings
         connections[DEFAULT_DB_ALIAS] = connection_before
+
+
+def listeners() -> int:
+    """Return how many sessions of this database wait for notifications."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE 'LISTEN %%'"
+        )
+        return int(cursor.fetchone()[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 LAST_FIRM = 2**63 - 1
@@ -46,7 +46,8 @@ class ClaimFilter:
     """
 
     sql: str
-    params: tuple[Any, ...]
+    # Statements are cached by filter, whatever the values.
+    params: tuple[Any, ...] = field(compare=False)
     categories: tuple[str, ...]
     job_types: tuple[str, ...]
     blocked: str

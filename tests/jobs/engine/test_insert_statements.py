@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection, transaction
 
 from jobs.engine import enqueue as door
 from jobs.engine import insert, new_job, wakeup
-from jobs.engine.wakeup import listen_conninfo
+from jobs.engine.wakeup import AnnouncedJob, listen_conninfo
 from jobs.errors import PayloadInvalid
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue, enqueue_many
@@ -132,9 +132,19 @@ def test_a_job_with_an_idempotency_key_is_stored_by_one_statement_too(firm, stat
 def test_others_are_notified_once_there_is_something_to_claim(firm):
     with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
         elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
-        enqueue("test.work", firm=firm)
+        job_id = enqueue("test.work", firm=firm, priority=1).job_id
         # A statement that takes long notifies once more when it is committed.
-        assert {hint.payload for hint in elsewhere.notifies(timeout=5, stop_after=1)} == {"sync"}
+        (told,) = {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} - {"sync"}
+        assert AnnouncedJob.from_text(told) == (job_id, firm.pk, 1)
+
+
+@on_postgresql
+@pytest.mark.req("W-02", "J-06")
+def test_a_notification_of_several_jobs_names_none(firm):
+    with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
+        elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
+        enqueue_many([EnqueueSpec("test.work")] * 2, firm=firm)
+        assert {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} == {"sync"}
 
 
 @on_postgresql

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from django.db import connection
 
-from tests.support.databases import postgresql_only
+from tests.support.databases import listeners, postgresql_only
 from tests.support.scenario import Scenario
 from tests.support.waiting import wait_until
 from tests.support.workers import Fleet
@@ -19,16 +19,6 @@ RARELY_SECONDS = 30
 AT_ONCE_SECONDS = 1.0
 # From one enqueue to the next: within and beyond the pause between two notifications.
 GAPS_SECONDS = (0.0, 0.005, 0.015, 0.03, 0.1)
-
-
-def listeners() -> int:
-    """Return how many sessions of this database wait for notifications."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND query LIKE 'LISTEN %%'"
-        )
-        return int(cursor.fetchone()[0])
 
 
 def test_an_idle_worker_notices_each_new_job_at_once(queue: Scenario, fleet: Fleet) -> None:

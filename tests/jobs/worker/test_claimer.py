@@ -1,0 +1,74 @@
+"""What a worker claims when a notification names a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.engine.wakeup import AnnouncedJob
+from jobs.queue import enqueue
+from jobs.states import Status
+from jobs.worker import claimer
+from jobs.worker.claimer import Claimer
+from jobs.worker.completer import Completer
+from jobs.worker.listener import Listener
+from jobs.worker.pool import Pool
+from jobs.worker.state import SharedState
+from tenants.models import Firm
+from tests.queue_kit import new_worker, row
+from tests.support.databases import listeners, postgresql_only
+from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("job_types"),
+    pytest.mark.req("W-02"),
+]
+
+
+def new_claimer(threads: int) -> tuple[Claimer, Listener]:
+    """Return the claimer of an idle worker with that many threads, and what wakes it."""
+    state = SharedState()
+    state.lease.worker_id = new_worker()
+    completer, listener = Completer(state), Listener(state)
+    pool = Pool(state, threads, completer.submit, completer.unsettled)
+    return Claimer(state, pool, completer, listener, categories=(), job_types=()), listener
+
+
+@pytest.mark.parametrize(("threads", "first"), [(1, "urgent"), (2, "announced")])
+def test_an_announced_job_comes_first_while_a_thread_is_left(
+    firm: Firm, threads: int, first: str
+) -> None:
+    ids = {
+        "urgent": enqueue("noop", firm=firm, priority=0).job_id,
+        "announced": enqueue("noop", firm=firm, priority=3).job_id,
+    }
+    claims, listener = new_claimer(threads)
+    listener.hear(AnnouncedJob(ids["announced"], firm.pk, 3).to_text())
+    assert [one.job_id for one in claims.claim(1)] == [ids[first]]
+    # Announced once: what comes before it is next.
+    (second,) = set(ids.values()) - {ids[first]}
+    assert [one.job_id for one in claims.claim(1)] == [second]
+    assert claims.claimed == 2
+    assert not claims.in_doubt
+
+
+@pytest.mark.parametrize("text", ["sync", "gone"])
+def test_where_it_is_gone_or_none_is_named_the_first_is_claimed(firm: Firm, text: str) -> None:
+    job_id, gone = (enqueue("noop", firm=firm).job_id for _ in range(2))
+    claims, listener = new_claimer(4)
+    if text == "gone":
+        text = AnnouncedJob(gone, firm.pk, 0).to_text()
+    listener.hear(text)
+    assert [one.job_id for one in claims.claim(1)] == [job_id]
+
+
+@postgresql_only
+def test_an_idle_worker_starts_what_is_enqueued_without_a_scan(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claimer, "claim", lambda *_, **__: [])
+    with working(worker_loop(burst=False, poll_seconds=30)):
+        wait_until(listeners, "the worker to listen")
+        job_id = enqueue("noop", firm=firm).job_id
+        wait_until(lambda: row(job_id).status == Status.COMPLETED, "the job")
