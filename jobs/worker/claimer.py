@@ -49,7 +49,7 @@ class Claimer:
         """
         in_doubt = self.in_doubt and self.release_lost()
         self.in_doubt = True
-        with CLAIM_SECONDS.time():
+        with CLAIM_SECONDS.time(), self._state.turns.working():
             claims = self._claim_announced() or claim(
                 self._state.worker_id,
                 wanted,

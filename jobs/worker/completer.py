@@ -150,7 +150,7 @@ class Completer:
         while report is None:
             try:
                 refresh_connection()
-                with SETTLE_SECONDS.time():
+                with SETTLE_SECONDS.time(), self._state.turns.working():
                     report = settle(batch, again=again)
                 outage.over()
             except AWAY as error:
@@ -228,7 +228,8 @@ class EventPublisher:
     def _loop(self) -> None:
         while (batch := self._batches.get()) is not None:
             refresh_connection()
-            self._state.rollups.add(measured(emit_settled(*batch)))
+            with self._state.turns.working():
+                self._state.rollups.add(measured(emit_settled(*batch)))
             with self._changed:
                 self._unpublished -= 1
                 self._changed.notify_all()

@@ -18,7 +18,7 @@ from django.db import connection
 
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Released, Settlement
-from jobs.worker.claim_runner import LEASE_LOST, ClaimRunner, is_urgent
+from jobs.worker.claim_runner import LEASE_LOST, SIMILAR, ClaimRunner
 from jobs.worker.eventloop import EventLoop
 from jobs.worker.prefetch import PrefetchBuffer, PrefetchPolicy
 from jobs.worker.quarantine import Quarantine
@@ -29,10 +29,6 @@ from jobs.worker.threads import Batch, WorkerThread, WorkerThreads
 YIELD_SECONDS = 0.0005
 # Far longer than a job of a batch was expected to take.
 STALLED_SECONDS = 0.05
-# Run times of the same kind of job differ by this factor.
-SIMILAR = 2.0
-# Outcomes of short jobs are handed over together, those of this time.
-COLLECT_SECONDS = 0.01
 
 
 class Pool:
@@ -97,7 +93,7 @@ class Pool:
             at_once = claims[0].started and self._threads.free > 0
             if at_once:
                 thread, batch = self._take_thread(claims)
-                thread.run(partial(self._run_batch, batch))
+                thread.run(partial(self._runner.run_batch, batch, self._submit))
             else:
                 self._buffer.extend(claims)
                 self._work_available.notify()
@@ -254,11 +250,12 @@ class Pool:
 
     def _start_batches(self, taken: Sequence[tuple[WorkerThread, Batch]]) -> None:
         claims = [claim for _, batch in taken for claim in batch.claims]
-        recorded = self._notes.record_before_start(claims)
+        with self._state.turns.working():
+            recorded = self._notes.record_before_start(claims)
         for thread, batch in taken:
             if recorded:
                 self._wait_for_turn(batch)
-                thread.run(partial(self._run_batch, batch))
+                thread.run(partial(self._runner.run_batch, batch, self._submit))
             else:
                 self._release_claims(batch.take_rest(), LEASE_LOST)
                 self._release_thread(thread)
@@ -271,19 +268,6 @@ class Pool:
                 if self._active_batches(batch.most, time.monotonic()) < batch.most:
                     return
                 self._work_available.wait(STALLED_SECONDS)
-
-    def _run_batch(self, batch: Batch) -> None:
-        handed_over_at = time.monotonic()
-        while (claim := batch.next()) is not None:
-            settlement = self._runner.run(claim)
-            if settlement is None:
-                continue
-            batch.outcomes.append(settlement)
-            ended_at = settlement.ended_at or 0.0
-            if ended_at - handed_over_at > COLLECT_SECONDS or is_urgent(settlement):
-                handed_over_at = ended_at
-                self._submit(batch.take_outcomes())
-        self._submit(batch.take_outcomes())
 
     def _run_quarantined(self) -> None:
         self._quarantine.run(

@@ -24,6 +24,7 @@ from jobs.engine.rollups import Rollups
 from jobs.execution.context import Flag
 from jobs.execution.events import Event, emit
 from jobs.worker.running_slots import RunningSlots
+from jobs.worker.turns import Turns
 
 # The lease is trusted for this share of its length, counted from before the request to extend it.
 TRUSTED_SHARE = 0.8
@@ -63,6 +64,7 @@ class SharedState:
         self.rng: Random = SystemRandom()
         self.slots = slots or RunningSlots.private(0)
         self.rollups = Rollups()
+        self.turns = Turns()
         # As an operator asks: `quiet`: claim nothing for now. `draining`: end, however long it takes.
         self.quiet = threading.Event()
         self.draining = threading.Event()

@@ -1,0 +1,167 @@
+"""Turns at the interpreter, between the thread that runs short jobs and the worker's own threads.
+
+A handler that writes to a file lets go of the interpreter at each write. Whoever waits for it is
+woken then, mostly for nothing, as the handler is back before: that took a third of the processor
+time of a short job. So the worker's own threads work between two batches, and read the database's
+answers then.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from django.db import connection
+from psycopg.waiting import Ready, Wait
+
+T = TypeVar("T")
+
+# A turn that takes longer is over: a handler of a batch may be slow for once.
+LONGEST_TURN_SECONDS = 0.02
+
+
+class Turns:
+    """Lets one thread at a time have its turn, in the order in which they ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # The thread whose turn it is, if any.
+        self._holder: int | None = None
+        # The thread that runs a batch.
+        self._runs_batch: int | None = None
+        self._waiting: deque[tuple[int, threading.Lock]] = deque()
+        # The threads that read the database's answers in turn.
+        self._own: set[int] = set()
+
+    @property
+    def asked(self) -> int:
+        """How many threads wait for their turns."""
+        return len(self._waiting)
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether a batch has the turn."""
+        holder = self._holder
+        return holder is not None and holder == self._runs_batch
+
+    @contextmanager
+    def running_batch(self) -> Iterator[None]:
+        """Run a batch of short jobs in the block, which is one turn."""
+        self._take()
+        self._runs_batch = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._give()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Do the worker's own work in the block, in turns: one ends where the database is awaited."""
+        thread = threading.get_ident()
+        self._read_in_turn()
+        self._own.add(thread)
+        self._take()
+        try:
+            yield
+        finally:
+            self._own.discard(thread)
+            self._give()
+
+    @contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """Let others have their turns while the block waits for them."""
+        had_turn = self._give()
+        try:
+            yield
+        finally:
+            if had_turn:
+                self._take()
+
+    def _take(self) -> None:
+        thread = threading.get_ident()
+        with self._lock:
+            if self._holder is None:
+                self._holder = thread
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append((thread, mine))
+        if mine.acquire(timeout=LONGEST_TURN_SECONDS):
+            return
+        with self._lock:
+            # Whoever has it keeps nobody waiting any more. It may have been given to this thread and
+            # taken again by one that waited for too long as well.
+            with suppress(ValueError):
+                self._waiting.remove((thread, mine))
+            self._holder = thread
+
+    def _give(self) -> bool:
+        """End this thread's turn; False where it was over."""
+        with self._lock:
+            if self._holder != threading.get_ident():
+                return False
+            self._holder = None
+            if self._waiting:
+                self._holder, following = self._waiting.popleft()
+                following.release()
+            return True
+
+    def _read_in_turn(self) -> None:
+        """Have the thread's connection wait for the database as `_wait` does."""
+        raw = connection.connection
+        if isinstance(raw, psycopg.Connection) and "wait" not in vars(raw):
+            raw.wait = partial(self._wait, raw)  # type: ignore[method-assign]  # there is no setting
+
+    def _wait(
+        self,
+        raw: psycopg.Connection[Any],
+        generator: Generator[Wait, Ready, T],
+        interval: float = 0.1,
+    ) -> T:
+        """Run a generator of psycopg as its `Connection.wait` does."""
+        poll = select.poll()
+        own = threading.get_ident() in self._own
+        try:
+            wanted = next(generator)
+            while True:
+                reads, writes = wanted & Wait.R, wanted & Wait.W
+                poll.register(
+                    raw.pgconn.socket,
+                    (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0),
+                )
+                if own and not writes:
+                    events = self._poll_in_turn(poll, interval)
+                else:
+                    events = poll.poll(interval * 1000)
+                wanted = generator.send(_ready(events, wanted))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def _poll_in_turn(self, poll: select.poll, interval: float) -> list[tuple[int, int]]:
+        self._give()
+        while True:
+            self._take()
+            if events := poll.poll(0):
+                return events
+            self._give()
+            if not self.in_batch:
+                poll.poll(interval * 1000)
+
+
+def _ready(events: list[tuple[int, int]], wanted: Wait) -> Ready:
+    """Return what a connection is ready for: on an error for all that is wanted, which finds it."""
+    if not events:
+        return Ready.NONE
+    ((_, event),) = events
+    if event & ~(select.POLLIN | select.POLLOUT):
+        return Ready(int(wanted))
+    return Ready(
+        (Ready.R if event & select.POLLIN else 0) | (Ready.W if event & select.POLLOUT else 0)
+    )
