@@ -35,7 +35,7 @@ class Turns:
         self._holder: int | None = None
         # The thread that runs a batch.
         self._runs_batch: int | None = None
-        self._waiting: deque[tuple[int, threading.Lock]] = deque()
+        self._waiting: deque[tuple[int, threading.Event]] = deque()
         # The threads that read the database's answers in turn.
         self._own: set[int] = set()
 
@@ -89,16 +89,15 @@ class Turns:
             if self._holder is None:
                 self._holder = thread
                 return
-            mine = threading.Lock()
-            mine.acquire()
-            self._waiting.append((thread, mine))
-        if mine.acquire(timeout=LONGEST_TURN_SECONDS):
+            called = threading.Event()
+            self._waiting.append((thread, called))
+        if called.wait(LONGEST_TURN_SECONDS):
             return
         with self._lock:
             # Whoever has it keeps nobody waiting any more. It may have been given to this thread and
             # taken again by one that waited for too long as well.
             with suppress(ValueError):
-                self._waiting.remove((thread, mine))
+                self._waiting.remove((thread, called))
             self._holder = thread
 
     def _give(self) -> bool:
@@ -108,8 +107,8 @@ class Turns:
                 return False
             self._holder = None
             if self._waiting:
-                self._holder, following = self._waiting.popleft()
-                following.release()
+                self._holder, called = self._waiting.popleft()
+                called.set()
             return True
 
     def _read_in_turn(self) -> None:

@@ -17,7 +17,7 @@ from jobs.engine.dialects.claim_parameters import ClaimFilter
 from jobs.engine.dialects.sqlite import SqliteDialect
 from jobs.engine.outcomes import SettleReport
 from jobs.models.ids import ID_BYTES
-from jobs.worker import completer, running, state, worker
+from jobs.worker import claimer, completer, running, state
 from jobs.worker.prefetch import PrefetchBuffer
 from jobs.worker.running import StartNotes
 from jobs.worker.running_slots import RunningSlots
@@ -204,7 +204,7 @@ MUTANTS: dict[str, Fault] = {
     "report with what had ended": Returns(RunningSlots, "end", None),
     "killed by a repeated SIGTERM": stop_twice,
     "outcome without an answer dropped": drop_what_got_no_answer,
-    "claim without an answer forgotten": Returns(worker, "release_lost", ([], False)),
+    "claim without an answer forgotten": Returns(claimer, "release_lost", ([], False)),
     "lock slot kept on settle": WithoutInEnd(settle, "free_job_locks"),
     "lock slot kept on rescue": WithoutInEnd(rescue, "free_job_locks"),
     "one slot too many": Rewrite(candidates, "c.lock_limit", "1 + c.lock_limit"),
