@@ -17,7 +17,7 @@ from jobs.engine.release import release_lost
 from jobs.models import JobQueue, Worker
 from jobs.queue import EnqueueSpec
 from jobs.states import AttemptEnd, Status
-from jobs.worker import worker
+from jobs.worker import claimer
 from tests.faults.test_open_transactions import open_transaction
 from tests.queue_kit import finish, new_worker, row, take
 from tests.support.databases import postgresql_only
@@ -36,7 +36,7 @@ def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> Lose:
     """
 
     def lose(then: Callable[[], object]) -> list[UUID]:
-        original = worker.claim
+        original = claimer.claim
         lost: list[UUID] = []
 
         def claim(*given: Any, **named: Any) -> list[Claim]:
@@ -47,7 +47,7 @@ def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> Lose:
                 raise OperationalError("the connection was lost")
             return claims
 
-        monkeypatch.setattr(worker, "claim", claim)
+        monkeypatch.setattr(claimer, "claim", claim)
         return lost
 
     return lose
