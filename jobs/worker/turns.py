@@ -14,16 +14,22 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 from django.db import connection
+from psycopg.pq.abc import PGconn
 from psycopg.waiting import Ready, Wait
 
 T = TypeVar("T")
 
 # A turn that takes longer is over: a handler of a batch may be slow for once.
 LONGEST_TURN_SECONDS = 0.02
+EVENTS = {
+    Wait.R: select.POLLIN,
+    Wait.W: select.POLLOUT,
+    Wait.RW: select.POLLIN | select.POLLOUT,
+}
 
 
 class Turns:
@@ -115,30 +121,27 @@ class Turns:
         """Have the thread's connection wait for the database as `_wait` does."""
         raw = connection.connection
         if isinstance(raw, psycopg.Connection) and "wait" not in vars(raw):
-            raw.wait = partial(self._wait, raw)  # type: ignore[method-assign]  # there is no setting
+            raw.wait = partial(self._wait, raw.pgconn)  # type: ignore[method-assign]  # there is no setting
 
     def _wait(
         self,
-        raw: psycopg.Connection[Any],
+        client: PGconn,
         generator: Generator[Wait, Ready, T],
         interval: float = 0.1,
     ) -> T:
         """Run a generator of psycopg as its `Connection.wait` does."""
-        poll = select.poll()
+        # Asked for once: a connection that is lost has no socket any more.
+        socket, poll = client.socket, select.poll()
         own = threading.get_ident() in self._own
         try:
             wanted = next(generator)
             while True:
-                reads, writes = wanted & Wait.R, wanted & Wait.W
-                poll.register(
-                    raw.pgconn.socket,
-                    (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0),
-                )
-                if own and not writes:
+                poll.register(socket, EVENTS[wanted])
+                if own and wanted == Wait.R:
                     events = self._poll_in_turn(poll, interval)
                 else:
                     events = poll.poll(interval * 1000)
-                wanted = generator.send(_ready(events, wanted))
+                wanted = generator.send(_ready(events))
         except StopIteration as stop:
             result: T = stop.value
             return result
@@ -154,13 +157,11 @@ class Turns:
                 poll.poll(interval * 1000)
 
 
-def _ready(events: list[tuple[int, int]], wanted: Wait) -> Ready:
-    """Return what a connection is ready for: on an error for all that is wanted, which finds it."""
+def _ready(events: list[tuple[int, int]]) -> Ready:
+    """Return what a connection is ready for: on an error for everything, which finds it."""
     if not events:
         return Ready.NONE
     ((_, event),) = events
-    if event & ~(select.POLLIN | select.POLLOUT):
-        return Ready(int(wanted))
-    return Ready(
-        (Ready.R if event & select.POLLIN else 0) | (Ready.W if event & select.POLLOUT else 0)
-    )
+    reads = Ready.R if event & ~select.POLLOUT else Ready.NONE
+    writes = Ready.W if event & ~select.POLLIN else Ready.NONE
+    return Ready(reads | writes)
