@@ -88,6 +88,7 @@ def test_a_turn_that_lasts_too_long_keeps_nobody_waiting() -> None:
                 wait_until(lambda: turn.asked == 1, "another to ask")
 
 
+@pytest.mark.usefixtures("patient")
 def test_who_has_no_turn_takes_none_after_an_interruption() -> None:
     turn = Turns()
     with turn.interrupted():
