@@ -46,7 +46,8 @@ def test_an_announced_job_comes_first_while_a_thread_is_left(
     claims, listener = new_claimer(threads)
     listener.hear(AnnouncedJob(ids["announced"], firm.pk, 3).to_text())
     assert [one.job_id for one in claims.claim(1)] == [ids[first]]
-    # Announced once: what comes before it is next.
+    assert listener.take_announced() is None
+    # What comes before it is next.
     (second,) = set(ids.values()) - {ids[first]}
     assert [one.job_id for one in claims.claim(1)] == [second]
     assert claims.claimed == 2
