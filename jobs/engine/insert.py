@@ -116,11 +116,13 @@ def _category_to_notify(jobs: Sequence[NewJob]) -> str | None:
 
 
 def _announcement(jobs: Sequence[NewJob]) -> str:
-    """Return what to tell the workers: the job itself, where it is one."""
+    """Return what to tell the workers: the job itself, where it is one that may run at once."""
     first = jobs[0]
-    if len(jobs) > 1:
+    if len(jobs) > 1 or first.run_at is not None or first.delay > 0:
         return first.category
-    return AnnouncedJob(first.job_id, first.firm_id, first.priority).to_text()
+    return AnnouncedJob(
+        first.job_id, first.firm_id, first.priority, first.category, first.job_type
+    ).to_text()
 
 
 def _key(job: NewJob) -> tuple[int, str]:

@@ -5,10 +5,11 @@ Notifications only save time: what they announce is found by polling too.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,6 +26,10 @@ NOTIFY_INTERVAL_SECONDS = 0.02
 NOTIFY_AHEAD_SECONDS = 0.005
 # What LISTEN_DATABASE_URL does not say about timeouts is taken from the main database.
 TIMEOUTS = ("connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval")
+# Id, firm, priority, category and type. More digits than these are no firm's number.
+ANNOUNCEMENT = re.compile(
+    r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,18}) ([0-9]) (\S+) (\S+)"
+)
 
 _lock = threading.Lock()
 _in_process: set[threading.Event] = set()
@@ -38,18 +43,30 @@ class AnnouncedJob(NamedTuple):
     job_id: UUID
     firm_id: int
     priority: int
+    category: str
+    job_type: str
 
     def to_text(self) -> str:
         """Return the text of its notification."""
-        return f"{self.job_id} {self.firm_id} {self.priority}"
+        return f"{self.job_id} {self.firm_id} {self.priority} {self.category} {self.job_type}"
 
     @classmethod
     def from_text(cls, text: str) -> AnnouncedJob | None:
-        """Return the job that a notification names; None where it only says that there is work."""
-        with suppress(ValueError):
-            job_id, firm_id, priority = text.split()
-            return cls(UUID(job_id), int(firm_id), int(priority))
-        return None
+        """Return the job that a notification names; None where it only says that there is work.
+
+        Anybody who may connect can notify: a text of another form is a mere hint.
+        """
+        named = ANNOUNCEMENT.fullmatch(text)
+        if named is None:
+            return None
+        job_id, firm_id, priority, category, job_type = named.groups()
+        return cls(UUID(job_id), int(firm_id), int(priority), category, job_type)
+
+    def is_served_by(self, categories: Collection[str], job_types: Collection[str]) -> bool:
+        """Say whether a worker of these categories and types may claim it; empty means all."""
+        return (not categories or self.category in categories) and (
+            not job_types or self.job_type in job_types
+        )
 
 
 def subscribe(event: threading.Event) -> None:

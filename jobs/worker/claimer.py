@@ -78,6 +78,8 @@ class Claimer:
         announced = self._listener.take_announced()
         if announced is None or self._pool.ready_threads < 2:
             return []
+        if not announced.is_served_by(self._categories, self._job_types):
+            return []
         return claim_announced(
             self._state.worker_id,
             announced,

@@ -254,13 +254,13 @@ class Pool:
             recorded = self._notes.record_before_start(claims)
         for thread, batch in taken:
             if recorded:
-                self._wait_for_turn(batch)
+                self._wait_to_start(batch)
                 thread.run(partial(self._runner.run_batch, batch, self._submit))
             else:
                 self._release_claims(batch.take_rest(), LEASE_LOST)
                 self._release_thread(thread)
 
-    def _wait_for_turn(self, batch: Batch) -> None:
+    def _wait_to_start(self, batch: Batch) -> None:
         """Wait until so few batches run that this one may start; not if they stall."""
         with self._lock:
             # Others may take its claims away meanwhile.

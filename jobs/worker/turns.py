@@ -46,11 +46,6 @@ class Turns:
         self._own: set[int] = set()
 
     @property
-    def asked(self) -> int:
-        """How many threads wait for their turns."""
-        return len(self._waiting)
-
-    @property
     def in_batch(self) -> bool:
         """Whether a batch has the turn."""
         holder = self._holder

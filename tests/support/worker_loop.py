@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from django.db import connection
 
+from jobs.worker import listener
 from jobs.worker.worker import WorkerLoop, WorkerOptions
+from tests.support.waiting import wait_until
 
 
 def worker_loop(
@@ -42,10 +45,17 @@ def working(loop: WorkerLoop) -> Iterator[None]:
             connection.close()
 
     thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.stop()
-        thread.join(30)
-        assert not thread.is_alive()
+    # The listener waits for notifications that long before it sees that the worker has ended.
+    with patch.object(listener, "LISTEN_SECONDS", 0.2):
+        thread.start()
+        try:
+            yield
+        finally:
+            loop.stop()
+            thread.join(30)
+            assert not thread.is_alive()
+            wait_until(lambda: not _listener_threads(), "the listener's thread to end")
+
+
+def _listener_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "listener"]

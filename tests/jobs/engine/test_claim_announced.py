@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("W-02")]
 @pytest.fixture
 def announced(firm):
     """Return what a notification says of a job of the firm."""
-    return lambda job_id, *, priority=2, of=firm: AnnouncedJob(job_id, of.pk, priority)
+    return lambda job_id, *, priority=2, of=firm: AnnouncedJob(
+        job_id, of.pk, priority, "sync", "test.work"
+    )
 
 
 def claim_it(
@@ -94,6 +96,30 @@ def test_a_quarantined_job_does_not_count_as_started(add, announced):
     assert row(job_id).started_at is None
 
 
-@pytest.mark.parametrize("text", ["", "sync", "a b c", "1 2", "0 0 0 0"])
-def test_what_names_no_job_is_only_a_hint(text):
+ID = "0190a6c6-7b1e-7c4e-8a55-0123456789ab"
+
+
+def test_its_text_names_it_again():
+    job = AnnouncedJob(UUID(ID), 7, 3, "sync", "mail.sync")
+    assert AnnouncedJob.from_text(job.to_text()) == job
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "sync",
+        f"{ID} 1 2",
+        f"{ID} 1 2 sync",
+        f"{ID} 1 2 sync a.type more",
+        f"{ID} 1 10 sync a.type",
+        f"{ID} -1 2 sync a.type",
+        f"{ID} 1 ² sync a.type",
+        f"{ID} {'9' * 19} 2 sync a.type",
+        f"{ID[:-1]} 1 2 sync a.type",
+        f"{ID}\n1 2 sync a.type",
+        f"{ID} 1 2 sync a.type\n",
+    ],
+)
+def test_any_other_text_is_only_a_hint(text):
     assert AnnouncedJob.from_text(text) is None

@@ -135,7 +135,17 @@ def test_others_are_notified_once_there_is_something_to_claim(firm):
         job_id = enqueue("test.work", firm=firm, priority=1).job_id
         # A statement that takes long notifies once more when it is committed.
         (told,) = {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} - {"sync"}
-        assert AnnouncedJob.from_text(told) == (job_id, firm.pk, 1)
+        assert AnnouncedJob.from_text(told) == (job_id, firm.pk, 1, "sync", "test.work")
+
+
+@on_postgresql
+@pytest.mark.req("W-02", "J-06")
+@pytest.mark.parametrize("later", [{"delay": 60}, {"at": datetime(2100, 1, 1, tzinfo=UTC)}])
+def test_a_notification_names_no_job_that_is_not_due(firm, later):
+    with psycopg.connect(listen_conninfo(), autocommit=True) as elsewhere:
+        elsewhere.execute(f"LISTEN {wakeup.CHANNEL}")
+        enqueue("test.work", firm=firm, **later)
+        assert {one.payload for one in elsewhere.notifies(timeout=5, stop_after=1)} == {"sync"}
 
 
 @on_postgresql

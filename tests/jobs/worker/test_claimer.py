@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from jobs.engine.wakeup import AnnouncedJob
@@ -26,13 +28,18 @@ pytestmark = [
 ]
 
 
-def new_claimer(threads: int) -> tuple[Claimer, Listener]:
+def announcement(job_id: UUID, firm: Firm, priority: int) -> str:
+    """Return the text of a notification that names this job."""
+    return AnnouncedJob(job_id, firm.pk, priority, "maintenance", "noop").to_text()
+
+
+def new_claimer(threads: int, *, categories: tuple[str, ...] = ()) -> tuple[Claimer, Listener]:
     """Return the claimer of an idle worker with that many threads, and what wakes it."""
     state = SharedState()
     state.lease.worker_id = new_worker()
     completer, listener = Completer(state), Listener(state)
     pool = Pool(state, threads, completer.submit, completer.unsettled)
-    return Claimer(state, pool, completer, listener, categories=(), job_types=()), listener
+    return Claimer(state, pool, completer, listener, categories=categories, job_types=()), listener
 
 
 @pytest.mark.parametrize(("threads", "first"), [(1, "urgent"), (2, "announced")])
@@ -44,7 +51,7 @@ def test_an_announced_job_comes_first_while_a_thread_is_left(
         "announced": enqueue("noop", firm=firm, priority=3).job_id,
     }
     claims, listener = new_claimer(threads)
-    listener.hear(AnnouncedJob(ids["announced"], firm.pk, 3).to_text())
+    listener.hear(announcement(ids["announced"], firm, 3))
     assert [one.job_id for one in claims.claim(1)] == [ids[first]]
     assert listener.take_announced() is None
     # What comes before it is next.
@@ -59,9 +66,23 @@ def test_where_it_is_gone_or_none_is_named_the_first_is_claimed(firm: Firm, text
     job_id, gone = (enqueue("noop", firm=firm).job_id for _ in range(2))
     claims, listener = new_claimer(4)
     if text == "gone":
-        text = AnnouncedJob(gone, firm.pk, 0).to_text()
+        text = announcement(gone, firm, 0)
     listener.hear(text)
     assert [one.job_id for one in claims.claim(1)] == [job_id]
+
+
+@pytest.mark.parametrize(
+    ("category", "asks"), [("export", False), ("maintenance", True)], ids=["others", "its own"]
+)
+def test_a_worker_asks_only_for_an_announced_job_that_it_serves(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch, category: str, asks: bool
+) -> None:
+    asked = []
+    monkeypatch.setattr(claimer, "claim_announced", lambda *args, **_: asked.append(args) or [])
+    claims, listener = new_claimer(4, categories=(category,))
+    listener.hear(announcement(enqueue("noop", firm=firm).job_id, firm, 3))
+    claims.claim(1)
+    assert bool(asked) == asks
 
 
 @postgresql_only

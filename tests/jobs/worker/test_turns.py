@@ -61,9 +61,9 @@ def test_one_thread_at_a_time_has_its_turn_in_the_order_of_asking() -> None:
         return take_turn
 
     with turn.working(), on_a_thread(work("first")):
-        wait_until(lambda: turn.asked == 1, "the first to ask")
+        wait_until(lambda: len(turn._waiting) == 1, "the first to ask")
         with on_a_thread(work("second")):
-            wait_until(lambda: turn.asked == 2, "the second to ask")
+            wait_until(lambda: len(turn._waiting) == 2, "the second to ask")
             order.append("before them")
             with turn.interrupted():
                 wait_until(lambda: len(order) == 3, "both to have their turns")
@@ -87,7 +87,7 @@ def test_a_turn_that_lasts_too_long_keeps_nobody_waiting() -> None:
             slow.join(30)
             # Its end was not the end of this turn.
             with on_a_thread(lambda: turn.working().__enter__()):
-                wait_until(lambda: turn.asked == 1, "another to ask")
+                wait_until(lambda: len(turn._waiting) == 1, "another to ask")
 
 
 @pytest.mark.usefixtures("patient")
@@ -95,7 +95,7 @@ def test_who_has_no_turn_takes_none_after_an_interruption() -> None:
     turn = Turns()
     with turn.interrupted():
         pass
-    assert turn.asked == 0
+    assert len(turn._waiting) == 0
     with on_a_thread(lambda: turn.working().__enter__()):
         pass
 
@@ -119,7 +119,7 @@ def test_who_waits_for_the_database_lets_others_have_their_turns() -> None:
             with turn.running_batch():
                 # The answer is there, and waits for the end of the batch.
                 cursor.execute("SELECT pg_advisory_unlock(4711)")
-                wait_until(lambda: turn.asked == 1, "the thread to ask for its turn")
+                wait_until(lambda: len(turn._waiting) == 1, "the thread to ask for its turn")
                 assert answers == []
     assert answers == ["asked"]
 
@@ -198,7 +198,7 @@ def test_a_thread_that_was_called_too_late_goes_on_all_the_same(
 
     monkeypatch.setattr(turns, "threading", SimpleNamespace(Event=Late, get_ident=get_ident))
     with turn.working(), on_a_thread(work):
-        wait_until(lambda: turn.asked == 1, "the thread to ask")
+        wait_until(lambda: len(turn._waiting) == 1, "the thread to ask")
         with turn.interrupted():
             wait_until(lambda: done, "the thread to go on")
-    assert turn.asked == 0
+    assert len(turn._waiting) == 0
