@@ -61,20 +61,24 @@ class Flag:
 
 
 class Signals:
-    """Flags that the worker sets and the handler reads at its next call of `ctx`."""
+    """What the worker sets and the handler reads at its next call of `ctx`.
 
+    `lease_lost` is the same for all attempts of a worker.
+    """
+
+    # Of nearly all these stay as they are, which costs an attempt nothing.
+    cancel_requested = False
+    timed_out = False
     # Shared by all, as it is held for a moment: a lock for each attempt would cost more.
     _lock = Lock()
     _shields = 0
 
     def __init__(self, lease_lost: Flag | None = None) -> None:
         self.lease_lost = lease_lost or Flag()
-        self.cancel_requested = Flag()
-        self.timed_out = Flag()
 
     def time_out(self, interrupt: Callable[[], object]) -> None:
         """Set `timed_out`; interrupt the handler unless it is shielded."""
-        self.timed_out.set()
+        self.timed_out = True
         with self._lock:
             if not self._shields:
                 interrupt()

@@ -72,19 +72,33 @@ def execute(
     signals: Signals,
     run_async: RunAsync = asyncio.run,
     context: type[JobContext] = JobContext,
+    watched: bool | None = None,
 ) -> Outcome:
     """Run the handler of the claimed job, an `async def` by `run_async`; return its outcome.
 
-    What it sets in context variables, such as Django's language and time zone, ends with it.
+    What it sets in context variables, such as Django's language and time zone, ends with it. Who runs
+    many asks `is_watched` once for all, and passes the answer.
     """
-    return copy_context().run(_watched, claim, rng, context(claim, signals), signals, run_async)
+    if watched is None:
+        watched = is_watched()
+    ctx = context(claim, signals)
+    return copy_context().run(_with_log, claim, rng, ctx, signals, run_async, watched)
 
 
-def _watched(
-    claim: Claim, rng: Random, ctx: JobContext, signals: Signals, run_async: RunAsync
+def is_watched() -> bool:
+    """Say whether attempts are traced or have hooks; what nobody watches must not pay for it."""
+    return is_traced() or has_hooks()
+
+
+def _with_log(
+    claim: Claim,
+    rng: Random,
+    ctx: JobContext,
+    signals: Signals,
+    run_async: RunAsync,
+    watched: bool,
 ) -> Outcome:
-    if not (is_traced() or has_hooks()):
-        # Of nearly all: what nobody watches must not pay for it.
+    if not watched:
         outcome = _execute(claim, rng, ctx, signals, run_async)
     else:
         with attempt_span(claim) as span, around_attempt(claim) as attempt:
@@ -168,7 +182,7 @@ def _run(
     result = declared.handler(payload, ctx)
     if declared.is_async:
         result = run_async(result)
-    if signals.timed_out.is_set():
+    if signals.timed_out:
         # The handler caught it, and went on.
         raise JobTimeout
     return completed(claim, result)

@@ -27,4 +27,4 @@ class WatchingContext(JobContext):
         rows = JobQueue.objects.unscoped("the test kit looks for a cancel")
         requested = rows.filter(pk=self.job_id, cancel_requested_at__isnull=False)
         if reading(requested.exists):
-            self._signals.cancel_requested.set()
+            self._signals.cancel_requested = True

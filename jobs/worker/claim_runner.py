@@ -9,6 +9,7 @@ from jobs import registry
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Completed, Released, Settlement
 from jobs.execution.context import Signals
+from jobs.execution.executor import is_watched
 from jobs.worker.eventloop import EventLoop, EventLoopRunner
 from jobs.worker.isolation import IsolatedProcess, ProcessRunner
 from jobs.worker.prefetch import is_last_attempt
@@ -47,6 +48,8 @@ class ClaimRunner:
         self._observe = observe
         self._release = release
         self._abandoned = False
+        # As found at the last batch.
+        self._watched: bool | None = None
 
     def abandon(self) -> None:
         """Start nothing from now on."""
@@ -54,6 +57,7 @@ class ClaimRunner:
 
     def run_batch(self, batch: Batch, submit: Callable[[Sequence[Settlement]], None]) -> None:
         """Run the claims of a batch in order; pass their outcomes to `submit`."""
+        self._watched = is_watched()
         # Of such jobs one thread runs at a time: they do not wait for anything.
         if batch.most < SIMILAR and len(batch.claims) > 1:
             with self._state.turns.running_batch():
@@ -117,6 +121,7 @@ class ClaimRunner:
         else:
             runner = ThreadRunner(claim, signals, rng)
         runner.started_at = began_at
+        runner.watched = self._watched
         if declared is not None:
             runner.deadline = began_at + declared.timeout_seconds
         return runner

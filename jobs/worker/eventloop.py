@@ -112,13 +112,17 @@ class EventLoopRunner(Runner):
     def run(self) -> Outcome:
         """Run the handler on the loop while this thread waits."""
         return execute(
-            self.claim, rng=self._rng, signals=self._signals, run_async=self._run_on_loop
+            self.claim,
+            rng=self._rng,
+            signals=self._signals,
+            run_async=self._run_on_loop,
+            watched=self.watched,
         )
 
     def stop(self, reason: StopReason) -> None:
         """Cancel the handler's task."""
         if reason is StopReason.CANCEL:
-            self._signals.cancel_requested.set()
+            self._signals.cancel_requested = True
         self._loop.call(self._cancel, reason)
 
     def adopt(self, task: Task) -> None:

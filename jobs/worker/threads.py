@@ -194,6 +194,8 @@ class Runner(ABC):
     started_at = 0.0
     # When it must be interrupted.
     deadline = inf
+    # Whether attempts are traced or have hooks; None where nobody has found out.
+    watched: bool | None = None
 
     @abstractmethod
     def run(self) -> Outcome:
@@ -211,20 +213,24 @@ class Runner(ABC):
 class ThreadRunner(Runner):
     """Runs a `def` handler on the calling thread; it stops at its next call of `ctx`."""
 
+    # Shared by all, as it is held for a moment.
+    _lock = threading.Lock()
+    # Set while JobTimeout may be raised there.
+    _thread_id: int | None = None
+
     def __init__(self, claim: Claim, signals: Signals, rng: Random) -> None:
         self.claim = claim
         self._signals = signals
         self._rng = rng
-        # Set while JobTimeout may be raised there.
-        self._thread_id: int | None = None
-        self._lock = threading.Lock()
 
     def run(self) -> Outcome:
         """Run the handler on this thread."""
         outcome: Outcome | None = None
         try:
             self._thread_id = threading.get_ident()
-            outcome = execute(self.claim, rng=self._rng, signals=self._signals)
+            outcome = execute(
+                self.claim, rng=self._rng, signals=self._signals, watched=self.watched
+            )
             self._leave_thread()
         except JobTimeout as late:
             # It was raised after the handler had ended.
@@ -236,7 +242,7 @@ class ThreadRunner(Runner):
         """Signal the handler; a timeout is also raised in its thread."""
         match reason:
             case StopReason.CANCEL:
-                self._signals.cancel_requested.set()
+                self._signals.cancel_requested = True
             case StopReason.LEASE_LOST:
                 self._signals.lease_lost.set()
             case StopReason.TIMEOUT:

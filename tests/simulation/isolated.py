@@ -74,9 +74,9 @@ class VirtualIsolatedProcess:
         """Pass the request on to the handler."""
         match reason:
             case StopReason.CANCEL:
-                self._signals.cancel_requested.set()
+                self._signals.cancel_requested = True
             case StopReason.TIMEOUT:
-                self._signals.timed_out.set()
+                self._signals.timed_out = True
 
     def kill(self) -> None:
         """End it, whatever it does."""

@@ -103,7 +103,7 @@ class JobCalls:
     @property
     def is_cancelled(self) -> bool:
         """Whether a cancel was requested; for handlers that clean up before they stop."""
-        return self._signals.cancel_requested.is_set()
+        return self._signals.cancel_requested
 
     def heartbeat(self) -> None:
         """Check that the job is still this worker's.
@@ -268,13 +268,13 @@ class JobCalls:
         """Raise in a handler that must stop, or that would block its event loop."""
         self._refuse_in_loop(f"{twin}(…)")
         self._check_lease()
-        if self._signals.cancel_requested.is_set():
+        if self._signals.cancel_requested:
             raise Cancel("canceled by request")
 
     def _check_lease(self) -> None:
         if self._signals.lease_lost.is_set():
             raise LeaseLost(f"the worker of job {self.job_id} lost its lease")
-        if self._signals.timed_out.is_set():
+        if self._signals.timed_out:
             # The handler caught the first one.
             raise JobTimeout
 

@@ -57,7 +57,7 @@ def completing(
             released_capacity = complete(claim, outcome, ran_seconds=time.monotonic() - begun)
             transaction.on_commit(lambda: _admit(claim, released_capacity), robust=True)
     finally:
-        if signals.timed_out.is_set() and not isinstance(sys.exception(), JobTimeout):
+        if signals.timed_out and not isinstance(sys.exception(), JobTimeout):
             raise JobTimeout
 
 
