@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connection, connections
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    OperationalError,
+    connections,
+    transaction,
+)
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
@@ -17,6 +22,7 @@ from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import PLANNER_SETTINGS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
+from jobs.engine.dialects.postgresql_pipeline import Pipeline
 from tenants.scope import ENGINE_SETTING
 
 LOCK_NOT_AVAILABLE = "55P03"
@@ -182,24 +188,33 @@ class PostgresDialect(Dialect):
         self, statements: Sequence[Statement], *, lock_timeout_ms: int | None = None
     ) -> list[tuple[Any, ...]]:
         """Send all statements before reading any result."""
-        cursors = []
-        # Rows are fetched after the pipeline: inside, that would cost another round trip.
-        with nullcontext() if connection.in_atomic_block else self._pipeline(lock_timeout_ms):
-            for sql, params in statements:
-                cursors.append(self.prepared_cursor())
-                cursors[-1].execute(sql, params)
-        return [row for cursor in cursors for row in cursor.fetchall()]
+        # The proxy `connection` would search for it at each attribute.
+        database: Any = connections[DEFAULT_DB_ALIAS]
+        if database.in_atomic_block:
+            return self._fetch_each(statements)
+        database.close_if_health_check_failed()
+        database.ensure_connection()
+        raw = database.connection
+        settings = _opening_sql(raw.info.server_version, lease_seconds(), lock_timeout_ms)
+        opening: Statement = settings, []
+        if database.queries_logged or database.execute_wrappers:
+            # Somebody wants to see each.
+            with transaction.atomic():
+                return self._fetch_each([opening, *statements])[1:]
+        kept = database.__dict__.get("engine_pipeline")
+        if kept is None or kept.connection is not raw:
+            kept = database.engine_pipeline = Pipeline(raw)
+        with database.wrap_database_errors:
+            _, *answers = kept.run([opening, *statements])
+        return [row for rows in answers for row in rows]
 
-    @contextmanager
-    def _pipeline(self, lock_timeout_ms: int | None) -> Iterator[None]:
-        """Open a pipeline, which is one transaction, with the engine's settings."""
-        connection.close_if_health_check_failed()
-        connection.ensure_connection()
-        version = connection.connection.info.server_version
-        opening = _opening_sql(version, lease_seconds(), lock_timeout_ms)
-        with connection.wrap_database_errors, connection.connection.pipeline():
-            self.prepared_cursor().execute(opening, [])
-            yield
+    def _fetch_each(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for sql, params in statements:
+            cursor = self.prepared_cursor()
+            cursor.execute(sql, params)
+            rows += cursor.fetchall()
+        return rows
 
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:
         """Return VALUES: an array for each column would take longer to make."""
