@@ -77,7 +77,9 @@ def test_a_batch_is_one_statement_behind_the_wall(add: Any, long_way: list[Claim
         connection,
     ) as told:
         report = settled(*held)
-    opened, written = (query["sql"] for query in told.captured_queries)
+    # Captured, they go one by one in a transaction; otherwise in one message.
+    begin, opened, written, commit = (query["sql"] for query in told.captured_queries)
+    assert (begin, commit) == ("BEGIN", "COMMIT")
     assert "set_config" in opened
     assert "UPDATE jobs_jobqueue" in written
     assert long_way == []

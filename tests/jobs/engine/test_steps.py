@@ -282,14 +282,19 @@ def test_the_note_of_the_progress_is_cleaned_as_a_line_of_the_log(late_and_curre
     ],
 )
 @pytest.mark.parametrize(
-    ("signal", "error"), [("lease_lost", LeaseLost), ("cancel_requested", Cancel)]
+    ("stop", "error"),
+    [
+        (lambda signals: signals.lease_lost.set(), LeaseLost),
+        (lambda signals: setattr(signals, "cancel_requested", True), Cancel),
+    ],
+    ids=["lease lost", "canceled"],
 )
-def test_every_call_stops_a_handler_that_lost_its_lease_or_was_canceled(add, call, signal, error):
+def test_every_call_stops_a_handler_that_lost_its_lease_or_was_canceled(add, call, stop, error):
     add()
     signals = Signals()
     ctx = context(take_one(), signals)
     call(ctx)
-    getattr(signals, signal).set()
+    stop(signals)
     with pytest.raises(error):
         call(ctx)
 

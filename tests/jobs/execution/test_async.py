@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from interfaces.correlation import correlation, current_correlation_id
 from jobs.engine.claim import Claim
-from jobs.engine.current_job import current_job
+from jobs.engine.current_job import Signals, current_job
 from jobs.engine.outcomes import Completed, Released
 from jobs.errors import Cancel, LeaseLost, WrongPlace
 from jobs.execution.async_bridge import (
@@ -119,15 +119,17 @@ def test_a_function_of_the_wrong_kind_is_refused(ctx: JobContext, run: Run) -> N
 
 @pytest.mark.req("J-09", "J-16")
 @pytest.mark.parametrize(
-    ("signal", "error"), [("lease_lost", LeaseLost), ("cancel_requested", Cancel)]
+    ("stop", "error"),
+    [
+        (lambda signals: signals.lease_lost.set(), LeaseLost),
+        (lambda signals: setattr(signals, "cancel_requested", True), Cancel),
+    ],
+    ids=["lease lost", "canceled"],
 )
 def test_every_twin_is_a_checkpoint(
-    ctx: JobContext, run: Run, signal: str, error: type[Exception]
+    ctx: JobContext, run: Run, stop: Callable[[Signals], None], error: type[Exception]
 ) -> None:
-    if signal == "lease_lost":
-        ctx._signals.lease_lost.set()
-    else:
-        ctx._signals.cancel_requested = True
+    stop(ctx._signals)
 
     async def handle() -> tuple[Any, ...]:
         return await asyncio.gather(

@@ -1,0 +1,173 @@
+"""Statements that are sent in one message: what comes back, and what is left when they fail."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from django.db import connection
+
+from jobs.engine import dialects
+from jobs.engine.dialects.postgresql_pipeline import Pipeline
+from jobs.engine.wakeup import main_conninfo
+from tests.support.databases import postgresql_only, unpooled_only
+
+pytestmark = [postgresql_only, pytest.mark.django_db(transaction=True)]
+
+ID = UUID("0190a6c6-7b1e-7c4e-8a55-0123456789ab")
+
+
+@pytest.fixture
+def raw() -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(main_conninfo(), autocommit=True, prepare_threshold=1) as opened:
+        opened.execute("CREATE TEMPORARY TABLE kept (number integer PRIMARY KEY)")
+        yield opened
+
+
+@pytest.fixture
+def pipeline(raw: psycopg.Connection[Any]) -> Pipeline:
+    return Pipeline(raw)
+
+
+def kept(raw: psycopg.Connection[Any]) -> list[int]:
+    return [number for (number,) in raw.execute("SELECT number FROM kept ORDER BY 1")]
+
+
+def test_each_statement_returns_its_rows(pipeline: Pipeline) -> None:
+    moment = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+    answers = pipeline.run(
+        [
+            ("SELECT %s::uuid, %s::text, %b::bigint[], NULL", [ID, "100 %", [1, None, 2**40]]),
+            ("INSERT INTO kept VALUES (%s::integer)", [1]),
+            ("SELECT %s::timestamptz, 7 %% 4 WHERE %s::boolean", [moment, True]),
+            ("SELECT 1 WHERE false", []),
+        ]
+    )
+    assert answers == [[(ID, "100 %", [1, None, 2**40], None)], [], [(moment, 3)], []]
+
+
+@unpooled_only
+def test_a_statement_is_prepared_once_for_the_same_types(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    for value in (1, 2, 2**40, 3):
+        assert pipeline.run([("SELECT %s::bigint", [value])]) == [[(value,)]]
+    names = raw.execute("SELECT name FROM pg_prepared_statements WHERE name LIKE 'mailroom%'")
+    # A large number is of another type.
+    assert len(names.fetchall()) == 2
+
+
+def test_behind_a_pooler_nothing_is_prepared(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    raw.prepare_threshold = None
+    for value in ("a", "b"):
+        assert pipeline.run([("SELECT %s::text", [value])]) == [[(value,)]]
+    names = raw.execute("SELECT name FROM pg_prepared_statements WHERE name LIKE 'mailroom%'")
+    assert names.fetchall() == []
+
+
+def test_they_are_one_transaction(raw: psycopg.Connection[Any], pipeline: Pipeline) -> None:
+    pipeline.run([("INSERT INTO kept VALUES (1)", [])])
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        pipeline.run(
+            [
+                ("INSERT INTO kept VALUES (%s::integer)", [2]),
+                ("INSERT INTO kept VALUES (%s::integer)", [1]),
+                ("INSERT INTO kept VALUES (%s::integer)", [3]),
+            ]
+        )
+    assert kept(raw) == [1]
+    # What was prepared before the error is known, and what was not is prepared now.
+    pipeline.run([("INSERT INTO kept VALUES (%s::integer)", [4])])
+    assert kept(raw) == [1, 4]
+
+
+def test_a_statement_the_server_cannot_read_names_its_error(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            pipeline.run([("INSERT INTO kept VALUES (1)", []), ("SELECT * FROM nowhere", [])])
+    assert kept(raw) == []
+
+
+def test_a_value_that_cannot_be_sent_leaves_the_connection_as_it_was(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    with pytest.raises(psycopg.DataError, match="NUL"):
+        pipeline.run([("INSERT INTO kept VALUES (1)", []), ("SELECT %s::text", ["a\0b"])])
+    assert raw.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
+    assert kept(raw) == []
+
+
+def test_much_is_sent_and_received(pipeline: Pipeline) -> None:
+    large = os.urandom(4_000_000).hex()
+    count = "SELECT sum(length(one))::bigint FROM unnest(%b::text[]) AS one"
+    answers = pipeline.run([("SELECT %s::text", [large]), (count, [[large] * 3])])
+    assert answers == [[(large,)], [(24_000_000,)]]
+
+
+@unpooled_only
+def test_a_session_that_is_ended_meanwhile_raises(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    process = raw.info.backend_pid
+    with psycopg.connect(main_conninfo(), autocommit=True) as other:
+
+        def end() -> None:
+            asleep = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+            while not other.execute(asleep, [process]).fetchall():
+                pass
+            other.execute("SELECT pg_terminate_backend(%s)", [process])
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        with pytest.raises(psycopg.OperationalError):
+            pipeline.run([("SELECT 1 FROM pg_sleep(60)", [])])
+        thread.join()
+    assert raw.closed
+    with pytest.raises(psycopg.OperationalError):
+        pipeline.run([("SELECT 1", [])])
+
+
+def test_an_interrupted_one_closes_the_connection(
+    raw: psycopg.Connection[Any], pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(generator: Any, **_: Any) -> None:
+        next(generator)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(raw, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run([("SELECT 1", [])])
+    assert raw.closed
+
+
+@unpooled_only
+def test_who_wants_to_see_the_statements_sees_each() -> None:
+    seen = []
+
+    def note(execute: Any, sql: str, *given: Any) -> Any:
+        seen.append(sql)
+        return execute(sql, *given)
+
+    dialect, statement = dialects.current(), ("SELECT %s::integer", [7])
+    assert dialect.fetch_prepared([statement, statement]) == [(7,), (7,)]
+    with connection.execute_wrapper(note):
+        assert dialect.fetch_prepared([statement, statement]) == [(7,), (7,)]
+    assert [sql for sql in seen if "integer" in sql] == [statement[0]] * 2
+    assert sum("set_config" in sql for sql in seen) == 1
+
+
+def test_a_new_connection_knows_nothing_of_the_last() -> None:
+    dialect, statement = dialects.current(), ("SELECT %s::integer", [7])
+    assert dialect.fetch_prepared([statement]) == [(7,)]
+    connection.close()
+    assert dialect.fetch_prepared([statement]) == [(7,)]
