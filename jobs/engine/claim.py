@@ -272,18 +272,6 @@ def _claim_filter(categories: tuple[str, ...], job_types: tuple[str, ...], now: 
 
 def read_claim(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
     """Return the claim of a row of `claimed_columns_sql`, asked for at this monotonic time."""
-    (job_id, *columns, due, cancel_requested_at, admitted, started_at, waited, expires_in) = row
-    return Claim._make(
-        (
-            dialect.read_uuid(job_id),
-            *columns,
-            dialect.read_time(due),
-            cancel_requested_at is not None,
-            bool(admitted),
-            started_at is not None,
-            waited if waited > 0 else 0.0,
-            None if expires_in is None else asked_at + expires_in,
-            asked_at,
-            worker_id,
-        )
-    )
+    *fields, expires_in = dialect.read_claimed(row)
+    expires_at = None if expires_in is None else asked_at + expires_in
+    return Claim._make((*fields, expires_at, asked_at, worker_id))

@@ -60,9 +60,6 @@ CLAIM_COLUMNS = (
     "lock_counted_by",
     "limit_key",
     "scheduled_at",
-    "cancel_requested_at",
-    "admitted",
-    "started_at",
 )
 
 
@@ -178,7 +175,7 @@ class Dialect(ABC):
         """
 
     def claimed_columns_sql(self, job: str = "") -> str:
-        """Return CLAIM_COLUMNS, the seconds since the job was due, and those until it expires.
+        """Return CLAIM_COLUMNS and what `read_claimed` makes the rest of a claim of.
 
         `job` is the table's alias and a dot.
         """
@@ -188,7 +185,20 @@ class Dialect(ABC):
             for column in CLAIM_COLUMNS
         ]
         waited = self.seconds_between_sql(f"{job}scheduled_at", now)
-        return ", ".join([*columns, waited, self.seconds_between_sql(now, f"{job}expires_at")])
+        return ", ".join(
+            [
+                *columns,
+                f"{job}cancel_requested_at IS NOT NULL",
+                f"{job}admitted",
+                f"{job}started_at IS NOT NULL",
+                waited,
+                self.seconds_between_sql(now, f"{job}expires_at"),
+            ]
+        )
+
+    @abstractmethod
+    def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row of `claimed_columns_sql` as Python has it, with no wait below 0."""
 
     @abstractmethod
     def row_sql(self, alias: str, columns: dict[str, Column]) -> str:

@@ -136,6 +136,11 @@ class PostgresDialect(Dialect):
         """Return the time: psycopg parses it, in the connection's zone (UTC)."""
         return value  # type: ignore[no-any-return]  # psycopg's rows are untyped
 
+    def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the row: psycopg parses it."""
+        *fields, waited, expires_in = row
+        return row if waited >= 0 else (*fields, 0.0, expires_in)
+
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
         """Return a call of the sequence."""
         return "nextval('jobs_lease_token')"

@@ -109,6 +109,13 @@ class SqliteDialect(Dialect):
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC)
 
+    def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Parse ids, times and truth values."""
+        job_id, *columns, due, canceled, admitted, started, waited, expires_in = row
+        flags = bool(canceled), bool(admitted), bool(started)
+        times = max(waited, 0.0), expires_in
+        return self.read_uuid(job_id), *columns, self.read_time(due), *flags, *times
+
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
         """Raise the counter by as many tokens and return those of the rows."""
         return f"({self._raise_counter(rows) - rows} + {number})"
