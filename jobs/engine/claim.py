@@ -272,6 +272,7 @@ def _claim_filter(categories: tuple[str, ...], job_types: tuple[str, ...], now: 
 
 def read_claim(dialect: Dialect, row: tuple[Any, ...], worker_id: UUID, asked_at: float) -> Claim:
     """Return the claim of a row of `claimed_columns_sql`, asked for at this monotonic time."""
-    *fields, expires_in = dialect.read_claimed(row)
+    row = dialect.read_claimed(row)
+    expires_in = row[-1]
     expires_at = None if expires_in is None else asked_at + expires_in
-    return Claim._make((*fields, expires_at, asked_at, worker_id))
+    return Claim._make((*row[:-1], expires_at, asked_at, worker_id))

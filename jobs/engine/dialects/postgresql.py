@@ -138,8 +138,7 @@ class PostgresDialect(Dialect):
 
     def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the row: psycopg parses it."""
-        *fields, waited, expires_in = row
-        return row if waited >= 0 else (*fields, 0.0, expires_in)
+        return row if row[-2] >= 0 else (*row[:-2], 0.0, row[-1])
 
     def next_token_sql(self, rows: int = 1, number: str = "1") -> str:
         """Return a call of the sequence."""
