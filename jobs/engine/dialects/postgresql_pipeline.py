@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import error_from_result
+from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 from psycopg.waiting import Ready, Wait
@@ -46,7 +46,12 @@ class Pipeline:
         """
         with self.connection.lock:
             try:
-                return self.connection.wait(self._run(statements))
+                try:
+                    return self.connection.wait(self._run(statements))
+                except InvalidSqlStatementName:
+                    # After a rollback psycopg deallocates all that is prepared.
+                    self._known.clear()
+                    return self.connection.wait(self._run(statements))
             finally:
                 if self._client.pipeline_status != pq.PipelineStatus.OFF:
                     # It was interrupted: answers are still to come.

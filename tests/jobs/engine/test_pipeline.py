@@ -63,6 +63,20 @@ def test_a_statement_is_prepared_once_for_the_same_types(
     assert len(names.fetchall()) == 2
 
 
+def test_after_a_rollback_it_is_prepared_again(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    add = "INSERT INTO kept VALUES (%s::integer)"
+    pipeline.run([(add, [1])])
+    # psycopg has something of its own prepared, so it deallocates.
+    raw.execute("SELECT 1", prepare=True)
+    with raw.transaction(force_rollback=True):
+        raw.execute("SELECT 1")
+    assert raw.execute("SELECT 1 FROM pg_prepared_statements WHERE name LIKE 'mail%'").rowcount == 0
+    pipeline.run([(add, [2]), (add, [3])])
+    assert kept(raw) == [1, 2, 3]
+
+
 def test_behind_a_pooler_nothing_is_prepared(
     raw: psycopg.Connection[Any], pipeline: Pipeline
 ) -> None:
