@@ -15,7 +15,7 @@ from django.db import connection
 
 from jobs.engine import dialects
 from jobs.engine.dialects.postgresql_pipeline import Pipeline
-from jobs.engine.wakeup import main_conninfo
+from jobs.engine.wakeup import listen_conninfo
 from tests.support.databases import postgresql_only, unpooled_only
 
 pytestmark = [postgresql_only, pytest.mark.django_db(transaction=True)]
@@ -25,7 +25,7 @@ ID = UUID("0190a6c6-7b1e-7c4e-8a55-0123456789ab")
 
 @pytest.fixture
 def raw() -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(main_conninfo(), autocommit=True, prepare_threshold=1) as opened:
+    with psycopg.connect(listen_conninfo(), autocommit=True, prepare_threshold=1) as opened:
         opened.execute("CREATE TEMPORARY TABLE kept (number integer PRIMARY KEY)")
         yield opened
 
@@ -133,7 +133,7 @@ def test_a_session_that_is_ended_meanwhile_raises(
     raw: psycopg.Connection[Any], pipeline: Pipeline
 ) -> None:
     process = raw.info.backend_pid
-    with psycopg.connect(main_conninfo(), autocommit=True) as other:
+    with psycopg.connect(listen_conninfo(), autocommit=True) as other:
 
         def end() -> None:
             asleep = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
