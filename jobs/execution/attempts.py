@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import orjson
+
 from jobs.engine.claim import Claim, InFlightJob
 from jobs.execution.telemetry import AttemptKind, FinishedAttempt
 from jobs.states import Status
@@ -58,10 +60,9 @@ class AttemptsByKind(dict[AttemptKind, list[FinishedAttempt]]):
 def _finished(
     job_id: UUID, correlation_id: str, waited_seconds: float, ran_seconds: float | None
 ) -> FinishedAttempt:
-    # As str(job_id) and round(…, 4) do, in half the time.
-    id_ = f"{job_id.int:032x}"
+    # As str(job_id) and round(…, 4) do, in a third of the time.
     return FinishedAttempt(
-        f"{id_[:8]}-{id_[8:12]}-{id_[12:16]}-{id_[16:20]}-{id_[20:]}",
+        orjson.dumps(job_id)[1:-1].decode(),
         correlation_id,
         int(waited_seconds * 10_000 + 0.5) / 10_000,
         int(ran_seconds * 10_000 + 0.5) / 10_000 if ran_seconds else 0.0,
