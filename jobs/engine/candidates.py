@@ -53,7 +53,7 @@ WITH RECURSIVE waiting_group (firm_id, lock_key, job_type, limit_key, steps) AS 
     UNION ALL
     SELECT n.firm_id, {next_key}, n.job_type, {next_limit_key}, w.steps + 1
     FROM waiting_group w {next_job}
-    WHERE w.steps < %s::integer
+    WHERE w.steps < CAST(%s AS integer)
 )
 SELECT w.firm_id, w.lock_key, w.job_type, w.limit_key, c.job_id, c.priority, c.scheduled_at,
     c.limit_units, c.lock_limit,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from jobs.engine.admission import Sweep, admit, sweep
+from jobs.engine.dialects.base import Statement
 from jobs.engine.locks import ReleasedCapacity, WaitingGroup
 from jobs.engine.transactions import in_transaction, run
 from jobs.queue import pause, set_rate_limit
@@ -18,7 +17,7 @@ from jobs.states import Status
 from tenants.models import Firm
 from tests.queue_kit import table_rows
 from tests.support.backlog import Server, analyze
-from tests.support.plans import nodes
+from tests.support.plans import explained, nodes
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -177,13 +176,19 @@ def test_a_backlog_of_one_limit_key_costs_the_others_of_its_firm_nothing(
     assert beside <= 2 * without, (without, beside)
 
 
-def admissions(work: Callable[[], object]) -> list[str]:
+def admissions(work: Callable[[], object]) -> list[Statement]:
     """Return the statements that find candidates and those after them."""
-    with CaptureQueriesContext(connection) as queries:
+    looks: list[Statement] = []
+
+    def note(execute: Any, sql: str, params: Any, *given: Any) -> Any:
+        if "jobs_jobqueue q" in sql and sql.lstrip().startswith(("SELECT", "WITH")):
+            looks.append((sql, params))
+        return execute(sql, params, *given)
+
+    with connection.execute_wrapper(note):
         work()
-    looks = [query["sql"] for query in queries if "jobs_jobqueue q" in query["sql"]]
-    assert any("RECURSIVE waiting_group" in look for look in looks)
-    return [look for look in looks if look.lstrip().startswith(("SELECT", "WITH"))]
+    assert any("RECURSIVE waiting_group" in sql for sql, _ in looks)
+    return looks
 
 
 @pytest.fixture
@@ -224,13 +229,9 @@ WAYS = [by_sweep, by_hand_over, by_turns]
 @pytest.mark.parametrize("way", WAYS)
 def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd, way):
     for look in admissions(way(crowd)):
-        ((plan,),) = in_transaction(
-            lambda: table_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {look}")  # noqa: B023 - called at once
-        )
-        plan = json.loads(plan) if isinstance(plan, str) else plan
         walked: list[dict[str, Any]] = [
             node
-            for node in nodes(plan[0]["Plan"])
+            for node in nodes(explained(look))
             if node.get("Relation Name") == "jobs_jobqueue" and node["Actual Loops"]
         ]
         used = {node.get("Index Name") for node in walked}
@@ -249,7 +250,8 @@ def test_admission_takes_the_waiting_index_and_reads_a_few_entries_a_group(crowd
 @pytest.mark.parametrize("way", WAYS)
 def test_every_look_of_an_admission_goes_by_an_index(crowd, way):
     for look in admissions(way(crowd)):
-        rows = table_rows(f"EXPLAIN QUERY PLAN {look}")
+        sql, params = look
+        rows = table_rows(f"EXPLAIN QUERY PLAN {sql}", params)
         details = [row[-1] for row in rows]
         of_jobs = [text for text in details if {"q", "n", "c"} & set(text.split()[1:2])]
         assert of_jobs

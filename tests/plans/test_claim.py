@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,15 +13,15 @@ from django.db.models import F, Func
 from jobs.benchmarks import rows
 from jobs.benchmarks.rows import Kind
 from jobs.engine.claim import claim
+from jobs.engine.dialects.base import Statement
 from jobs.engine.fair_share import FairShare
-from jobs.engine.transactions import fetch, in_transaction
 from jobs.models import JobQueue
 from jobs.queue import EnqueueSpec, enqueue_many, pause
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.queue_kit import new_worker, table_rows
 from tests.support.backlog import analyze, fill, make_firms
-from tests.support.plans import nodes
+from tests.support.plans import explained, nodes
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -40,7 +39,6 @@ CLAIM_WRITES = {
 }  # fmt: skip
 
 # Its text and parameters.
-Statement = tuple[str, Any]
 
 on_postgresql = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="asks PostgreSQL's own statistics"
@@ -76,17 +74,6 @@ def claim_statements(
             == taken
         )
     return seen
-
-
-def explained(statement: Statement) -> dict[str, Any]:
-    """Run the statement under EXPLAIN, as the engine does, and return its plan."""
-    sql, params = statement
-    ((plan,),) = in_transaction(
-        lambda: fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params, prepared=True)
-    )
-    parsed = json.loads(plan) if isinstance(plan, str) else plan
-    top: dict[str, Any] = parsed[0]["Plan"]
-    return top
 
 
 @dataclass(frozen=True)

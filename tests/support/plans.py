@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
+
+from jobs.engine.dialects.base import Statement
+from jobs.engine.transactions import fetch, in_transaction
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -11,3 +15,14 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
         yield from nodes(inner)
+
+
+def explained(statement: Statement) -> dict[str, Any]:
+    """Run the statement under EXPLAIN, as the engine does, and return its plan."""
+    sql, params = statement
+    ((plan,),) = in_transaction(
+        lambda: fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params, prepared=True)
+    )
+    parsed = json.loads(plan) if isinstance(plan, str) else plan
+    top: dict[str, Any] = parsed[0]["Plan"]
+    return top
