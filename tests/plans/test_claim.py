@@ -38,8 +38,6 @@ CLAIM_WRITES = {
     "status", "attempts", "claimed_at", "started_at", "lease_token", "worker_id", "updated_at",
 }  # fmt: skip
 
-# Its text and parameters.
-
 on_postgresql = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="asks PostgreSQL's own statistics"
 )

@@ -188,13 +188,17 @@ class Dialect(ABC):
         return ", ".join(
             [
                 *columns,
-                f"{job}cancel_requested_at IS NOT NULL",
+                self.is_set_sql(f"{job}cancel_requested_at"),
                 f"{job}admitted",
-                f"{job}started_at IS NOT NULL",
+                self.is_set_sql(f"{job}started_at"),
                 waited,
                 self.seconds_between_sql(now, f"{job}expires_at"),
             ]
         )
+
+    @abstractmethod
+    def is_set_sql(self, column: str) -> str:
+        """Return an expression of a RETURNING clause that is true where the column has a value."""
 
     @abstractmethod
     def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from jobs.conf import lease_seconds
 from jobs.engine.dialects import postgresql_claim
 from jobs.engine.dialects.base import PLANNER_SETTINGS, Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
+from jobs.engine.dialects.postgresql_cursors import LoggedCursor, PreparingCursor
 from jobs.engine.dialects.postgresql_pipeline import Pipeline
 from tenants.scope import ENGINE_SETTING
 
@@ -37,24 +38,6 @@ NUMBERS: dict[Column, type[int] | type[float]] = {
 }
 
 HAS_TRANSACTION_TIMEOUT = 170_000
-
-
-class _PreparingCursor(ServerBindingCursor):
-    """Prepares at the first use, if it may at all: planning a statement takes longer than running it."""
-
-    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        """Prepare, then run."""
-        options["prepare"] = True
-        return super().execute(query, params, **options)  # type: ignore[misc]  # untyped in Django
-
-
-class _LoggedCursor(ServerBindingCursor):
-    """Prepares nothing: a prepared statement would be logged without its text."""
-
-    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        """Send the whole statement."""
-        options["prepare"] = False
-        return super().execute(query, params, **options)  # type: ignore[misc]  # untyped in Django
 
 
 @lru_cache(maxsize=4)
@@ -135,6 +118,10 @@ class PostgresDialect(Dialect):
     def read_time(self, value: Any) -> datetime | None:
         """Return the time: psycopg parses it, in the connection's zone (UTC)."""
         return value  # type: ignore[no-any-return]  # psycopg's rows are untyped
+
+    def is_set_sql(self, column: str) -> str:
+        """Ask whether it is NULL."""
+        return f"{column} IS NOT NULL"
 
     def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the row: psycopg parses it."""
@@ -252,7 +239,7 @@ class PostgresDialect(Dialect):
         if database.connection is None:
             database.ensure_connection()
         # As DatabaseWrapper.cursor() does, which has one cursor class for all statements.
-        kind = _LoggedCursor if database.queries_logged else ServerBindingCursor
+        kind = LoggedCursor if database.queries_logged else ServerBindingCursor
         cursor: Any = cast("Any", kind)(database.connection)
         cursor.format = Format.BINARY
         if database.queries_logged:
@@ -267,7 +254,7 @@ class PostgresDialect(Dialect):
         kept = database.__dict__.get("engine_cursor")
         if kept is None or kept.cursor.connection is not database.connection:
             database.ensure_connection()
-            cursor: Any = cast("Any", _PreparingCursor)(database.connection)
+            cursor: Any = cast("Any", PreparingCursor)(database.connection)
             cursor.format = Format.BINARY
             kept = database.engine_cursor = database.make_cursor(cursor)
         return kept

@@ -109,6 +109,10 @@ class SqliteDialect(Dialect):
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC)
 
+    def is_set_sql(self, column: str) -> str:
+        """Return the column: whether it IS NULL, SQLite answers wrongly there."""
+        return column
+
     def read_claimed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Parse ids, times and truth values."""
         job_id, *columns, due, canceled, admitted, started, waited, expires_in = row
