@@ -11,13 +11,15 @@ from __future__ import annotations
 import select
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
 import psycopg
 from django.db import connection
+from psycopg import waiting
+from psycopg.abc import PQGen
 from psycopg.pq.abc import PGconn
 from psycopg.waiting import Ready, Wait
 
@@ -121,10 +123,13 @@ class Turns:
     def _wait(
         self,
         client: PGconn,
-        generator: Generator[Wait, Ready, T],
+        generator: PQGen[T],
         interval: float = 0.1,
+        timeout: float | None = None,
     ) -> T:
         """Run a generator of psycopg as its `Connection.wait` does."""
+        if timeout is not None:
+            return waiting.wait(generator, client.socket, interval=interval, timeout=timeout)
         # Asked for once: a connection that is lost has no socket any more.
         socket, poll = client.socket, select.poll()
         own = threading.get_ident() in self._own

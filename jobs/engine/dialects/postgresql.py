@@ -184,6 +184,9 @@ class PostgresDialect(Dialect):
         if database.in_atomic_block:
             return self._fetch_each(statements)
         database.close_if_health_check_failed()
+        if database.connection is not None and database.connection.closed:
+            # A statement before it was interrupted.
+            database.close()
         database.ensure_connection()
         raw = database.connection
         settings = _opening_sql(raw.info.server_version, lease_seconds(), lock_timeout_ms)

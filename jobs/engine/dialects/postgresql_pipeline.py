@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import InvalidSqlStatementName, error_from_result
+from psycopg.errors import FeatureNotSupported, InvalidSqlStatementName, error_from_result
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 from psycopg.waiting import Ready, Wait
@@ -48,8 +48,9 @@ class Pipeline:
             try:
                 try:
                     return self.connection.wait(self._run(statements))
-                except InvalidSqlStatementName:
-                    # After a rollback psycopg deallocates all that is prepared.
+                except (InvalidSqlStatementName, FeatureNotSupported):
+                    # After a rollback psycopg deallocates all that is prepared; and a migration can
+                    # change what a statement returns. Nothing was written.
                     self._known.clear()
                     return self.connection.wait(self._run(statements))
             finally:
@@ -74,6 +75,9 @@ class Pipeline:
                 self._check(next(results))
                 one.known.names[one.types] = name
             rows.append(one.known.load(self._check(next(results))))
+        # They are committed after the last: an error then comes as one more result.
+        for result in results:
+            self._check(result)
         return rows
 
     def _encoded(self, sql: str, params: Sequence[Any]) -> _Encoded:

@@ -35,6 +35,12 @@ def pipeline(raw: psycopg.Connection[Any]) -> Pipeline:
     return Pipeline(raw)
 
 
+def interrupted(generator: Any, **_: Any) -> None:
+    """Stand in for `Connection.wait` when a signal comes."""
+    next(generator)
+    raise KeyboardInterrupt
+
+
 def kept(raw: psycopg.Connection[Any]) -> list[int]:
     return [number for (number,) in raw.execute("SELECT number FROM kept ORDER BY 1")]
 
@@ -112,6 +118,39 @@ def test_a_statement_the_server_cannot_read_names_its_error(
     assert kept(raw) == []
 
 
+def test_an_error_at_the_commit_is_raised(raw: psycopg.Connection[Any], pipeline: Pipeline) -> None:
+    raw.execute(
+        "CREATE TEMPORARY TABLE refers (number integer REFERENCES kept DEFERRABLE INITIALLY DEFERRED)"
+    )
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        pipeline.run([("INSERT INTO refers VALUES (7) RETURNING number", [])])
+    assert raw.execute("SELECT * FROM refers").fetchall() == []
+    pipeline.run([("INSERT INTO kept VALUES (7)", []), ("INSERT INTO refers VALUES (7)", [])])
+    assert kept(raw) == [7]
+
+
+@unpooled_only
+def test_a_statement_goes_on_after_what_it_returns_has_changed(
+    raw: psycopg.Connection[Any], pipeline: Pipeline
+) -> None:
+    every = "SELECT * FROM kept"
+    pipeline.run([("INSERT INTO kept VALUES (1)", []), (every, [])])
+    raw.execute("ALTER TABLE kept ADD COLUMN name text DEFAULT 'Ada'")
+    assert pipeline.run([(every, [])]) == [[(1, "Ada")]]
+
+
+def test_after_an_interrupted_one_the_next_gets_a_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dialect, statement = dialects.current(), ("SELECT %s::integer", [7])
+    assert dialect.fetch_prepared([statement]) == [(7,)]
+    with monkeypatch.context() as patch:
+        patch.setattr(connection.connection, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dialect.fetch_prepared([statement])
+    assert dialect.fetch_prepared([statement]) == [(7,)]
+
+
 def test_a_value_that_cannot_be_sent_leaves_the_connection_as_it_was(
     raw: psycopg.Connection[Any], pipeline: Pipeline
 ) -> None:
@@ -154,10 +193,6 @@ def test_a_session_that_is_ended_meanwhile_raises(
 def test_an_interrupted_one_closes_the_connection(
     raw: psycopg.Connection[Any], pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(generator: Any, **_: Any) -> None:
-        next(generator)
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(raw, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pipeline.run([("SELECT 1", [])])
