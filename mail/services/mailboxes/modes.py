@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.utils import timezone
 
+from jobs import registry
 from jobs.errors import WrongState as PausedAlready
 from jobs.models import Pause
 from jobs.operations import limits
@@ -137,6 +138,7 @@ def pause_mailbox(
     with suppress(PausedAlready):
         limits.pause(
             firm=account.firm_id,
+            category=_writing_category(),
             job_type=WRITING_TYPE,
             limit_key=mailbox_limit_key(account.pk),
             reason=reason or PAUSE_REASON,
@@ -149,16 +151,20 @@ def resume_writing(account: MailAccount, *, reason: str = "", by: Actor = SERVIC
     """End the pause; what was decided meanwhile is shown in Gmail."""
     _refuse(not account.paused_by, "The mailbox is not paused.")
     _change(account, "mailbox.resume", by, reason, paused_by=PausedBy.NOTHING)
-    held = Pause.objects.filter(
-        firm_id=account.firm_id,
-        job_type=WRITING_TYPE,
-        limit_key=mailbox_limit_key(account.pk),
-        category="",
-    ).first()
+    of_mailbox = Pause.objects.filter(
+        firm_id=account.firm_id, job_type=WRITING_TYPE, limit_key=mailbox_limit_key(account.pk)
+    )
+    # Older versions set it without a category.
+    held = of_mailbox.filter(category=_writing_category()).first() or of_mailbox.first()
     if held is not None:
         limits.resume(held, reason=reason, by=by)
     if account.mode == Mode.ACTIVE:
         request_activation(account)
+
+
+def _writing_category() -> str:
+    """Return what tells the mailbox's own pause from an operator's, which no resume of it lifts."""
+    return registry.get(WRITING_TYPE).category
 
 
 def follow_pause_label(account: MailAccount, gmail: GmailClient) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from jobs.models import Pause
+from jobs.operations import limits
 from jobs.queue import enqueue
 from mail.labels import LABEL_NAMES, PAUSE_LABEL
 from mail.models import (
@@ -22,6 +23,7 @@ from mail.models import (
 from mail.services.actions.actions import request_action
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.accounts import own_addresses, refresh_aliases
+from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.queueing import request_backfill, request_sync
 from mail.services.syncing.labels import ensure_label
 from tenants.audit import Actor
@@ -198,6 +200,32 @@ def test_the_gmail_label_pauses_and_its_removal_resumes(mailbox: Mailbox, job_ty
     sync_by_type()
     assert mailbox.reload().paused_by == PausedBy.NOTHING
     assert len(ours(mailbox, arrived)) == 1
+
+
+def test_the_end_of_the_pause_leaves_an_operators_pause(mailbox: Mailbox) -> None:
+    arrived = mailbox.receive()
+    sync_without_actions(mailbox)
+    held = {"job_type": modes.WRITING_TYPE, "limit_key": mailbox_limit_key(mailbox.account.pk)}
+    with firm_scope(mailbox.firm):
+        operators = limits.pause(firm=mailbox.firm, **held, reason="a partner complained")
+    modes.pause_mailbox(mailbox.account)
+    modes.resume_writing(mailbox.account)
+    drain()
+    assert [one.pk for one in stored(Pause)] == [operators.pk]
+    assert ours(mailbox, arrived) == set()
+
+    with firm_scope(mailbox.firm):
+        limits.resume(operators)
+    drain()
+    assert len(ours(mailbox, arrived)) == 1
+
+
+def test_a_pause_of_an_older_version_ends_with_the_mailboxs(mailbox: Mailbox) -> None:
+    modes.pause_mailbox(mailbox.account)
+    with firm_scope(mailbox.firm):
+        Pause.objects.update(category="")
+    modes.resume_writing(mailbox.account)
+    assert stored(Pause) == []
 
 
 def test_the_label_does_not_end_a_persons_pause(mailbox: Mailbox) -> None:
