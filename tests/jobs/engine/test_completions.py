@@ -69,6 +69,18 @@ def long_way(monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
     return walked
 
 
+def test_a_batch_takes_the_short_way(add: Any, long_way: list[Claim]) -> None:
+    ids = [add() for _ in range(3)]
+    held = take(3)
+    stale = held[0]._replace(lease_token=held[0].lease_token + 1000)
+    report = settled(*held[1:], stale)
+    assert report.statuses == dict.fromkeys(ids[1:], Status.COMPLETED)
+    assert report.stale == [stale]
+    # Only the stale one has to be looked up.
+    assert long_way == [stale]
+    assert [(one.completed, one.run_ms) for one in minutes()] == [(2, 500)]
+
+
 @postgresql_only
 def test_a_batch_is_one_statement_behind_the_wall(add: Any, long_way: list[Claim]) -> None:
     ids = [add() for _ in range(3)]
@@ -159,7 +171,6 @@ def test_the_last_child_fires_what_waited_for_it(firm: Firm, job_types: None) ->
     assert '"then"' in then.payload
 
 
-@postgresql_only
 @pytest.mark.req("A-02")
 def test_beside_a_fan_in_only_its_own_children_take_the_long_way(
     firm: Firm, add: Any, long_way: list[Claim]
