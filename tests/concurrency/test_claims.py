@@ -12,6 +12,8 @@ pytestmark = pytest.mark.processes
 
 WORKERS = 4
 JOBS = 2_000
+# Else the first that hears of them may be done before the others are awake.
+JOB_SECONDS = 0.002
 
 
 @pytest.mark.req("J-08", "J-09")
@@ -20,7 +22,7 @@ def test_four_workers_share_two_thousand_jobs_and_start_each_once(
 ) -> None:
     workers = fleet.start_many(WORKERS)
 
-    jobs = queue.add(JOBS)
+    jobs = queue.add(JOBS, seconds=JOB_SECONDS)
     queue.wait_until_settled()
     fleet.stop()
 
