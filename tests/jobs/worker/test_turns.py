@@ -154,6 +154,22 @@ def test_errors_and_broken_connections_are_found_while_waiting() -> None:
     assert found == [1_000_000, 1_000_000, "free"]
 
 
+@postgresql_only
+@pytest.mark.django_db(transaction=True)
+def test_a_wait_that_has_an_end_ends() -> None:
+    turn, found = Turns(), []
+
+    def ask() -> None:
+        connection.ensure_connection()
+        with turn.working():
+            found.extend(connection.connection.notifies(timeout=0.01))
+            found.append("over")
+
+    with on_a_thread(ask):
+        pass
+    assert found == ["over"]
+
+
 class NumberPayload(JobPayload):
     """Which job of a batch it is."""
 
