@@ -19,9 +19,6 @@ class AttemptsByKind(dict[AttemptKind, list[FinishedAttempt]]):
         # Without the worker, of which there is hardly ever more than one: its id is slow to hash.
         self._last: tuple[UUID | None, str] = None, ""
         self._same: dict[tuple[object, ...], list[FinishedAttempt]] = {}
-        # Mostly the next is of the same kind: comparing takes less than hashing.
-        self._last_key: tuple[object, ...] = ()
-        self._last_same: list[FinishedAttempt] = []
 
     def add(
         self,
@@ -46,15 +43,13 @@ class AttemptsByKind(dict[AttemptKind, list[FinishedAttempt]]):
             error_class,
             worker,
         )
-        if key != self._last_key:
-            same = self._same.get(key)
-            if same is None:
-                text = None if status is None else str(status)
-                kind = AttemptKind(*key[:5], text, error_class, worker)
-                same = self._same[key] = self.setdefault(kind, [])
-            self._last_key, self._last_same = key, same
+        same = self._same.get(key)
+        if same is None:
+            text = None if status is None else str(status)
+            kind = AttemptKind(*key[:5], text, error_class, worker)
+            same = self._same[key] = self.setdefault(kind, [])
         one = job.job_id, job.correlation_id, job.waited_seconds, ran_seconds
-        self._last_same.append(_finished(*one))
+        same.append(_finished(*one))
 
 
 def _finished(
