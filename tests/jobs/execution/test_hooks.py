@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,10 +18,14 @@ from jobs.errors import Fatal, Snooze
 from jobs.execution import hooks
 from jobs.execution.hooks import RunningAttempt
 from jobs.execution.telemetry import FAILURES
-from jobs.queue import enqueue
+from jobs.queue import EnqueueSpec, enqueue, enqueue_many
 from jobs.registry import JobPayload, JobType, job
+from jobs.states import Status
 from jobs.testing import drain
 from tenants.models import Firm
+from tests.queue_kit import row
+from tests.support.waiting import wait_until
+from tests.support.worker_loop import worker_loop, working
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("A-01")]
 
@@ -147,3 +152,33 @@ def test_a_broken_hook_changes_nothing(
         ("test.mail", "completed", "NoneType"),
         ("test.mail", "retry", "ValueError"),
     ]
+
+
+_seen: list[tuple[str, str]] = []
+
+
+@contextmanager
+def note(attempt: RunningAttempt) -> Iterator[None]:
+    """Note what a worker's hooks are told."""
+    yield
+    _seen.append((attempt.job_type, attempt.outcome))
+
+
+def test_a_worker_runs_hooks_also_around_batches_and_on_its_event_loop(
+    firm: Firm, types: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_seen", seen := [])
+
+    @job("test.await", category="sync", payload=JobPayload)
+    async def wait(payload: JobPayload, ctx: Any) -> None:
+        """Do nothing."""
+
+    loop = worker_loop(burst=False)
+    with working(loop):
+        before = enqueue("test.await", firm=firm).job_id
+        wait_until(lambda: row(before).status == Status.COMPLETED, "a job before")
+        settings.JOB_ATTEMPT_HOOKS = [f"{__name__}.note"]
+        jobs = [EnqueueSpec("test.mail", {"body": BODY, "end": ""})] * 50
+        enqueue_many([*jobs, EnqueueSpec("test.await")], firm=firm)
+        wait_until(lambda: len(seen) == 51, "the hooks of all")
+    assert sorted(set(seen)) == [("test.await", "completed"), ("test.mail", "completed")]
