@@ -18,7 +18,7 @@ from jobs import conf
 from jobs.engine.prune import prune
 from jobs.errors import Cancel, Fatal, Snooze
 from jobs.execution.context import JobContext
-from jobs.operations import deletion
+from jobs.operations import deletion, deletion_steps
 from jobs.operations.bulk_step import do_step
 from jobs.operations.escalation import escalation_notice_of
 from jobs.operations.notifications.alerts import alert_new_failures, alert_unreviewed
@@ -148,9 +148,9 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
     """Delete a firm's rows, for a while at a time; wait for its jobs in flight to end."""
     if payload.export_job_id is not None and not deletion.is_exported(payload.export_job_id):
         raise Snooze("Waits for the export", seconds=IN_FLIGHT_SECONDS)
-    deleter = deletion.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
+    deleter = deletion_steps.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
     until = time.monotonic() + BULK_SECONDS
-    while not (step := deletion.firm_step(payload.firm_id, deleter)).is_over:
+    while not (step := deletion_steps.firm_step(payload.firm_id, deleter)).is_over:
         ctx.heartbeat()
         if step.waits or time.monotonic() > until:
             raise Snooze(seconds=IN_FLIGHT_SECONDS if step.waits else LEAST_SNOOZE_SECONDS)
@@ -165,10 +165,10 @@ def delete_firm(payload: DeleteFirmPayload, ctx: JobContext) -> None:
 )
 def delete_user(payload: DeleteUserPayload, ctx: JobContext) -> None:
     """Delete a user's jobs in one pass over all jobs, then the user."""
-    deleter = deletion.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
-    if deletion.delete_jobs(payload.user_id, deleter, ctx.heartbeat):
+    deleter = deletion_steps.Deleter(ctx.job_id, ctx.firm_id, ctx.fence)
+    if deletion_steps.delete_jobs(payload.user_id, deleter, ctx.heartbeat):
         raise Snooze(seconds=IN_FLIGHT_SECONDS)
-    deletion.end_user(payload.user_id, deleter)
+    deletion_steps.end_user(payload.user_id, deleter)
 
 
 @job("escalation_notice", category=Category.NOTIFICATIONS, payload=EscalationNoticePayload)

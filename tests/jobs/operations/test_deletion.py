@@ -11,10 +11,11 @@ from django.db import connection, transaction
 
 from jobs.engine import owner
 from jobs.engine.delete_owned import FIRST_ID
-from jobs.errors import ArgumentsInvalid, LeaseLost, ReasonMissing, WrongState
+from jobs.errors import ArgumentsInvalid, Cancel, LeaseLost, ReasonMissing, WrongState
 from jobs.models import Batch, DeadLetterQueue, FanIn, JobQueue
-from jobs.operations import deletion
-from jobs.operations.deletion import Deleter, delete_firm, delete_user
+from jobs.operations import deletion_steps
+from jobs.operations.deletion import delete_firm, delete_user
+from jobs.operations.deletion_steps import Deleter
 from jobs.operations.schedules import create_schedule
 from jobs.queue import EnqueueSpec, batch_progress, enqueue, enqueue_batch, enqueue_chain
 from jobs.testing import drain, run_job
@@ -149,15 +150,49 @@ def test_jobs_in_flight_are_asked_to_end_and_waited_for(firm: Firm) -> None:
     assert get_user_model().objects.filter(pk=user.pk).exists()
 
 
+def test_a_firm_that_is_activated_again_keeps_what_it_has(firm: Firm) -> None:
+    kept = JobQueueFactory(firm=firm, status="completed")
+    job = delete_firm(firm, "test")
+    Firm.objects.filter(pk=firm.pk).update(active=True)
+    ended = run_job(job)
+    assert ended.status == "canceled"
+    assert "activated again" in ended.last_error
+    with all_firms("test"):
+        assert JobQueue.objects.filter(pk=kept.pk).exists()
+    assert Firm.objects.filter(pk=firm.pk).exists()
+
+    assert run_job(delete_firm(firm, "test")).status == "completed"
+    assert not Firm.objects.filter(pk=firm.pk).exists()
+
+
+def test_a_user_who_may_sign_in_again_keeps_what_they_have(firm: Firm) -> None:
+    user = UserFactory(username="a@x.example")
+    kept = JobQueueFactory(firm=firm, user=user, status="completed")
+    job = delete_user(user, "test")
+    users = get_user_model().objects.filter(pk=user.pk)
+    users.update(is_active=True)
+    ended = run_job(job)
+    assert ended.status == "canceled"
+    assert "sign in again" in ended.last_error
+    # Also where that happens after the last chunk.
+    again = delete_user(user, "test")
+    users.update(is_active=True)
+    with pytest.raises(Cancel):
+        deletion_steps.end_user(str(user.pk), Deleter(again.pk, again.firm_id, again.lease_token))
+    with all_firms("test"):
+        assert JobQueue.objects.filter(pk=kept.pk).exists()
+    assert users.exists()
+
+
 def test_a_worker_that_lost_its_lease_deletes_nothing(firm: Firm) -> None:
     JobQueueFactory(firm=firm, status="completed")
     job = delete_firm(firm, "test")
     stale = Deleter(job.pk, job.firm_id, 12345)
     before = rows_of(firm.pk)
     for step in (
-        lambda: deletion.firm_step(firm.pk, stale),
-        lambda: deletion.user_step("1", FIRST_ID, stale),
-        lambda: deletion.end_user("1", stale),
+        lambda: deletion_steps.firm_step(firm.pk, stale),
+        lambda: deletion_steps.user_step("1", FIRST_ID, stale),
+        lambda: deletion_steps.end_user("1", stale),
     ):
         with pytest.raises(LeaseLost):
             step()

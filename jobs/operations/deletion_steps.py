@@ -1,0 +1,175 @@
+"""The chunks of a deletion: what is left of a firm or a user goes, as `deletion` began it.
+
+Each chunk is a transaction, and the rows themselves say how far the deletion is: after a crash the
+next attempt goes on. Who is activated again meanwhile keeps what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
+
+from jobs.engine.delete_follow_ups import delete_follow_ups_of_user
+from jobs.engine.delete_owned import (
+    CHUNK,
+    FIRST_ID,
+    delete_jobs_of_firm,
+    delete_jobs_of_user,
+    stop_jobs_of_firm,
+)
+from jobs.engine.transactions import in_transaction
+from jobs.errors import Cancel, LeaseLost
+from jobs.models import JobQueue
+from tenants.audit import SERVICE, record_operation
+from tenants.models import Firm
+from tenants.ownership import clear_loose, delete_rows, owned_tables
+from tenants.scope import all_firms
+
+# Others write meanwhile: on SQLite nobody else can during a chunk.
+PAUSE_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Deleter:
+    """The job that deletes: every chunk checks its lease token."""
+
+    job_id: UUID
+    firm_id: int
+    lease_token: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a chunk leaves: whether all is done, else whether it waits for jobs in flight."""
+
+    is_over: bool = False
+    waits: bool = False
+    # The last id that was read; None at the end of a pass.
+    after: UUID | None = None
+
+
+def firm_step(firm_id: int, deleter: Deleter) -> Step:
+    """Delete a chunk of what the firm owns, in a transaction of its own.
+
+    Raises:
+        LeaseLost: the job no longer carries the lease token; nothing was done.
+        Cancel: the firm was activated again; nothing was done.
+    """
+
+    def step() -> Step:
+        with all_firms("delete a firm"):
+            _require_lease(deleter)
+            firm = Firm.objects.select_for_update().filter(pk=firm_id).first()
+            if firm is None:
+                return Step(is_over=True)
+            if firm.active:
+                raise Cancel("the firm was activated again: no more of it is deleted")
+            in_flight = stop_jobs_of_firm(firm_id)
+            if delete_jobs_of_firm(firm_id):
+                return Step()
+            if in_flight:
+                return Step(waits=True)
+            tables = owned_tables()
+            for work in (clear_loose, delete_rows):
+                if any(work(table, firm_id, CHUNK) for table in tables):
+                    return Step()
+            firm.delete()
+            _record_end("firm", firm_id, deleter)
+            return Step(is_over=True)
+
+    return in_transaction(step)
+
+
+def user_step(user_id: str, after: UUID, deleter: Deleter) -> Step:
+    """Delete the user's jobs among the next ones after this id, and ask those in flight to end.
+
+    Raises:
+        LeaseLost: as `firm_step`.
+        Cancel: the user may sign in again; nothing was done.
+    """
+
+    def step() -> Step:
+        with all_firms("delete a user's jobs"):
+            _require_lease(deleter)
+            _get_inactive_user(user_id)
+            if after == FIRST_ID:
+                delete_follow_ups_of_user(user_id)
+            last, in_flight = delete_jobs_of_user(user_id, after)
+            return Step(after=last, waits=in_flight > 0)
+
+    return in_transaction(step)
+
+
+def delete_jobs(user_id: str, deleter: Deleter, between: Callable[[], None]) -> bool:
+    """Delete the user's jobs in one pass over all jobs; return whether some are in flight.
+
+    `between` is called after each chunk.
+
+    Raises:
+        LeaseLost: as `firm_step`.
+        Cancel: as `user_step`.
+    """
+    after: UUID | None = FIRST_ID
+    waits = False
+    while after is not None:
+        step = user_step(user_id, after, deleter)
+        after, waits = step.after, waits or step.waits
+        between()
+        time.sleep(PAUSE_SECONDS)
+    return waits
+
+
+def end_user(user_id: str, deleter: Deleter) -> None:
+    """Delete the user, whose jobs are gone, with memberships, keys and grants.
+
+    Raises:
+        LeaseLost: as `firm_step`.
+        Cancel: as `user_step`.
+    """
+
+    def end() -> None:
+        with all_firms("delete a user"):
+            _require_lease(deleter)
+            user = _get_inactive_user(user_id)
+            if user is not None:
+                user.delete()
+                _record_end("user", user_id, deleter)
+
+    in_transaction(end)
+
+
+def _require_lease(deleter: Deleter) -> None:
+    held = JobQueue.objects.filter(
+        pk=deleter.job_id, firm_id=deleter.firm_id, lease_token=deleter.lease_token
+    )
+    if not held.select_for_update(no_key=True).exists():
+        raise LeaseLost(f"job {deleter.job_id} is no longer this attempt's: nothing was deleted")
+
+
+def _get_inactive_user(user_id: str) -> AbstractBaseUser | None:
+    """Return the user, locked; None if the project deleted them already.
+
+    Raises:
+        Cancel: the user may sign in again.
+    """
+    users = get_user_model()._base_manager.select_for_update(no_key=True)
+    user: AbstractBaseUser | None = users.filter(pk=user_id).first()
+    if user is not None and user.is_active:
+        raise Cancel("the user may sign in again: no more of theirs is deleted")
+    return user
+
+
+def _record_end(noun: str, key: Any, deleter: Deleter) -> None:
+    record_operation(
+        SERVICE,
+        f"{noun}.deleted",
+        firm_id=deleter.firm_id,
+        target=(noun, key),
+        after={"job_id": str(deleter.job_id)},
+    )
