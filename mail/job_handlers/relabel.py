@@ -40,7 +40,7 @@ class ThreadPayload(AccountPayload):
     limit_units=10 * units.MODIFY,
     idempotency_key=lambda payload: f"activate.gmail:{payload.account_id}",
 )
-def activate(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+def activate(payload: AccountPayload, ctx: JobContext) -> dict[str, Any]:
     """Make Mailroom's labels, and have the decisions on mail of the last days shown."""
     with mailbox(payload) as (account, gmail):
         if suggests_only(account):
@@ -50,7 +50,7 @@ def activate(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
         with firm_scope(account.firm_id):
             # Labels that were just made are not watched yet.
             request_watch(account)
-            return {"threads": enqueue_relabels(threads_to_label(account))}
+            return {"threads": enqueue_relabels(threads_to_label(account), ctx.job_id)}
 
 
 @job(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ import structlog
 from django.db.models import QuerySet
 
 from jobs.engine.clock import database_now
+from jobs.errors import EnqueueError, PayloadInvalid
 from jobs.queue import EnqueueSpec, enqueue_many
 from jobs.schedules.cron import TimetableInvalid
 from mail.models.recurring import DatedRow
@@ -30,7 +31,8 @@ def enqueue_due_rows(
 
     Of several dates that passed, the last one gets the jobs. A kill in between loses and repeats
     nothing: a page's jobs and its rows' next dates are committed together. A row whose dates cannot
-    be computed (its time zone may have left the system's list) is logged and stays due.
+    be computed (its time zone may have left the system's list), or whose jobs are refused, is logged
+    and stays due.
     """
     enqueued = 0
     for firm_id in _firms_with_due(due):
@@ -61,13 +63,39 @@ def _enqueue_page(
         found = due(now).exclude(pk__in=skipped).order_by("due_at", "pk")
         rows: list[Any] = list(found.select_for_update(of=("self",), skip_locked=True)[:PAGE])
         slots = {row.pk: slot for row in rows if (slot := _slot_of(row, now)) is not None}
-        moved = [row for row in rows if row.pk in slots]
-        skipped += [row.pk for row in rows if row.pk not in slots]
-        specs = [spec for row in moved for spec in specs_of(row, slots[row.pk])]
-        made = [result for result in enqueue_many(specs, firm=firm_id) if result.created]
-        if moved:
-            type(moved[0]).objects.bulk_update(moved, ["due_at", "queued_at"])
-    return len(rows), len(made)
+        specs = {row: specs_of(row, slots[row.pk]) for row in rows if row.pk in slots}
+        made = _enqueue(firm_id, specs)
+        skipped += [row.pk for row in rows if row not in made]
+        if made:
+            type(rows[0]).objects.bulk_update(made, ["due_at", "queued_at"])
+    return len(rows), sum(made.values())
+
+
+def _enqueue(firm_id: int, specs: Mapping[Any, list[EnqueueSpec]]) -> dict[Any, int]:
+    """Enqueue the jobs of each row; return how many that made, without the rows that are refused."""
+    made: dict[Any, int] = {}
+    try:
+        results = iter(enqueue_many([one for many in specs.values() for one in many], firm=firm_id))
+        return {row: sum(next(results).created for _ in many) for row, many in specs.items()}
+    except EnqueueError as error:
+        if len(specs) == 1:
+            _log_refused(next(iter(specs)), error)
+            return made
+    # One of them holds up no other.
+    for row, many in specs.items():
+        made |= _enqueue(firm_id, {row: many})
+    return made
+
+
+def _log_refused(row: DatedRow, error: EnqueueError) -> None:
+    _log.error(
+        "mail.due_jobs_refused",
+        table=row._meta.label,
+        row_id=str(row.pk),
+        firm_id=row.firm_id,
+        error_code=error.code,
+        fields=[fault.field for fault in error.faults] if isinstance(error, PayloadInvalid) else [],
+    )
 
 
 def _slot_of(row: DatedRow, now: datetime) -> datetime | None:

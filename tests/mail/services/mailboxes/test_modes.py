@@ -10,6 +10,8 @@ from pytest_django import Settings
 from jobs.models import Pause
 from jobs.operations import limits
 from jobs.queue import enqueue
+from jobs.testing import run_job
+from jobs.testing.run import claimed_now, performed, settled
 from mail.labels import LABEL_NAMES, PAUSE_LABEL
 from mail.models import (
     Action,
@@ -100,6 +102,27 @@ def test_made_active_only_mail_of_the_last_days_is_labelled(
     entry = audit_entries(suggesting.account.pk)[0]
     assert (entry.act, entry.reason, entry.actor_name) == ("mailbox.activate", "it is right", "ada")
     assert (entry.before["mode"], entry.after["mode"]) == ("suggest", "active")
+
+
+def test_an_activation_reaches_a_thread_that_an_earlier_one_is_at(suggesting: Mailbox) -> None:
+    arrived = suggesting.receive()
+    sync(suggesting)
+
+    def activate() -> None:
+        modes.activate(suggesting.account)
+        (activation,) = jobs("activate.gmail")
+        run_job(activation)
+
+    activate()
+    (first,) = jobs("relabel.gmail")
+    claimed = claimed_now(first.pk)
+    modes.suggest_only(suggesting.account)
+    skipped = performed(claimed)
+    activate()
+    settled(claimed, skipped)
+    assert ours(suggesting, arrived) == set()
+    drain()
+    assert len(ours(suggesting, arrived)) == 1
 
 
 def test_activation_makes_the_labels_one_pauses_with(suggesting: Mailbox) -> None:

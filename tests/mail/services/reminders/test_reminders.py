@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import uuid4
@@ -15,7 +16,7 @@ from jobs.engine.claim import Claim
 from jobs.engine.release import release
 from jobs.models import Delivery, JobQueue
 from jobs.operations.notifications import emails
-from jobs.queue import enqueue, retry
+from jobs.queue import EnqueueSpec, enqueue, retry
 from jobs.states import Channel, DeliveryStatus
 from jobs.testing import frozen_time, run_job
 from jobs.testing.clock import Clock
@@ -23,7 +24,7 @@ from jobs.testing.run import claimed_now, performed
 from mail.errors import PreferenceInvalid, ReminderInvalid, RowGone, WrongState
 from mail.models import Reminder, ReminderStatus
 from mail.services import dates
-from mail.services.reminders import delivery
+from mail.services.reminders import delivery, due
 from mail.services.reminders.due import enqueue_due_reminders
 from mail.services.reminders.preferences import change_preference
 from mail.services.reminders.quiet_hours import quiet_until
@@ -475,4 +476,40 @@ def test_a_time_zone_that_vanished_holds_up_no_other_reminder(
         # It comes as soon as its zone is corrected.
         with firm_scope(firm):
             Reminder.objects.filter(pk=lost.pk).update(time_zone=VIENNA)
+        assert enqueue_due() == 1
+
+
+def test_a_reminder_whose_job_is_refused_holds_up_no_other(
+    firm: Firm,
+    other_firm: Firm,
+    mailoutbox: list[Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    due_at = soon()
+    of_row = due._specs
+    refused, *others = [
+        create_reminder(one.pk, new_member(one, role).pk, title="Call Anna", due_at=due_at)
+        for one, role in (
+            (firm, Role.VIEWER), (firm, Role.ADMIN), (other_firm, Role.VIEWER),
+        )
+    ]  # fmt: skip
+
+    def specs(reminder: Reminder, at: datetime) -> list[EnqueueSpec]:
+        (spec,) = of_row(reminder, at)
+        if reminder == refused:
+            return [replace(spec, payload={**(spec.payload or {}), "reminder_id": "Call Anna"})]
+        return [spec]
+
+    with frozen_time(due_at + timedelta(minutes=1)), caplog.at_level("ERROR", logger="mail"):
+        with monkeypatch.context() as damaged:
+            damaged.setattr(due, "_specs", specs)
+            assert enqueue_due() == len(others)
+        (line,) = [str(one.msg) for one in caplog.records if "due_jobs_refused" in str(one.msg)]
+        assert str(refused.pk) in line
+        assert "reminder_id" in line
+        assert "Anna" not in line
+        testing.drain()
+        assert len(mailoutbox) == len(others)
+        # It is still due.
         assert enqueue_due() == 1
