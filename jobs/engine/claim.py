@@ -112,15 +112,13 @@ def claim(
     alone and is not quarantined comes back as `started`: if the worker dies, that attempt counts,
     so the caller must start it now or release it.
     """
+    wanted = claim_filter(categories, job_types)
     for _ in range(MAX_SCANS):
-        claims = pipelined(
-            lambda: _claim(
-                worker_id, limit, fair_share, claim_filter(categories, job_types), starts=starts
-            )
-        )
-        if claims is None:
+        taken = pipelined(lambda: _take(worker_id, limit, fair_share, wanted, starts=starts))
+        if taken is None:
             break
-        if claims:
+        # After the transaction: on SQLite nobody else can write during it.
+        if claims := _read_claims(taken, fair_share, worker_id):
             return claims
     return []
 
@@ -166,9 +164,18 @@ def _this_job(wanted: ClaimFilter, job_id: UUID) -> ClaimFilter:
     return replace(wanted, sql=f"{wanted.sql} AND q.job_id = %s", params=(*wanted.params, value))
 
 
-def _claim(
+class _Taken(NamedTuple):
+    """The rows of a claim, and how its batch was allotted to the firms of this priority."""
+
+    asked_at: float
+    priority: int
+    order: VisitingOrder
+    rows: list[tuple[Any, ...]]
+
+
+def _take(
     worker_id: UUID, limit: int, fair_share: FairShare, wanted: ClaimFilter, *, starts: bool
-) -> list[Claim] | None:
+) -> _Taken | None:
     """Scan, allot and take; None: no firm has work."""
     asked_at = time.monotonic()
     _refresh_weights(fair_share)
@@ -184,14 +191,18 @@ def _claim(
     quotas = [
         Quota(firm_id, jobs, firm_id in capped) for firm_id, jobs in Counter(order.allotted).items()
     ]
-    taken = [
-        read_claim(dialect, row, worker_id, asked_at)
-        for row in dialect.take(worker_id, found.priority, quotas, wanted, starts=starts)
-    ]
-    fair_share.cursors[found.priority] = order.cursor_after(
-        Counter([claim.firm_id for claim in taken])
+    rows = dialect.take(worker_id, found.priority, quotas, wanted, starts=starts)
+    return _Taken(asked_at, found.priority, order, rows)
+
+
+def _read_claims(taken: _Taken, fair_share: FairShare, worker_id: UUID) -> list[Claim]:
+    """Return the claims in their order, and move the cursor on."""
+    dialect = dialects.current()
+    claims = [read_claim(dialect, row, worker_id, taken.asked_at) for row in taken.rows]
+    fair_share.cursors[taken.priority] = taken.order.cursor_after(
+        Counter([claim.firm_id for claim in claims])
     )
-    return _in_order(order.allotted, taken)
+    return _in_order(taken.order.allotted, claims)
 
 
 def _allot(

@@ -59,9 +59,9 @@ def complete_plain(settlements: Sequence[Settlement]) -> set[int]:
     plain = _plain(settlements)
     if not plain:
         return set()
-    if not dialect.has_pipelines:
-        return in_transaction(lambda: _complete_and_count(plain))
     rows, params = dialect.rows_sql("r", COLUMNS, _rows(plain))
+    if not dialect.has_pipelines:
+        return in_transaction(lambda: _complete_and_count(plain, rows, params))
     sql = _sql(rows, dialect.now_sql())
     try:
         written = fetch_pipelined(sql, params, lock_timeout_ms=LOCK_TIMEOUT_MILLISECONDS)
@@ -85,11 +85,9 @@ def complete_in_scope(settlement: Settlement) -> bool:
     return bool(fetch_in_scope(sql, dialect.values(COLUMNS, table[0])))
 
 
-def _complete_and_count(plain: Sequence[Settlement]) -> set[int]:
+def _complete_and_count(plain: Sequence[Settlement], rows: str, params: list[Any]) -> set[int]:
     """Write the rows and the counters in the open transaction, in two statements; return the tokens."""
-    dialect = dialects.current()
-    rows, params = dialect.rows_sql("r", COLUMNS, _rows(plain))
-    sql = _update_sql(rows, dialect.now_sql(), returning="-lease_token")
+    sql = _update_sql(rows, dialects.current().now_sql(), returning="-lease_token")
     written = {token for (token,) in fetch(sql, params, prepared=True)}
     count(
         Counted(

@@ -181,7 +181,9 @@ class Dialect(ABC):
         """
         now = self.now_sql()
         columns = [
-            self.json_text_sql(f"{job}{column}") if column == "payload" else f"{job}{column}"
+            self.json_text_sql(f"{job}{column}")
+            if column == "payload"
+            else self.claimed_column_sql(f"{job}{column}")
             for column in CLAIM_COLUMNS
         ]
         waited = self.seconds_between_sql(f"{job}scheduled_at", now)
@@ -189,12 +191,16 @@ class Dialect(ABC):
             [
                 *columns,
                 self.is_set_sql(f"{job}cancel_requested_at"),
-                f"{job}admitted",
+                self.claimed_column_sql(f"{job}admitted"),
                 self.is_set_sql(f"{job}started_at"),
                 waited,
                 self.seconds_between_sql(now, f"{job}expires_at"),
             ]
         )
+
+    def claimed_column_sql(self, column: str) -> str:
+        """Return the expression by which a claim returns this column of the job."""
+        return column
 
     @abstractmethod
     def is_set_sql(self, column: str) -> str:

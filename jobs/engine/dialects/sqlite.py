@@ -6,17 +6,18 @@ first statement and never has to be upgraded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.db import OperationalError, connection
 
 from jobs.engine.dialects import sqlite_claim
 from jobs.engine.dialects.base import Column, Dialect, Statement
 from jobs.engine.dialects.claim_parameters import ClaimFilter, FirmsWithWork, Quota, Range
+from jobs.engine.dialects.sqlite_cursors import ModuleCursor
 
 CLAIM_SQL = """
 UPDATE jobs_jobqueue AS j
@@ -82,7 +83,7 @@ class SqliteDialect(Dialect):
             if kind in CONVERTED:
                 for row in table:
                     row[index] = self.value(kind, row[index])
-        return f"(SELECT {picks} FROM json_each(%s)) AS {alias}", [json.dumps(table)]
+        return f"(SELECT {picks} FROM json_each(%s)) AS {alias}", [orjson.dumps(table).decode()]
 
     def value(self, column: Column, value: Any) -> Any:
         """Convert ids, times and booleans to what Django stores."""
@@ -100,7 +101,7 @@ class SqliteDialect(Dialect):
 
     def read_uuid(self, value: Any) -> Any:
         """Parse the 32 hex digits."""
-        return None if value is None else UUID(hex=value)
+        return None if value is None else UUID(int=int(value, 16))
 
     def read_time(self, value: Any) -> datetime | None:
         """Parse the stored text, which is UTC; plain columns come parsed, without a zone."""
@@ -108,6 +109,12 @@ class SqliteDialect(Dialect):
             return None
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC)
+
+    def claimed_column_sql(self, column: str) -> str:
+        """Return an expression: columns of these types would be parsed by functions of Django's."""
+        if column.endswith("scheduled_at"):
+            return f"{column} || ''"
+        return f"+{column}" if column.endswith("admitted") else column
 
     def is_set_sql(self, column: str) -> str:
         """Return the column: whether it IS NULL, SQLite answers wrongly there."""
@@ -125,7 +132,7 @@ class SqliteDialect(Dialect):
         return f"({self._raise_counter(rows) - rows} + {number})"
 
     def _raise_counter(self, count: int) -> int:
-        with connection.cursor() as cursor:
+        with self.prepared_cursor() as cursor:
             cursor.execute(
                 "UPDATE jobs_lease_token SET value = value + %s RETURNING value", [count]
             )
@@ -145,7 +152,7 @@ class SqliteDialect(Dialect):
         """Scan range by range: a statement costs no round trip."""
         found: list[tuple[int, bool]] = []
         priority = 0
-        with connection.cursor() as cursor:
+        with self.prepared_cursor() as cursor:
             lanes = sqlite_claim.ready_lanes(cursor, wanted)
             for one in ranges:
                 if found and (one.priority != priority or len(found) >= most):
@@ -169,7 +176,7 @@ class SqliteDialect(Dialect):
     ) -> list[tuple[Any, ...]]:
         """Read, then write: nobody else writes meanwhile."""
         picked: list[str] = []
-        with connection.cursor() as cursor:
+        with self.prepared_cursor() as cursor:
             lanes = sqlite_claim.ready_lanes(cursor, wanted)
             for quota in quotas:
                 picked += sqlite_claim.pick(cursor, priority, quota, lanes, wanted)
@@ -224,8 +231,10 @@ class SqliteDialect(Dialect):
         return rows
 
     def prepared_cursor(self) -> Any:
-        """Return Django's cursor: the sqlite3 module keeps compiled statements."""
-        return connection.cursor()
+        """Return the sqlite3 module's, which keeps compiled statements; Django's where it records them."""
+        if connection.execute_wrappers or connection.queries_logged:
+            return connection.cursor()
+        return ModuleCursor()
 
     def kept_cursor(self, database: Any) -> Any:
         """Return a new one, which costs next to nothing."""

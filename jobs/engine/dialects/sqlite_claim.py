@@ -6,18 +6,10 @@ A claim restricted to some categories or types reads the index `job_lane`, which
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from django.db import connection
-
 from jobs.engine.dialects.claim_parameters import ClaimFilter, Quota, Range
-
-# As Django finds them.
-PARAMETER = re.compile(r"(?<!%)%s")
 
 # A category and a type; None: the claim is not restricted.
 Lane = tuple[str, str] | None
@@ -56,12 +48,12 @@ SELECT q.category, q.job_type FROM jobs_jobqueue q
 WHERE q.ready AND q.category > %s ORDER BY q.category, q.job_type LIMIT 1
 """
 PICK_SQL = """
-SELECT q.scheduled_at, q.job_id FROM jobs_jobqueue q
+SELECT q.scheduled_at || '', q.job_id FROM jobs_jobqueue q
 WHERE q.ready{lane} AND q.priority = %s AND q.firm_id = %s AND {claimable}
 ORDER BY q.scheduled_at, q.job_id LIMIT %s
 """
 PICK_ADMITTED_SQL = """
-SELECT q.scheduled_at, q.job_id FROM jobs_jobqueue q INDEXED BY job_admitted
+SELECT q.scheduled_at || '', q.job_id FROM jobs_jobqueue q INDEXED BY job_admitted
 WHERE q.ready AND q.admitted AND q.priority = %s AND q.firm_id = %s AND {claimable}
 ORDER BY q.scheduled_at, q.job_id LIMIT %s
 """
@@ -126,23 +118,9 @@ def pick(
 
 
 def _fetch(cursor: Any, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
-    """Run one firm's statement; past Django, which takes longer over it than SQLite does.
-
-    Not where something records the statements.
-    """
-    if connection.execute_wrappers or connection.queries_logged:
-        cursor.execute(sql, params)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
-    with connection.wrap_database_errors:
-        database: sqlite3.Connection = connection.connection
-        return database.execute(_with_own_placeholders(sql), params).fetchall()
-
-
-@lru_cache(maxsize=64)
-def _with_own_placeholders(sql: str) -> str:
-    """Return the statement with the sqlite3 module's own placeholders."""
-    return PARAMETER.sub("?", sql).replace("%%", "%")
+    cursor.execute(sql, params)
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _sql_of(lane: Lane) -> str:
