@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db import OperationalError, connection
+from django.db import OperationalError, transaction
 
 from jobs.engine.dialects import sqlite_claim
 from jobs.engine.dialects.base import Column, Dialect, Statement
@@ -231,14 +231,14 @@ class SqliteDialect(Dialect):
         return rows
 
     def prepared_cursor(self) -> Any:
-        """Return the sqlite3 module's, which keeps compiled statements; Django's where it records them."""
-        if connection.execute_wrappers or connection.queries_logged:
-            return connection.cursor()
-        return ModuleCursor()
+        """Return the sqlite3 module's, which keeps compiled statements."""
+        return self.kept_cursor(transaction.get_connection())
 
     def kept_cursor(self, database: Any) -> Any:
-        """Return a new one, which costs next to nothing."""
-        return database.cursor()
+        """Return a new one, which costs next to nothing; Django's where it records statements."""
+        if database.execute_wrappers or database.queries_logged:
+            return database.cursor()
+        return ModuleCursor(database)
 
     def up_longer_than_sql(self, seconds: float) -> str:
         """Return true: a file has no server that restarts."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Self
 
-from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 # As Django finds them.
 PARAMETER = re.compile(r"(?<!%)%s")
@@ -17,9 +17,10 @@ PARAMETER = re.compile(r"(?<!%)%s")
 class ModuleCursor:
     """Runs statements past Django, which takes longer over the text of a claim than SQLite over its work."""
 
-    def __init__(self) -> None:
-        connection.ensure_connection()
-        self._cursor: sqlite3.Cursor = connection.connection.cursor()
+    def __init__(self, database: BaseDatabaseWrapper) -> None:
+        database.ensure_connection()
+        self._errors = database.wrap_database_errors
+        self._cursor: sqlite3.Cursor = database.connection.cursor()
 
     def __enter__(self) -> Self:
         return self
@@ -29,17 +30,17 @@ class ModuleCursor:
 
     def execute(self, sql: str, params: Sequence[Any]) -> None:
         """Run a statement with Django's placeholders; raises Django's errors."""
-        with connection.wrap_database_errors:
+        with self._errors:
             self._cursor.execute(_with_own_placeholders(sql), params)
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
-        with connection.wrap_database_errors:
+        with self._errors:
             return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left."""
-        with connection.wrap_database_errors:
+        with self._errors:
             return self._cursor.fetchall()
 
     @property

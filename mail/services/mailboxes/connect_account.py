@@ -37,9 +37,11 @@ from mail.models import (
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
+from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.catch_up import catch_up, mail_was_deleted
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
+from mail.services.mailboxes.modes import suggest_only
 from mail.services.onboarding.request import request_onboarding
 from mail.services.queueing import request_label_sync, request_sync, request_watch
 from mail.services.timelines.events import record_event
@@ -108,8 +110,8 @@ def connect_account(
 ) -> MailAccount:
     """Connect the mailbox in the firm, new or known, and have it synced.
 
-    A new one suggests only, and is its connector's; so is one that was local until now. Must run in
-    the firm's scope.
+    A new one suggests only, and is its connector's; so is one that was local until now. So does one
+    that became active in another firm meanwhile. Must run in the firm's scope.
 
     Raises:
         WrongMailbox: another one than `expected` was chosen on the consent page.
@@ -126,6 +128,9 @@ def connect_account(
     was_local = account.shared and not MailCredential.objects.filter(account=account).exists()
     if was_local:
         _begin_anew(account, by)
+    if account.mode == Mode.ACTIVE and is_active_elsewhere(account):
+        suggest_only(account, reason=ACTIVE_ELSEWHERE)
+        account.refresh_from_db()
     _mark_connected(account, consent, by)
     store_grant(account, consent.grant)
     resume_mailbox(account)

@@ -34,6 +34,7 @@ from mail.models import (
     PausedBy,
 )
 from mail.services.mailboxes.accounts import in_firm_scope
+from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.change import change_mailbox
 from mail.services.mailboxes.connection import mailbox_limit_key
 from mail.services.queueing import request_activation, request_label_sync, request_sync
@@ -103,8 +104,13 @@ def to_be_labelled(account: MailAccount, messages: Sequence[Message]) -> list[Me
 
 @in_firm_scope
 def activate(account: MailAccount, *, reason: str = "", by: Actor = SERVICE) -> None:
-    """Let Mailroom write to Gmail, and show there what was decided on mail of the last days."""
+    """Let Mailroom write to Gmail, and show there what was decided on mail of the last days.
+
+    Raises:
+        WrongState: the mailbox is active already, here or in another firm.
+    """
     _refuse(account.mode == Mode.ACTIVE, "The mailbox is active already.")
+    _refuse(is_active_elsewhere(account), ACTIVE_ELSEWHERE)
     _change(account, "mailbox.activate", by, reason, mode=Mode.ACTIVE, active_since=timezone.now())
     if not account.paused_by:
         request_activation(account)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pytest_django import Settings
 
 from jobs.doctor import system_checks
 
@@ -19,11 +19,17 @@ IMMEDIATE = {
 KEPT = {"CONN_MAX_AGE": None}
 
 
-def said(settings: Settings, **database: Any) -> dict[str, str]:
-    """Return what is said of a database with these settings, by its id."""
-    settings.DATABASES = {"default": database}
-    found = list(system_checks._database())
-    return {str(one.id): f"{one.msg}\n{one.hint}" for one in found}
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that returns what is said of a database with these settings, by its id."""
+
+    def look(**database: Any) -> dict[str, str]:
+        settings = SimpleNamespace(DATABASES={"default": database})
+        monkeypatch.setattr(system_checks, "settings", settings)
+        found = list(system_checks._database())
+        return {str(one.id): f"{one.msg}\n{one.hint}" for one in found}
+
+    return look
 
 
 @pytest.mark.parametrize(
@@ -35,21 +41,17 @@ def said(settings: Settings, **database: Any) -> dict[str, str]:
         {"ENGINE": "django_prometheus.db.backends.postgresql", **KEPT},
     ],
 )
-def test_nothing_is_said_of_a_database_that_is_set_up(
-    settings: Settings, database: dict[str, Any]
-) -> None:
-    assert said(settings, **database) == {}
+def test_nothing_is_said_of_a_database_that_is_set_up(said: Any, database: dict[str, Any]) -> None:
+    assert said(**database) == {}
 
 
 @pytest.mark.parametrize(
     ("engine", "cost"),
     [(SQLITE, "a third slower"), (POSTGRESQL, "50 times slower")],
 )
-def test_connections_that_are_closed_after_use_are_named(
-    settings: Settings, engine: str, cost: str
-) -> None:
+def test_connections_that_are_closed_after_use_are_named(said: Any, engine: str, cost: str) -> None:
     options = IMMEDIATE if engine == SQLITE else {}
-    ((name, text),) = said(settings, ENGINE=engine, OPTIONS=options, CONN_MAX_AGE=0).items()
+    ((name, text),) = said(ENGINE=engine, OPTIONS=options, CONN_MAX_AGE=0).items()
     assert name == "jobs.W002"
     assert cost in text
     assert '"CONN_MAX_AGE": None' in text
@@ -64,24 +66,22 @@ def test_connections_that_are_closed_after_use_are_named(
         ({"init_command": ""}, "no write-ahead log"),
     ],
 )
-def test_options_that_lock_sqlite_are_named(
-    settings: Settings, fault: dict[str, Any], named: str
-) -> None:
-    ((name, text),) = said(settings, ENGINE=SQLITE, OPTIONS=IMMEDIATE | fault, **KEPT).items()
+def test_options_that_lock_sqlite_are_named(said: Any, fault: dict[str, Any], named: str) -> None:
+    ((name, text),) = said(ENGINE=SQLITE, OPTIONS=IMMEDIATE | fault, **KEPT).items()
     assert name == "jobs.W001"
     assert named in text
 
 
 def test_sqlite_on_a_network_file_system_is_an_error(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(system_checks, "file_system_of", lambda path: "nfs4")
-    found = said(settings, ENGINE=SQLITE, OPTIONS=IMMEDIATE, **KEPT)
+    found = said(ENGINE=SQLITE, OPTIONS=IMMEDIATE, **KEPT)
     assert list(found) == ["jobs.E002"]
     assert "nfs4" in found["jobs.E002"]
 
 
-def test_another_database_is_an_error(settings: Settings) -> None:
-    found = said(settings, ENGINE="django.db.backends.mysql")
+def test_another_database_is_an_error(said: Any) -> None:
+    found = said(ENGINE="django.db.backends.mysql")
     assert list(found) == ["jobs.E001"]
     assert "django.db.backends.mysql" in found["jobs.E001"]

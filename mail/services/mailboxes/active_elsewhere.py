@@ -1,0 +1,25 @@
+"""A mailbox is active in one firm at a time: two would label it against each other, and answer twice."""
+
+from __future__ import annotations
+
+from mail.models import Connection, MailAccount, Mode
+from tenants.scope import all_firms
+
+ACTIVE_ELSEWHERE = (
+    "Mailroom writes to this mailbox for another firm: there it must be set to suggest only, or "
+    "disconnected, first."
+)
+
+
+def is_active_elsewhere(account: MailAccount) -> bool:
+    """Say whether Mailroom may write to this mailbox for another firm.
+
+    Must run in a transaction: until its end the answer holds.
+    """
+    with all_firms("whether a mailbox is active in another firm"):
+        rows = MailAccount.objects.filter(address=account.address).order_by("pk")
+        return any(
+            row.mode == Mode.ACTIVE and row.connection != Connection.DISCONNECTED
+            for row in rows.select_for_update(of=("self",))
+            if row.pk != account.pk
+        )

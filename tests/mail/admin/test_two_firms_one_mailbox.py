@@ -1,0 +1,85 @@
+"""Two firms may have the same mailbox; Mailroom writes to it for one of them at a time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection, transaction
+from django.test import Client
+
+from mail.errors import WrongState
+from mail.gmail.simulator.server import SimulatorServer
+from mail.models import MailAccount, Mode
+from mail.services.mailboxes import modes
+from mail.services.mailboxes.connect_account import disconnect_account
+from tenants.models import Firm
+from tests.concurrency.test_admission import on_postgresql
+from tests.jobs.admin.pages import messages_of, submit
+from tests.mail.admin.test_connect import NEW, browser_of, connect
+from tests.mail.mail_kit import drain, only, stored
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-24")]
+
+
+def account_of(firm: Firm) -> MailAccount:
+    return only(stored(MailAccount), address=NEW, firm_id=firm.pk)
+
+
+def modes_of_both(firm: Firm, other_firm: Firm) -> tuple[str, str]:
+    return account_of(firm).mode, account_of(other_firm).mode
+
+
+@pytest.fixture(autouse=True)
+def connected(google: SimulatorServer, firm: Firm, other_firm: Firm) -> Client:
+    """Return the browser of the owner in the other firm."""
+    google.simulator.add_alias(NEW, "grace@other.example")
+    owner, others = browser_of(firm), browser_of(other_firm)
+    connect(owner)
+    connect(others)
+    return others
+
+
+def test_only_one_firm_switches_it_on(connected: Client, firm: Firm, other_firm: Firm) -> None:
+    modes.activate(account_of(firm))
+    answer = submit(connected, account_of(other_firm), "activate")
+    assert "for another firm" in messages_of(answer) + answer.content.decode()
+    assert modes_of_both(firm, other_firm) == (Mode.ACTIVE, Mode.SUGGEST)
+
+    modes.suggest_only(account_of(firm))
+    modes.activate(account_of(other_firm))
+    assert modes_of_both(firm, other_firm) == (Mode.SUGGEST, Mode.ACTIVE)
+
+
+def test_who_connects_it_again_finds_it_switched_on_elsewhere(firm: Firm, other_firm: Firm) -> None:
+    modes.activate(account_of(firm))
+    disconnect_account(account_of(firm), keep_days=30)
+    drain()
+    modes.activate(account_of(other_firm))
+    connect(browser_of(firm, name="ada"), account=account_of(firm))
+    assert account_of(firm).connection == "connected"
+    assert modes_of_both(firm, other_firm) == (Mode.SUGGEST, Mode.ACTIVE)
+
+
+@on_postgresql
+def test_of_two_who_switch_it_on_at_once_one_does(firm: Firm, other_firm: Firm) -> None:
+    def activate() -> None:
+        try:
+            modes.activate(account_of(other_firm))
+        finally:
+            connection.close()
+
+    def waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
+            return cursor.fetchone() is not None
+
+    with ThreadPoolExecutor(1) as thread:
+        with transaction.atomic():
+            modes.activate(account_of(firm))
+            other = thread.submit(activate)
+            wait_until(lambda: waits() or other.done(), "the other firm's waits")
+        with pytest.raises(WrongState, match="for another firm"):
+            other.result()
+    assert modes_of_both(firm, other_firm) == (Mode.ACTIVE, Mode.SUGGEST)
