@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -57,7 +58,7 @@ class Workers:
             *("--concurrency", str(plan.concurrency), "--job-type", BENCH_JOB_TYPE),
             *("--job-type", BENCH_WRITE_JOB_TYPE),
             # As `runworker` starts its children: they end with this process.
-            *("--no-scheduler", "--child"),
+            *("--no-scheduler", "--child", str(os.getpid())),
         ]
         self._processes = [
             subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command line

@@ -13,11 +13,14 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
-    """Let this process be killed when its parent dies. Does nothing where it is not Linux."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Let this process be killed when its parent dies, or now, when that was not `parent` any more.
+
+    Does nothing where it is not Linux.
+    """
     if not sys.platform.startswith("linux"):
         return
-    parent = os.getppid()
+    parent = parent or os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)

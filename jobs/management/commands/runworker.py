@@ -77,7 +77,9 @@ class Command(BaseCommand):
         if options["reload"]:
             command = [sys.executable, *(one for one in sys.orig_argv[1:] if one != "--reload")]
             sys.exit(run_reloading(command, self.stderr.write))
-        if options["child"]:
+        if options["child"] is not None:
+            # The parent may have died while this process was loading.
+            die_with_parent(options["child"])
             handle = options["running_slots"]
             slots = None if handle is None else RunningSlots.inherited(handle)
             sys.exit(_serve(worker, slots, options["health_host"], options["health_port"]))
@@ -102,7 +104,8 @@ class Command(BaseCommand):
         """Return each child's command line: this one's, with a health port of its own."""
         commands = []
         for number in range(options["processes"]):
-            command = [sys.executable, *sys.orig_argv[1:], "--child", "--skip-checks"]
+            command = [sys.executable, *sys.orig_argv[1:], "--skip-checks"]
+            command += ["--child", str(os.getpid())]
             if options["health_port"]:
                 command += ["--health-port", str(options["health_port"] + number)]
             commands.append(command)
@@ -207,7 +210,10 @@ def _add_processes(parser: CommandParser) -> None:
     parser.add_argument(
         "--reload", action="store_true", help="start again when code changes; for development"
     )
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    # The process that it ends with.
+    parser.add_argument(
+        "--child", type=int, nargs="?", const=0, metavar="PID", help=argparse.SUPPRESS
+    )
     parser.add_argument("--running-slots", type=int, help=argparse.SUPPRESS)
 
 
@@ -236,7 +242,6 @@ def _serve(
     options: WorkerOptions, slots: RunningSlots | None, health_host: str, health_port: int | None
 ) -> int:
     """Run one worker until SIGTERM; without a supervisor's `slots`, the second ends it at once."""
-    die_with_parent()
     loop = WorkerLoop(options, slots)
     stop_on_sigterm(loop.stop, supervised=slots is not None)
     if health_port:

@@ -61,6 +61,22 @@ def test_workers_end_with_their_parent(queue: Scenario, fleet: Fleet) -> None:
     assert not parent.alive
 
 
+def test_a_worker_that_is_loading_ends_with_its_parent(queue: Scenario, fleet: Fleet) -> None:
+    parent = fleet.start(supervised=True)
+    process = psutil.Process(parent.session)
+
+    def worker() -> psutil.Process | None:
+        # The sidecar has the parent's own command line.
+        return next((one for one in process.children() if "--child" in one.cmdline()), None)
+
+    child = wait_until(worker, "the worker's process")
+    parent.tell(signal.SIGKILL)
+    assert not Worker.objects.exists()
+
+    wait_until(lambda: not is_alive(child.pid), "its end")
+    assert not Worker.objects.exists()
+
+
 def test_a_burst_of_several_processes_ends_when_all_are_done(queue: Scenario, fleet: Fleet) -> None:
     queue.add(100)
 
