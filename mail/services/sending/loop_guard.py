@@ -13,6 +13,7 @@ from mail.models import MailAccount, Message, OutboundKind, OutboundMessage, Out
 from mail.rules.automated import automated_signal
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.sending.compose import Content, own_recipients, stored_headers
+from mail.text.authentication import is_forged
 from mail.text.parsed import Address
 
 AUTO_REPLY_PAUSE = timedelta(days=1)
@@ -54,6 +55,10 @@ def _check_original(account: MailAccount, message: Message, content: Content) ->
     if message.outgoing or message.sender_address.lower() in own_addresses(account):
         raise AutomaticRefused("The message is the owner's own.")
     sender = Address(message.sender_name, message.sender_address)
+    if is_forged(headers, sender):
+        raise AutomaticRefused(
+            "The receiving server could not tell that the message is by its sender, who may be forged."
+        )
     for address in (sender, *content.to):
         signal = automated_signal(address, headers)
         if signal is not None:

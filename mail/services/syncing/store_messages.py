@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
+from django.utils import timezone
+
+from jobs.engine.clock import database_now
 from mail.gmail.answers import Message as GmailMessage
 from mail.models import (
     MAX_ADDRESS_LENGTH,
@@ -31,7 +34,9 @@ from mail.text.cleaning import clean_line
 from mail.text.parsed import Address, ParsedMail
 
 MAX_SNIPPET_LENGTH = 500
-_IDENTITY = ("firm", "account", "gmail_message_id")
+# Clocks may differ by so much.
+AHEAD = timedelta(minutes=10)
+_KNOWN = ("gmail_message_id", "pk", "internal_date")
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
     threads = _locked_threads(account, {one.resource["threadId"] for one in fetched})
     ids = [one.resource["id"] for one in fetched]
     known = Message.objects.filter(account=account, gmail_message_id__in=ids)
-    keys = dict(known.values_list("gmail_message_id", "pk"))
+    keys = {gmail_id: (pk, date) for gmail_id, pk, date in known.values_list(*_KNOWN)}
     messages = []
     for one in fetched:
         message = Message(
@@ -72,7 +77,10 @@ def store_messages(account: MailAccount, fetched: Sequence[Fetched]) -> list[Sto
             gmail_message_id=one.resource["id"],
             **_columns(account, one.resource, one.mail),
         )
-        message.pk = keys.get(message.gmail_message_id, message.pk)
+        if message.gmail_message_id in keys:
+            message.pk, stored_date = keys[message.gmail_message_id]
+            # Otherwise one that is dated ahead would become the thread's newest each time.
+            message.internal_date = min(message.internal_date, stored_date)
         messages.append(message)
     new = [message for message in messages if message.gmail_message_id not in keys]
     Message.objects.bulk_create(new)
@@ -148,9 +156,20 @@ def _columns(account: MailAccount, resource: GmailMessage, mail: ParsedMail) -> 
         "calendar_method": mail.calendar_method[:MAX_CALENDAR_METHOD_LENGTH],
         "labels": labels,
         "headers": [list(pair) for pair in mail.headers],
-        "internal_date": datetime.fromtimestamp(int(resource["internalDate"]) / 1000, tz=UTC),
+        "internal_date": _received_at(resource),
         "size": resource.get("sizeEstimate", 0),
     }
+
+
+def _received_at(resource: GmailMessage) -> datetime:
+    """Return when Gmail received it; now, where that is to come.
+
+    An import may date a message as its header does. Dated ahead, it would stay the newest of its thread,
+    and nothing that comes later would be judged.
+    """
+    received_at = datetime.fromtimestamp(int(resource["internalDate"]) / 1000, tz=UTC)
+    is_ahead = received_at > timezone.now() + AHEAD
+    return min(received_at, database_now()) if is_ahead else received_at
 
 
 def _is_own(account: MailAccount, mail: ParsedMail) -> bool:

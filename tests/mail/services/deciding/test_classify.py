@@ -211,6 +211,23 @@ def test_an_older_message_that_comes_late_does_not_reopen(mailbox: Mailbox) -> N
 
 
 @pytest.mark.req("M-09")
+def test_a_message_dated_ahead_hides_nothing_that_comes_later(mailbox: Mailbox) -> None:
+    first = letter("Price", message_id="<1@x.example>")
+    judged = mailbox.receive(first, at=datetime(2200, 1, 1, tzinfo=UTC))
+    mailbox.store_all()
+    judge(mailbox, judged)
+    dated = mailbox.message(judged).internal_date
+    assert dated <= datetime.now(UTC) + timedelta(seconds=5)
+
+    answer = letter("Re: Price", "And the date?", reply_to_id="<1@x.example>")
+    later = mailbox.receive(answer, at=datetime.now(UTC) + timedelta(seconds=1))
+    # Fetched again, it does not become the newest again.
+    mailbox.store_all()
+    assert mailbox.message(judged).internal_date == dated
+    assert judge(mailbox, later)["message_id"] == str(mailbox.message(later).pk)
+
+
+@pytest.mark.req("M-09")
 def test_of_several_new_messages_the_newest_is_judged_once(mailbox: Mailbox) -> None:
     first = first_letter(mailbox)
     second = next_letter(mailbox)

@@ -20,6 +20,7 @@ from tests.mail.send_kit import at_once, forward, sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-18")]
 
+MX = "mx.google.com"
 OUT_OF_OFFICE = "We are back on Monday."
 
 
@@ -74,12 +75,21 @@ def test_an_automatic_reply_says_what_it_is(box: Mailbox) -> None:
         ({"Reply_To": OWNER}, "own owner"),
         ({"sender": OWNER}, "own owner"),
         ({OUTBOUND_HEADER: "0" * 32}, "sent by Mailroom"),
+        ({"Authentication_Results": f"{MX}; dmarc=fail header.from=customer.example"}, "be forged"),
+        ({"Authentication_Results": f"{MX}; dkim=pass header.d=evil.example"}, "be forged"),
     ],
 )
 def test_a_machine_a_list_and_the_owner_are_not_answered(
     box: Mailbox, headers: dict[str, str], why: str
 ) -> None:
     assert why in refused(box, received(box, **headers))
+
+
+def test_a_sender_whom_the_receiving_server_vouches_for_is_answered(box: Mailbox) -> None:
+    said = f"{MX}; dmarc=pass header.from=customer.example"
+    reply(box, received(box, Authentication_Results=said))
+    drain()
+    assert [mail["To"] for mail in sent(box)] == [ANNA]
 
 
 def test_a_delivery_report_is_not_answered(box: Mailbox) -> None:
