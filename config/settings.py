@@ -78,8 +78,7 @@ TEMPLATES = [
     },
 ]
 
-# Connections are kept: to open one takes as long as a hundred short jobs.
-DATABASES = {"default": {**ENV.database, "CONN_MAX_AGE": None}}
+DATABASES = {"default": ENV.database}
 if ENV.database["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
@@ -93,6 +92,7 @@ if ENV.database["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(ENV.var_dir / "test.sqlite3")}
 else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"]["CONN_MAX_AGE"] = None
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
     # Options in DATABASE_URL take precedence.
     DATABASES["default"]["OPTIONS"] = {

@@ -20,14 +20,6 @@ SQLITE_OPTIONS = """DATABASES["default"]["OPTIONS"] = {
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
 }"""
 LEAST_TIMEOUT_SECONDS = 5
-# What closing connections costs, and the settings that keep them.
-CLOSED_CONNECTIONS = {
-    "postgresql": (
-        "up to 50 times slower",
-        '{"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}',
-    ),
-    "sqlite": ("a third slower", '{"CONN_MAX_AGE": None}'),
-}
 # Locks of SQLite's write-ahead log hold on one machine only.
 NETWORK_FILE_SYSTEMS = frozenset(
     [
@@ -61,21 +53,14 @@ def _database() -> Iterator[CheckMessage]:
     vendor = ENGINES.get(engine) or next(
         (vendor for vendor in ("postgresql", "sqlite") if vendor in engine.rpartition(".")[2]), ""
     )
-    if not vendor:
+    if vendor == "sqlite":
+        yield from _sqlite(database)
+    elif vendor == "postgresql":
+        yield from _postgresql(database)
+    else:
         yield Error(
             f"The queue runs on PostgreSQL and SQLite; the default database is {engine}.",
             id="jobs.E001",
-        )
-        return
-    if vendor == "sqlite":
-        yield from _sqlite(database)
-    if database.get("CONN_MAX_AGE", 0) == 0 and not database.get("OPTIONS", {}).get("pool"):
-        cost, settings_of_kept = CLOSED_CONNECTIONS[vendor]
-        yield CheckWarning(
-            "Every request, and every chunk of jobs, opens a connection of its own (CONN_MAX_AGE "
-            f"is 0): short jobs run {cost}.",
-            hint=f'DATABASES["default"] |= {settings_of_kept}',
-            id="jobs.W002",
         )
 
 
@@ -118,6 +103,16 @@ def file_system_of(path: Path) -> str:
     ]
     # Of several at one place the last hides the others.
     return max(reversed(above), key=lambda one: one[0], default=(0, ""))[1]
+
+
+def _postgresql(database: dict[str, Any]) -> Iterator[CheckMessage]:
+    if database.get("CONN_MAX_AGE", 0) == 0 and not database.get("OPTIONS", {}).get("pool"):
+        yield CheckWarning(
+            "Every request, and every chunk of jobs, opens a connection of its own (CONN_MAX_AGE "
+            "is 0): short jobs run up to 50 times slower.",
+            hint='DATABASES["default"] |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}',
+            id="jobs.W002",
+        )
 
 
 def _apps() -> Iterator[CheckMessage]:

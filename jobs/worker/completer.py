@@ -23,7 +23,7 @@ from jobs.engine.settle import settle
 from jobs.engine.wakeup import wake
 from jobs.execution.events import Event, emit, emit_settled, measured
 from jobs.execution.metrics import SETTLE_SECONDS
-from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
+from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection, refresh_own_connection
 
 CAPACITY = 1000
 # With `COLLECT_FROM` outcomes, wait for `COLLECT_UP_TO`, but not longer than this.
@@ -149,7 +149,7 @@ class Completer:
         report: SettleReport | None = None
         while report is None:
             try:
-                refresh_connection()
+                refresh_own_connection()
                 with SETTLE_SECONDS.time(), self._state.turns.working():
                     report = settle(batch, again=again)
                 outage.over()

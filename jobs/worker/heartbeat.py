@@ -27,7 +27,7 @@ from jobs.execution.metrics import RESCUED
 from jobs.states import WorkerRequest
 from jobs.worker.pool import Pool
 from jobs.worker.running import PROCESSING_AFTER_SECONDS
-from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_connection
+from jobs.worker.state import AWAY, Lease, Outage, SharedState, refresh_own_connection
 
 TICK_SECONDS = 0.05
 RETRY_PROCESSING_SECONDS = 1.0
@@ -113,7 +113,7 @@ class Heartbeat:
             RESCUED.inc(slots.take_rescued())
 
     def _beat(self) -> None:
-        refresh_connection()
+        refresh_own_connection()
         lease = self._state.lease
         requested_at = time.monotonic()
         if heartbeat(lease.worker_id, _resident_bytes()):

@@ -32,7 +32,7 @@ from jobs.execution.events import Event, emit, emit_rescued
 from jobs.models import Worker
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.scheduler import NOTE_SECONDS, TICK_SECONDS, Scheduler
-from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
+from jobs.worker.state import AWAY, Outage, SharedState, refresh_own_connection
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class Maintenance:
     def _try(self, name: str, run: Callable[[], T], outage: Outage) -> T | None:
         """Return what `run` returns, None where the database fails."""
         try:
-            refresh_connection()
+            refresh_own_connection()
             answer = run()
             self._rescue_guard.observe()
             outage.over()

@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from random import Random, SystemRandom
+from typing import Any
 from uuid import UUID
 
 from django.db import (
+    DEFAULT_DB_ALIAS,
     InterfaceError,
     OperationalError,
     ProgrammingError,
     close_old_connections,
     connection,
+    connections,
 )
 from uuid_utils.compat import uuid7
 
@@ -177,3 +181,28 @@ def refresh_connection(*, ask: bool = False) -> None:
     """
     close_old_connections()
     connection.health_check_done = not ask  # type: ignore[attr-defined]  # the stubs lack it
+
+
+def refresh_own_connection() -> None:
+    """As `refresh_connection`, for the worker's own threads, which run no foreign code.
+
+    On SQLite the connection is kept as long as it works on the same file: to open one takes as long as
+    a hundred short jobs.
+    """
+    if not _is_of_same_file():
+        refresh_connection()
+
+
+def _is_of_same_file() -> bool:
+    database: Any = connections[DEFAULT_DB_ALIAS]
+    if database.vendor != "sqlite" or database.connection is None or database.errors_occurred:
+        return False
+    try:
+        status = Path(database.settings_dict["NAME"]).stat()
+    except OSError:
+        return False
+    found = database.connection, status.st_dev, status.st_ino
+    kept = database.__dict__.get("engine_file")
+    if kept is None or kept[0] is not database.connection:
+        kept = database.engine_file = found
+    return bool(kept == found)

@@ -29,7 +29,7 @@ from jobs.worker.maintenance import Maintenance
 from jobs.worker.pending_work import PendingWorkReader
 from jobs.worker.pool import Pool
 from jobs.worker.running_slots import RunningSlots
-from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection
+from jobs.worker.state import AWAY, Outage, SharedState, refresh_connection, refresh_own_connection
 from tenants.rls import require_rls
 
 LARGEST_CLAIM = 500
@@ -145,7 +145,7 @@ class WorkerLoop:
             self._pool.wait_for_room(BUSY_CHECK_SECONDS)
             return True
         try:
-            refresh_connection()
+            refresh_own_connection()
             claimed = self._may_claim() and self._claim(wanted)
             self._outage.over()
             return claimed or self._wait()

@@ -19,6 +19,7 @@ class ModuleCursor:
 
     def __init__(self, database: BaseDatabaseWrapper) -> None:
         database.ensure_connection()
+        self._database = database
         self._errors = database.wrap_database_errors
         self._cursor: sqlite3.Cursor = database.connection.cursor()
 
@@ -30,6 +31,8 @@ class ModuleCursor:
 
     def execute(self, sql: str, params: Sequence[Any]) -> None:
         """Run a statement with Django's placeholders; raises Django's errors."""
+        # As Django's does: it would take what is never committed.
+        self._database.validate_no_broken_transaction()
         with self._errors:
             self._cursor.execute(_with_own_placeholders(sql), params)
 

@@ -12,6 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
+from django.db.transaction import TransactionManagementError
 
 from interfaces.correlation import correlation
 from jobs.engine import insert
@@ -367,3 +368,16 @@ def test_a_single_enqueue_whose_key_is_held_finds_the_holder(firm):
     second = enqueue("test.work", {"name": "x"}, firm=firm, idempotency_key="key")
     assert (first.created, second.created) == (True, False)
     assert first.job_id == second.job_id
+
+
+@pytest.mark.parametrize("key", [None, "once"])
+def test_a_transaction_that_will_roll_back_takes_no_job(firm, key):
+    spec = EnqueueSpec("noop", {}, idempotency_key=key)
+    with transaction.atomic():
+        transaction.set_rollback(True)
+        with pytest.raises(TransactionManagementError):
+            enqueue("noop", {}, firm=firm, idempotency_key=key)
+        with pytest.raises(TransactionManagementError):
+            enqueue_many([spec], firm=firm)
+    # The connection is as good as before.
+    assert enqueue("noop", {}, firm=firm).created
