@@ -8,9 +8,13 @@ from collections.abc import Callable
 from email.message import EmailMessage
 from typing import Any
 
+import pytest
+
 from jobs.states import LIVE
 from mail.labels import LABEL_NAMES, LabelKey
 from mail.models import Draft, MailThread
+from mail.services.drafting import write_draft
+from mail.services.drafting.task import DraftTask
 from mail.services.mailboxes.accounts import own_addresses
 from mail.services.queueing import request_sync
 from mail.services.syncing.labels import ensure_own_labels
@@ -129,6 +133,19 @@ def begin_draft(mailbox: Mailbox, gmail_message_id: str, text: str) -> None:
     mail.set_content(text)
     thread = mailbox.gmail.get_message(gmail_message_id, fmt="minimal")["threadId"]
     mailbox.gmail.create_draft(mail.as_bytes(), thread)
+
+
+def while_composing(monkeypatch: pytest.MonkeyPatch, step: Callable[[], object]) -> None:
+    """Let something happen once, after the next draft is composed and before it is written."""
+    compose = write_draft.compose_draft
+
+    def slow(task: DraftTask) -> Draft:
+        monkeypatch.setattr(write_draft, "compose_draft", compose)
+        composed = compose(task)
+        step()
+        return composed
+
+    monkeypatch.setattr(write_draft, "compose_draft", slow)
 
 
 def draft_by_hand(mailbox: Mailbox, gmail_message_id: str) -> dict[str, Any]:

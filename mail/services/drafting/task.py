@@ -81,3 +81,12 @@ def refuse(account: MailAccount, message: Message, reason: str) -> dict[str, Any
 def skipped(reason: str) -> dict[str, Any]:
     """Return the result of a job that does nothing."""
     return {"skipped": True, "reason": reason}
+
+
+def event_detail(draft: Draft) -> dict[str, Any]:
+    """Return what an event says of the draft."""
+    return {
+        "draft_id": str(draft.pk),
+        "source": draft.source,
+        "rework_count": draft.rework_count,
+    }

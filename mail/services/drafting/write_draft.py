@@ -1,7 +1,7 @@
 """Writes a composed draft to Gmail once, in place of the one before.
 
 The draft is stored before Gmail hears of it; each attempt first looks whether an earlier one, whose
-answer was lost, has written it. What the person has changed is never replaced: see `_retire`.
+answer was lost, has written it. What the person has changed is never replaced: see `retire`.
 """
 
 from __future__ import annotations
@@ -25,30 +25,27 @@ from mail.models import (
     Message,
     ThreadStatus,
 )
+from mail.services.deciding.corrections import decide_for_person
 from mail.services.deciding.relabel import show_state
 from mail.services.drafting.compose_draft import compose_draft, mail_of, reply_faults
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
-    is_edited,
-    is_edited_below,
     read_draft,
     thread_drafts,
     trash_unless_edited,
 )
-from mail.services.drafting.persons_drafts import known_ids, note_edits, persons_drafts
-from mail.services.drafting.sent import was_sent
-from mail.services.drafting.task import MOST_REWORKS, DraftTask, refuse, skipped
+from mail.services.drafting.persons_drafts import known_ids, persons_drafts
+from mail.services.drafting.retire import KEPT, end_left_over, retire
+from mail.services.drafting.task import MOST_REWORKS, DraftTask, event_detail, refuse, skipped
+from mail.services.mailboxes.accounts import usable_account
+from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
 from mail.services.rules.proposals import propose_rule
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import is_discarded, newest_first
 from tenants.scope import firm_scope
 
-# How often a draft is read again that the person edits at this moment.
-MOST_READINGS = 3
 GONE = "The conversation is no longer in Gmail"
-KEPT = "The person's own draft stays"
 DISCARDED = "The message is in the trash or among spam"
-SENT = "The person has sent the draft"
 
 
 def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, Any]:
@@ -56,6 +53,10 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
 
     `notes` is a draft of the person's that holds orders: it goes to the trash, where they stay kept
     in ours. Must run under the thread's lock, without a transaction.
+
+    Raises:
+        MailboxWaits: the mailbox must wait since it was composed: it is paused, say.
+        MailboxInactive, MailboxDisconnected: it is no longer to be used.
     """
     draft = _unfinished(task)
     repeated = draft is not None
@@ -64,9 +65,11 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
             if reply_faults(task.account, task.message):
                 return refuse(task.account, task.message, "The sender cannot be answered")
         draft = compose_draft(task)
+        if _only_suggests_by_now(task):
+            return _stop(task)
         with firm_scope(task.account.firm_id):
             draft.save(force_insert=True)
-    reason = _retire(task)
+    reason = retire(task)
     if reason:
         return _cancel(task, draft, reason)
     written = _written_before(task, draft) if repeated else None
@@ -77,6 +80,29 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
         if notes is not None:
             trash_unless_edited(task.gmail, notes)
     return _write(task, draft, written)
+
+
+def _only_suggests_by_now(task: DraftTask) -> bool:
+    """Look again whether the mailbox may be written to: a model may have taken minutes.
+
+    Nothing is stored yet: a job that waits for the end of a pause composes anew, by what the thread
+    holds then.
+    """
+    usable_account(task.account.firm_id, task.account.pk)
+    return suggests_only(task.account)
+
+
+def _stop(task: DraftTask) -> dict[str, Any]:
+    """Write nothing; what the person has said by the label Needs Response is kept all the same."""
+    if task.origin == DraftOrigin.MANUAL:
+        decide_for_person(
+            task.account,
+            task.thread.pk,
+            task.message.pk,
+            Category.NEEDS_RESPONSE,
+            job_id=task.job_id,
+        )
+    return skipped(SUGGESTS_ONLY)
 
 
 def _why_not_written(task: DraftTask, notes: GmailDraft | None) -> str:
@@ -102,58 +128,8 @@ def _unfinished(task: DraftTask) -> Draft | None:
         others = rows if draft is None else rows.exclude(pk=draft.pk)
         left = list(others)
     for other in left:
-        _end_left_over(task, other)
+        end_left_over(task, other)
     return draft
-
-
-def _end_left_over(task: DraftTask, draft: Draft) -> None:
-    """End a draft whose job gave up; what it may have written goes to the trash, unless edited."""
-    for one in thread_drafts(task.gmail, task.thread.gmail_thread_id):
-        if one.rfc822_id == draft.rfc822_id and one.content_hash == draft.content_hash:
-            trash_unless_edited(task.gmail, one)
-    with firm_scope(task.account.firm_id):
-        Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
-            status=DraftStatus.CANCELED, ended_at=Now()
-        )
-
-
-def _retire(task: DraftTask) -> str:
-    """Take the thread's draft out of Gmail unless the person changed it; return why to stop, if so.
-
-    An edited one stops an automatic draft. A rework, which the person asked for, is written beside
-    it: there an order above the marker is no edit.
-    """
-    with firm_scope(task.account.firm_id):
-        ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
-        old: Draft | None = ready.select_related("thread", "message").first()
-    if old is None:
-        return ""
-    is_rework = task.origin == DraftOrigin.REWORK
-    status = DraftStatus.REPLACED if is_rework else DraftStatus.WITHDRAWN
-    for _ in range(MOST_READINGS):
-        current = read_draft(task.gmail, old.gmail_draft_id)
-        if current is None:
-            if was_sent(task.gmail, old):
-                return SENT
-            break
-        edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
-        if edited and not is_rework:
-            note_edits(task, [current])
-            return KEPT
-        if edited:
-            status = DraftStatus.KEPT
-            break
-        if trash_unless_edited(task.gmail, current):
-            break
-    else:
-        return KEPT
-    with firm_scope(task.account.firm_id):
-        Draft.objects.filter(pk=old.pk, status=DraftStatus.READY).update(
-            status=status, edited=status == DraftStatus.KEPT, ended_at=Now()
-        )
-        event = EventType.DRAFT_KEPT if status == DraftStatus.KEPT else EventType.DRAFT_WITHDRAWN
-        record_event(event, task.account, message=old.message, detail=_detail(old))
-    return ""
 
 
 def _cancel(task: DraftTask, draft: Draft, reason: str) -> dict[str, Any]:
@@ -233,7 +209,7 @@ def _finish(task: DraftTask, draft: Draft, draft_id: str, message_id: str, *, ed
         show_state(task.account.pk, messages, (task.message.pk, key))
         is_rework = task.origin == DraftOrigin.REWORK
         event = EventType.DRAFT_REWORKED if is_rework else EventType.DRAFT_CREATED
-        record_event(event, task.account, message=task.message, detail=_detail(draft))
+        record_event(event, task.account, message=task.message, detail=event_detail(draft))
     return True
 
 
@@ -264,11 +240,3 @@ def _decide_for_person(task: DraftTask) -> None:
 
 def _messages(task: DraftTask) -> list[Message]:
     return list(newest_first(task.thread).only("firm", "account", "thread", "labels"))
-
-
-def _detail(draft: Draft) -> dict[str, Any]:
-    return {
-        "draft_id": str(draft.pk),
-        "source": draft.source,
-        "rework_count": draft.rework_count,
-    }

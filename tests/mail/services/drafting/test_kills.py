@@ -70,7 +70,7 @@ def run_again(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, step: str, *, a
     drain()
 
 
-STEPS = ["compose_draft", "_retire", "build_mail", "_write", "_finish"]
+STEPS = ["compose_draft", "retire", "build_mail", "_write", "_finish"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -1,0 +1,74 @@
+"""Takes out of Gmail what a new draft takes the place of, unless the person has changed it."""
+
+from __future__ import annotations
+
+from django.db.models.functions import Now
+
+from mail.models import Draft, DraftOrigin, DraftStatus, EventType
+from mail.services.drafting.gmail_drafts import (
+    is_edited,
+    is_edited_below,
+    read_draft,
+    thread_drafts,
+    trash_unless_edited,
+)
+from mail.services.drafting.persons_drafts import note_edits
+from mail.services.drafting.sent import was_sent
+from mail.services.drafting.task import DraftTask, event_detail
+from mail.services.timelines.events import record_event
+from tenants.scope import firm_scope
+
+# How often a draft is read again that the person edits at this moment.
+MOST_READINGS = 3
+KEPT = "The person's own draft stays"
+SENT = "The person has sent the draft"
+
+
+def retire(task: DraftTask) -> str:
+    """Take the thread's draft out of Gmail unless the person changed it; return why to stop, if so.
+
+    An edited one stops an automatic draft. A rework, which the person asked for, is written beside
+    it: there an order above the marker is no edit.
+    """
+    with firm_scope(task.account.firm_id):
+        ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
+        old: Draft | None = ready.select_related("thread", "message").first()
+    if old is None:
+        return ""
+    is_rework = task.origin == DraftOrigin.REWORK
+    status = DraftStatus.REPLACED if is_rework else DraftStatus.WITHDRAWN
+    for _ in range(MOST_READINGS):
+        current = read_draft(task.gmail, old.gmail_draft_id)
+        if current is None:
+            if was_sent(task.gmail, old):
+                return SENT
+            break
+        edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
+        if edited and not is_rework:
+            note_edits(task, [current])
+            return KEPT
+        if edited:
+            status = DraftStatus.KEPT
+            break
+        if trash_unless_edited(task.gmail, current):
+            break
+    else:
+        return KEPT
+    with firm_scope(task.account.firm_id):
+        Draft.objects.filter(pk=old.pk, status=DraftStatus.READY).update(
+            status=status, edited=status == DraftStatus.KEPT, ended_at=Now()
+        )
+        event = EventType.DRAFT_KEPT if status == DraftStatus.KEPT else EventType.DRAFT_WITHDRAWN
+        record_event(event, task.account, message=old.message, detail=event_detail(old))
+    return ""
+
+
+def end_left_over(task: DraftTask, draft: Draft) -> None:
+    """End a draft whose job gave up; what it may have written goes to the trash, unless edited."""
+    for one in thread_drafts(task.gmail, task.thread.gmail_thread_id):
+        if one.rfc822_id == draft.rfc822_id and one.content_hash == draft.content_hash:
+            trash_unless_edited(task.gmail, one)
+    with firm_scope(task.account.firm_id):
+        Draft.objects.filter(pk=draft.pk, status=DraftStatus.WRITING).update(
+            status=DraftStatus.CANCELED, ended_at=Now()
+        )
