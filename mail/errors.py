@@ -7,6 +7,7 @@ MailError
   MailboxDisconnected  nobody permits Mailroom to use the mailbox any more
   MailboxWaits       the mailbox must be connected again, or Gmail asked for fewer requests
     ActionWaits      an earlier action on the same message is not finished
+    OrderChanged     the person has changed the order for a rework meanwhile
   ConsentUnusable    a person's consent does not cover what Mailroom needs
     WrongMailbox     the consent is for another mailbox
   WrongState         the state of a mailbox or an action does not allow the operation
@@ -96,6 +97,12 @@ class ActionWaits(MailboxWaits):
     """An earlier action on the same message is not finished."""
 
     code = "action_waits"
+
+
+class OrderChanged(MailboxWaits):
+    """The person has changed the order for a rework meanwhile: it is read once more."""
+
+    code = "order_changed"
 
 
 class WrongState(MailError):

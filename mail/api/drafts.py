@@ -132,7 +132,7 @@ class Drafts(ContentView):
         "Rework a draft",
         "It is written anew, three times at most; one that the person has edited stays beside the "
         "new one. Needs the role operator, and the right to read the mailbox. 409 where it is not "
-        "in Gmail, or was reworked three times.",
+        "in Gmail, is being reworked, or was reworked three times.",
         body=ReworkBody,
         answers={HTTPStatus.OK: _DRAFT},
         example=example("Rework", instruction="Shorter, and offer a call on Friday"),

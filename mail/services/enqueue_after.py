@@ -28,13 +28,13 @@ def enqueue_after_running(
         result = enqueue(
             job_type, payload, priority=priority, idempotency_key=key, on_conflict="replace"
         )
-        if result.created or result.replaced or (retry_will_do and _waits(result)):
+        if result.created or result.replaced or (retry_will_do and still_waits(result)):
             return result
         # It has begun, and may be past what this request is about.
         key = f"{job_type}:after:{result.job_id}"
 
 
-def _waits(result: EnqueueResult) -> bool:
+def still_waits(result: EnqueueResult) -> bool:
     """Say whether the job waits, and keep it from being claimed until the caller's commit."""
     waiting = JobQueue.objects.filter(pk=result.job_id, status=Status.PENDING)
     return waiting.select_for_update().first() is not None

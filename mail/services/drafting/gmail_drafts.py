@@ -20,7 +20,7 @@ from mail.gmail.answers import Message as GmailMessage
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailNotFound
 from mail.gmail.mime import OutgoingMail
-from mail.models import Draft
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft
 from mail.text.cleaning import clean_text
 from mail.text.html_depth import buildable
 from mail.text.parse import parse_message
@@ -30,6 +30,7 @@ MARKER: Final = "✂️"
 # Some programs drop the variation selector.
 _MARKER: Final = re.compile("✂\ufe0f?")
 MAX_DRAFT_CHARS: Final = 100_000
+NO_INSTRUCTION: Final = "(no specific instruction provided)"
 _TAG: Final = re.compile(r"(<[^>]*>)")
 # Where a line begins and ends, unlike between words of one.
 _BLOCK: Final = re.compile(r"</?(?:div|p|li|ul|ol|h[1-6]|blockquote|pre|table|tr|hr)\b")
@@ -96,6 +97,12 @@ def is_edited(draft: Draft, current: GmailDraft) -> bool:
 def is_edited_below(draft: Draft, current: GmailDraft) -> bool:
     """Say whether the person has changed more than what stands above the marker."""
     return is_edited(draft, current) and current.hash_below != draft.content_hash
+
+
+def order_in(draft: Draft, current: GmailDraft) -> str:
+    """Return how the person wants the draft reworked: above the marker, else as said elsewhere."""
+    above = current.above if current.has_marker else ""
+    return (above or draft.next_instruction or NO_INSTRUCTION)[:MAX_INSTRUCTION_LENGTH]
 
 
 def read_draft(gmail: GmailClient, draft_id: str) -> GmailDraft | None:

@@ -23,7 +23,7 @@ from mail.models import (
 )
 from mail.services.deciding.corrections import decide_for_person
 from mail.services.deciding.relabel import show_state
-from mail.services.drafting.gmail_drafts import GmailDraft, read_draft
+from mail.services.drafting.gmail_drafts import GmailDraft, order_in, read_draft
 from mail.services.drafting.persons_drafts import foreign_drafts, note_edits, persons_drafts
 from mail.services.drafting.reply_plan import settings_for
 from mail.services.drafting.requests import enqueue_manual_draft
@@ -42,8 +42,6 @@ from mail.services.timelines.correspondents import outline_with_target
 from mail.services.timelines.events import record_event
 from mail.services.timelines.threads import newest_first, newest_to_answer
 from tenants.scope import firm_scope
-
-NO_INSTRUCTION = "(no specific instruction provided)"
 
 
 def draft_answer(
@@ -211,7 +209,7 @@ def rework_draft(
             origin=DraftOrigin.REWORK,
             job_id=job_id,
             is_last_attempt=is_last_attempt,
-            instruction=instruction[:MAX_INSTRUCTION_LENGTH],
+            instruction=instruction,
             current_text=current_text,
             replaces=old,
         )
@@ -223,9 +221,7 @@ def _order_of(gmail: GmailClient, draft: Draft) -> tuple[str, str] | None:
     current = read_draft(gmail, draft.gmail_draft_id)
     if current is None:
         return None
-    if not current.has_marker:
-        return draft.next_instruction or NO_INSTRUCTION, current.text
-    return current.above or draft.next_instruction or NO_INSTRUCTION, current.below
+    return order_in(draft, current), current.below if current.has_marker else current.text
 
 
 def _end_reworks(account: MailAccount, thread: MailThread, message: Message) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from mail.errors import WrongState
 from mail.models import Draft, DraftStatus
 from mail.services.drafting.requests import enqueue_cleanup, enqueue_rework
 from mail.services.drafting.task import MOST_REWORKS
+from mail.services.enqueue_after import still_waits
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.scope import firm_scope
 
@@ -40,13 +41,15 @@ def request_rework(
     """Have the draft written anew, as the instruction says.
 
     Raises:
-        WrongState: it is not in Gmail, or was reworked as often as can be.
+        WrongState: it is not in Gmail, is being reworked, or was as often as can be.
     """
     if draft.rework_count >= MOST_REWORKS:
         raise WrongState(f"The draft was reworked {MOST_REWORKS} times.")
     draft.next_instruction = instruction.strip()
     draft.save(update_fields=["next_instruction"])
-    enqueue_rework(draft.thread)
+    if not still_waits(enqueue_rework(draft.thread)):
+        # It may have read what to do, and no job would read this order.
+        raise WrongState("The draft is being reworked; ask again once that is done.")
     _audit("draft.rework", draft, by, reason)
 
 

@@ -6,8 +6,10 @@ from django.db.models.functions import Now
 
 from mail.models import Draft, DraftOrigin, DraftStatus, EventType
 from mail.services.drafting.gmail_drafts import (
+    GmailDraft,
     is_edited,
     is_edited_below,
+    order_in,
     read_draft,
     thread_drafts,
     trash_unless_edited,
@@ -22,13 +24,14 @@ from tenants.scope import firm_scope
 MOST_READINGS = 3
 KEPT = "The person's own draft stays"
 SENT = "The person has sent the draft"
+REORDERED = "The person has changed the order"
 
 
-def retire(task: DraftTask) -> str:
-    """Take the thread's draft out of Gmail unless the person changed it; return why to stop, if so.
+def retire(task: DraftTask, draft: Draft) -> str:
+    """Take the draft before out of Gmail unless the person changed it; return why to stop, if so.
 
     An edited one stops an automatic draft. A rework, which the person asked for, is written beside
-    it: there an order above the marker is no edit.
+    it: there the order above the marker is no edit, as long as `draft` was made of it.
     """
     with firm_scope(task.account.firm_id):
         ready = Draft.objects.filter(thread=task.thread, status=DraftStatus.READY)
@@ -43,6 +46,8 @@ def retire(task: DraftTask) -> str:
             if was_sent(task.gmail, old):
                 return SENT
             break
+        if is_rework and _is_reordered(draft, old, current):
+            return REORDERED
         edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
         if edited and not is_rework:
             note_edits(task, [current])
@@ -61,6 +66,14 @@ def retire(task: DraftTask) -> str:
         event = EventType.DRAFT_KEPT if status == DraftStatus.KEPT else EventType.DRAFT_WITHDRAWN
         record_event(event, task.account, message=old.message, detail=event_detail(old))
     return ""
+
+
+def _is_reordered(draft: Draft, old: Draft, current: GmailDraft) -> bool:
+    """Say whether the person orders something else by now than the rework `draft` was made of.
+
+    Where the marker is gone they have taken the old one over, and it stays.
+    """
+    return current.has_marker and order_in(old, current).split() != draft.instruction.split()
 
 
 def end_left_over(task: DraftTask, draft: Draft) -> None:

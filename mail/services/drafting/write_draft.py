@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
+from mail.errors import OrderChanged
 from mail.gmail.errors import GmailNotFound
 from mail.gmail.mime import build_mail
 from mail.labels import LabelKey
@@ -35,7 +36,7 @@ from mail.services.drafting.gmail_drafts import (
     trash_unless_edited,
 )
 from mail.services.drafting.persons_drafts import known_ids, persons_drafts
-from mail.services.drafting.retire import KEPT, end_left_over, retire
+from mail.services.drafting.retire import KEPT, REORDERED, end_left_over, retire
 from mail.services.drafting.task import MOST_REWORKS, DraftTask, event_detail, refuse, skipped
 from mail.services.mailboxes.accounts import usable_account
 from mail.services.mailboxes.modes import SUGGESTS_ONLY, suggests_only
@@ -46,6 +47,8 @@ from tenants.scope import firm_scope
 
 GONE = "The conversation is no longer in Gmail"
 DISCARDED = "The message is in the trash or among spam"
+# When a changed order is read again: somebody may be writing it still.
+REORDERED_SECONDS = 30
 
 
 def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, Any]:
@@ -55,6 +58,7 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
     in ours. Must run under the thread's lock, without a transaction.
 
     Raises:
+        OrderChanged: the person orders another rework by now than the one that was composed.
         MailboxWaits: the mailbox must wait since it was composed: it is paused, say.
         MailboxInactive, MailboxDisconnected: it is no longer to be used.
     """
@@ -69,7 +73,7 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
             return _stop(task)
         with firm_scope(task.account.firm_id):
             draft.save(force_insert=True)
-    reason = retire(task)
+    reason = retire(task, draft)
     if reason:
         return _cancel(task, draft, reason)
     written = _written_before(task, draft) if repeated else None
@@ -141,6 +145,8 @@ def _cancel(task: DraftTask, draft: Draft, reason: str) -> dict[str, Any]:
             return keep_persons_draft(task)
         if reason == DISCARDED:
             MailThread.objects.filter(pk=task.thread.pk).update(status=ThreadStatus.SKIPPED)
+    if reason == REORDERED:
+        raise OrderChanged(f"{reason}: it is read once more", seconds=REORDERED_SECONDS)
     return skipped(reason)
 
 
