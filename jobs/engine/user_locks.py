@@ -13,6 +13,7 @@ from jobs.engine.transactions import in_transaction, run
 from jobs.errors import Fault, LockInvalid
 from jobs.models import ConcurrencyLock
 from jobs.models.limits import JOB_HOLDER
+from jobs.payload_validator import text_faults
 from tenants.models import Firm
 
 # If a holder dies, its lock stays until its time is over; whoever needs it longer renews it.
@@ -96,7 +97,7 @@ def _held_sql(lock: ConcurrencyLock) -> tuple[str, list[object]]:
 
 def _name_faults(field: str, name: str) -> list[Fault]:
     if 1 <= len(name) <= MAX_KEY_LENGTH and "\x00" not in name:
-        return []
+        return list(text_faults(field, name))
     message = f"must have 1 to {MAX_KEY_LENGTH} characters and no NUL"
     return [Fault(field, "wrong_length", message)]
 

@@ -62,7 +62,11 @@ def rate_faults(amount: int, per_seconds: float, burst: int | None) -> list[Faul
     """Return what is wrong with the numbers of a rate limit."""
     faults = []
     for name, number in (("amount", amount), ("burst", burst)):
-        if number is not None and not 1 <= number <= MOST:
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int):
+            faults.append(Fault(name, "wrong_type", "must be a whole number"))
+        elif not 1 <= number <= MOST:
             faults.append(Fault(name, "out_of_range", f"must be from 1 to {MOST:,}"))
     if not LEAST_SECONDS <= per_seconds <= MOST:
         message = f"must be from {LEAST_SECONDS} to {MOST:,}"

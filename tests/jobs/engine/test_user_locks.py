@@ -167,9 +167,11 @@ def test_a_lock_lasts_as_long_as_it_was_taken_for(firm: Firm, seconds: float) ->
         ("key", {"key": ""}),
         ("key", {"key": "k" * 201}),
         ("key", {"key": "a\x00b"}),
+        ("key", {"key": "a\ud800b"}),
         ("holder_id", {"holder_id": ""}),
         ("holder_id", {"holder_id": "h" * 201}),
         ("holder_id", {"holder_id": "job:mine"}),
+        ("holder_id", {"holder_id": "\udfff"}),
     ],
 )
 def test_a_name_that_no_lock_may_have_is_refused(

@@ -176,6 +176,8 @@ def test_limits_are_in_the_log(system_firm):
         (("test.wrok", 1, 1), "job_type"),
         (("test.work", 0, 1), "amount"),
         (("test.work", 2**31, 1), "amount"),
+        (("test.work", 2.5, 1), "amount"),
+        (("test.work", True, 1), "amount"),
         (("test.work", 1, 0), "per_seconds"),
         (("test.work", 1, 1e-300), "per_seconds"),
         (("test.work", 1, 1e300), "per_seconds"),
