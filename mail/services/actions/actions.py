@@ -259,11 +259,11 @@ def store_labels(
         Message.objects.filter(pk=message_id).update(labels=labels)
 
 
-def cancel_action(action: Action) -> None:
+def cancel_action(action: Action, why: str) -> None:
     """Cancel an unfinished action: what it is about is gone, or nothing may be written."""
     with firm_scope(action.firm_id):
         Action.objects.filter(pk=action.pk, status__in=UNFINISHED).update(
-            status=ActionStatus.CANCELED
+            status=ActionStatus.CANCELED, error=why
         )
 
 

@@ -40,6 +40,8 @@ from mail.services.sending.sending_actions import SENDING, request_message
 from mail.services.syncing.labels import find_label
 from tenants.scope import firm_scope
 
+MESSAGE_GONE = "The message is no longer in Gmail"
+
 
 def perform_action(
     account: MailAccount, gmail: GmailClient, action_id: UUID, *, job_id: UUID
@@ -63,13 +65,13 @@ def perform_action(
         return _perform(account, gmail, action, job_id=job_id)
     except GmailNotFound:
         # The person deleted it; the next sync deletes it here.
-        cancel_action(action)
-        return {"skipped": True, "reason": "The message is no longer in Gmail"}
+        cancel_action(action, MESSAGE_GONE)
+        return {"skipped": True, "reason": MESSAGE_GONE}
 
 
 def _stop(account: MailAccount, gmail: GmailClient, action: Action) -> dict[str, Any]:
     """Cancel the action: nothing may be written. One that Gmail did without an answer is completed."""
-    cancel_action(action)
+    cancel_action(action, SUGGESTS_ONLY)
     stopped = {"skipped": True, "reason": SUGGESTS_ONLY}
     action_type = ActionType(action.action_type)
     if action.pre_image is None or action_type not in LABEL_CHANGES | {ActionType.TRASH}:

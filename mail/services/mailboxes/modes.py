@@ -127,7 +127,7 @@ def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE)
     # What is being sent may be sent already: its job says what became of it.
     sending = Q(outbound__status__in=[OutboundStatus.SENDING, OutboundStatus.UNKNOWN])
     unfinished = Action.objects.filter(account=account, status__in=UNFINISHED).exclude(sending)
-    unfinished.update(status=ActionStatus.CANCELED)
+    unfinished.update(status=ActionStatus.CANCELED, error=SUGGESTS_ONLY)
 
 
 @in_firm_scope

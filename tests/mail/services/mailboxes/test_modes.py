@@ -16,6 +16,7 @@ from mail.labels import LABEL_NAMES, PAUSE_LABEL
 from mail.models import (
     Action,
     ActionType,
+    Approval,
     Decision,
     MailAccount,
     Mode,
@@ -23,6 +24,7 @@ from mail.models import (
     PausedBy,
 )
 from mail.services.actions.actions import request_action
+from mail.services.approvals.approvals import approve
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.accounts import own_addresses, refresh_aliases
 from mail.services.mailboxes.connection import mailbox_limit_key
@@ -137,9 +139,21 @@ def test_back_to_suggestions_cancels_what_waits(mailbox: Mailbox) -> None:
     sync_without_actions(mailbox)
     modes.suggest_only(mailbox.account)
     drain()
-    assert [action.status for action in stored(Action)] == ["canceled"]
+    ends = [(action.status, action.error) for action in stored(Action)]
+    assert ends == [("canceled", "The mailbox suggests only")]
     assert ours(mailbox, arrived) == set()
     assert {job.status for job in jobs(live=False)} == {"completed"}
+
+
+def test_a_yes_for_what_may_not_be_written_says_why_nothing_was_done(suggesting: Mailbox) -> None:
+    arrived = suggesting.receive()
+    suggesting.store_all()
+    with firm_scope(suggesting.firm):
+        action = request_action(suggesting.message(arrived), ActionType.STAR, needs_approval=True)
+    approve(only(stored(Approval)), by=Actor("service"))
+    drain()
+    ended = only(stored(Action), pk=action.pk)
+    assert (ended.status, ended.error) == ("canceled", "The mailbox suggests only")
 
 
 def test_a_message_of_a_canceled_action_is_not_sent_when_the_mailbox_is_active_again(
