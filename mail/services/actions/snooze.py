@@ -6,6 +6,7 @@ rather than never. It asks the action again whether there is anything to do.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,15 +20,23 @@ from mail.conf import snooze_label
 from mail.gmail.client import GmailClient
 from mail.gmail.errors import GmailBadRequest, GmailNotFound
 from mail.models import (
+    UNFINISHED,
     Action,
     ActionLink,
     ActionStatus,
     ActionType,
     EventType,
     MailAccount,
+    Message,
     Relation,
 )
-from mail.services.actions.actions import Refusal, complete_action, start_action, store_labels
+from mail.services.actions.actions import (
+    Refusal,
+    complete_action,
+    request_action,
+    start_action,
+    store_labels,
+)
 from mail.services.actions.gmail_state import (
     MessageState,
     attempt,
@@ -182,6 +191,21 @@ def reinstate_earlier(action: Action) -> None:
         enqueue_wake(last, last.undo_hint["snooze_label_id"], max(until, timezone.now()))
 
 
+def end_snoozes(messages: Collection[Message]) -> None:
+    """Have these messages brought back no more, and their label taken off.
+
+    Must run in the firm's scope and under their thread's lock.
+    """
+    snoozes = Action.objects.filter(message__in=messages, action_type=ActionType.SNOOZE)
+    # A try whose answer was lost may have hidden its message: it has its time, but no hint yet.
+    asleep = list(snoozes.filter(wake_at__isnull=False).select_related("message"))
+    snoozes.filter(status__in=UNFINISHED).update(status=ActionStatus.CANCELED)
+    snoozes.filter(wake_at__isnull=False).update(wake_at=None)
+    for action in asleep:
+        label = (action.undo_hint or {}).get("snooze_label_id") or snooze_label()
+        request_action(action.message, ActionType.REMOVE_LABEL, {"label": label})
+
+
 def enqueue_wake(action: Action, label_id: str, at: datetime) -> EnqueueResult:
     """Have a snoozed message brought back at that time. Must run in the firm's scope."""
     return enqueue(
@@ -203,7 +227,7 @@ def wake(
 ) -> dict[str, Any]:
     """Bring a snoozed message back to the inbox; return the job's result.
 
-    Nothing happens where it was undone, snoozed again, or deleted. The inbox is left alone where the
+    Nothing happens where it was undone, snoozed again, done with, or deleted. The inbox is left alone where the
     person has put it into the trash, or has been at it there since.
 
     Raises:
@@ -216,7 +240,7 @@ def wake(
     if action is None:
         return {"skipped": True, "reason": "The message is no longer here"}
     if action.wake_at is None:
-        return {"skipped": True, "reason": "It is back, was undone, or was snoozed again"}
+        return {"skipped": True, "reason": "It is back, was undone, done with, or snoozed again"}
     require_unpaused(account)
     label_id = label_id or find_label(account, gmail, snooze_label()) or ""
     try:

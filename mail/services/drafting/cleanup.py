@@ -20,6 +20,7 @@ from mail.models import (
     ThreadStatus,
 )
 from mail.services.actions.actions import request_action
+from mail.services.actions.snooze import end_snoozes
 from mail.services.deciding.relabel import show_state
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
@@ -38,7 +39,7 @@ NO_DRAFT = "The thread has no draft of Mailroom's"
 
 
 def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
-    """Take the labels of states and the inbox from the whole thread; Done stays.
+    """Take the labels of states, snoozes and the inbox from the whole thread; Done stays.
 
     Where Mailroom suggests only, it keeps what the person said and leaves Gmail alone. Must run
     under the thread's lock.
@@ -59,6 +60,8 @@ def mark_done(account: MailAccount, thread_id: UUID) -> dict[str, Any]:
 
 def _archive(account: MailAccount, messages: list[Message]) -> None:
     show_state(account.pk, messages, None)
+    # Else they would come back to the inbox.
+    end_snoozes(messages)
     for message in messages:
         if "INBOX" in message.labels:
             request_action(message, ActionType.ARCHIVE)
