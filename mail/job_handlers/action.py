@@ -1,4 +1,4 @@
-"""`action.gmail`, `undo.action` and `unsnooze.gmail`: execute an action, take it back, end a snooze."""
+"""Jobs of actions: `action.gmail`, `undo.action`, `unsnooze.gmail`, `unsnooze.lost.gmail`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from jobs.states import Category
 from mail.gmail import units
 from mail.job_handlers.base import GMAIL_BREAKER, GMAIL_RETRY, AccountPayload, mailbox, mailbox_key
 from mail.services.actions.actions import fail_action
+from mail.services.actions.lost_snoozes import wake_lost
 from mail.services.actions.perform import perform_action
 from mail.services.actions.perform_undo import perform_undo
 from mail.services.actions.snooze import wake
 from mail.services.actions.sweep import sweep_actions
 from mail.services.actions.undo import fail_undo
+from mail.services.queueing import LOST_SNOOZES_TYPE
 
 SWEEP_SECONDS = 60
 
@@ -110,6 +112,22 @@ def unsnooze(payload: WakePayload, _: JobContext) -> dict[str, Any]:
     """Bring a snoozed message back to the inbox."""
     with mailbox(payload) as (account, gmail):
         return wake(account, gmail, payload.action_id, label_id=payload.snooze_label_id)
+
+
+@job(
+    LOST_SNOOZES_TYPE,
+    category=Category.ORCHESTRATION,
+    payload=AccountPayload,
+    retry=GMAIL_RETRY,
+    limit_key=mailbox_key,
+    limit_units=units.READ + units.BATCH_MODIFY,
+    breaker=GMAIL_BREAKER,
+    idempotency_key=lambda payload: f"{LOST_SNOOZES_TYPE}:{payload.account_id}",
+)
+def unsnooze_lost(payload: AccountPayload, _: JobContext) -> dict[str, Any]:
+    """Bring back the snoozed mail of which no snooze is stored any more."""
+    with mailbox(payload) as (account, gmail):
+        return wake_lost(account, gmail)
 
 
 @job("actions.sweep", category=Category.MAINTENANCE, payload=JobPayload)

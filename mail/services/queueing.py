@@ -26,6 +26,7 @@ SYNC_TYPES: tuple[str, ...] = get_args(SyncType)
 SYNC_PRIORITY = Priority.HIGH
 LABELS_TYPE = "labels.sync.gmail"
 WATCH_TYPE = "watch.renew.gmail"
+LOST_SNOOZES_TYPE = "unsnooze.lost.gmail"
 # How many messages one job ingests, judges or labels at most, and from how many on that pays.
 PAGE = 100
 SMALLEST_PAGE = 5
@@ -104,6 +105,11 @@ def request_watch(account: MailAccount) -> None:
     """Have the mailbox watched, where a topic is configured. Must run in the firm's scope."""
     if pubsub_topic():
         _request_anew(WATCH_TYPE, account)
+
+
+def request_lost_snoozes(account: MailAccount) -> None:
+    """Have snoozed mail brought back that no snooze will bring back. Must run in the firm's scope."""
+    _request_anew(LOST_SNOOZES_TYPE, account)
 
 
 def request_backfill(account: MailAccount, *, query: str | None = None) -> EnqueueResult:

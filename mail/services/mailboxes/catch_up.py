@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from mail.conf import sync_full_days
 from mail.models import MailAccount, MailThread, Message
-from mail.services.queueing import request_backfill, request_sync
+from mail.services.queueing import request_backfill, request_lost_snoozes, request_sync
 from mail.services.rules.routing import hand_over
 from mail.services.syncing.sync import INBOX_AND_SENT
 
@@ -23,8 +23,13 @@ def mail_was_deleted(account: MailAccount) -> bool:
 
 
 def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:
-    """Have recent mail read that is not stored, and judged that was not. Must run in the scope."""
+    """Have recent mail read that is not stored, judged that was not, and woken that nobody will wake.
+
+    Must run in the firm's scope.
+    """
     request_sync(account, force_full=True)
+    # Snoozes are deleted with the mail, and their label stays in Gmail.
+    request_lost_snoozes(account)
     if mail_deleted:
         # A scan leaves out what carries our labels, which is most of what was there.
         request_backfill(account, query=f"{INBOX_AND_SENT} newer_than:{sync_full_days()}d")

@@ -43,6 +43,7 @@ TYPES = {
     "manual_draft": Category.ORCHESTRATION,
     "rework": Category.ORCHESTRATION,
     "cleanup": Category.ORCHESTRATION,
+    "unsnooze.lost.gmail": Category.ORCHESTRATION,
 }
 
 

@@ -1,0 +1,69 @@
+"""Brings back snoozed mail whose snooze is gone: it was deleted with the mail of a disconnected mailbox."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from mail.conf import snooze_label
+from mail.gmail.client import GmailClient
+from mail.models import Action, Connection, EventType, MailAccount
+from mail.services.mailboxes.modes import require_unpaused
+from mail.services.syncing.labels import known_label_id, refresh_labels
+from mail.services.timelines.events import record_event
+from tenants.scope import all_firms, firm_scope
+
+PAGE = 500
+
+
+def wake_lost(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
+    """Bring back what carries the label of snoozed mail and no snooze will; return the job's result.
+
+    What lies in the trash or among spam stays there.
+
+    Raises:
+        MailboxWaits: the mailbox is paused.
+        GmailError: Gmail did not do it.
+    """
+    require_unpaused(account)
+    # As known here, the label may have been deleted and made again while the mailbox was away.
+    refresh_labels(account, gmail)
+    label_id = known_label_id(account, snooze_label())
+    if label_id is None:
+        return {"woken": 0}
+    labelled, woken = _labelled(gmail, label_id), 0
+    for start in range(0, len(labelled), PAGE):
+        page = labelled[start : start + PAGE]
+        # Asked after Gmail was: a snooze has its time before its message has the label.
+        asleep = _asleep(account, page)
+        lost = [one for one in page if one not in asleep]
+        if lost:
+            gmail.batch_modify(lost, add=["INBOX"], remove=[label_id])
+        woken += len(lost)
+    if woken:
+        with firm_scope(account.firm_id):
+            record_event(EventType.UNSNOOZED, account, detail={"messages": woken})
+    return {"woken": woken}
+
+
+def _labelled(gmail: GmailClient, label_id: str) -> list[str]:
+    """Return all of it before any is changed, which would move what the next page begins with."""
+    found: list[str] = []
+    page_token: str | None = None
+    while True:
+        page = gmail.list_messages("", page_token, PAGE, label_id=label_id)
+        found += [message["id"] for message in page.get("messages", [])]
+        page_token = page.get("nextPageToken")
+        if not page_token:
+            return found
+
+
+def _asleep(account: MailAccount, gmail_message_ids: Collection[str]) -> set[str]:
+    """Return those that a snooze will bring back, which may be another firm's of the same mailbox."""
+    with all_firms("the same mailbox may be connected in another firm"):
+        snoozes = Action.objects.filter(
+            wake_at__isnull=False,
+            account__address=account.address,
+            message__gmail_message_id__in=gmail_message_ids,
+        ).exclude(account__connection=Connection.DISCONNECTED)
+        return set(snoozes.values_list("message__gmail_message_id", flat=True))
