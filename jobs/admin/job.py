@@ -217,7 +217,7 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
             "job": row,
             "details": details,
             "status_label": LABELS[row.status],
-            "headline": headline(row, now),
+            "headline": headline(details, now),
             "timeline": timeline(details, now),
             "payload": pretty_json(row.payload, mask),
             "result": None if row.result is None else pretty_json(row.result, mask),

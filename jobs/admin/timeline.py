@@ -10,7 +10,7 @@ from jobs.admin.base import LABELS
 from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.job_detail import JobDetails
-from jobs.states import TERMINAL, Status
+from jobs.states import TERMINAL, Resolution, Status
 
 _ENDINGS: dict[str, str] = {
     Status.COMPLETED: "Completed",
@@ -31,17 +31,22 @@ class Moment:
     tone: str = "default"
     detail: str = ""
     folded: str = ""
+    # What a person wrote; `detail` is an error.
+    note: str = ""
 
 
 def timeline(details: JobDetails, now: datetime) -> list[Moment]:
     """Return the job's events, oldest first; future ones come last."""
     moments = [*_creation(details.job), *map(_attempt, details.attempts)]
-    moments += [*_progress(details.job, now), *_resolution(details)]
+    moments += [*_progress(details, now), *_resolution(details)]
     return sorted(moments, key=lambda moment: moment.at)
 
 
-def headline(job: JobQueue, now: datetime) -> str:
+def headline(details: JobDetails, now: datetime) -> str:
     """Return the job's state in a sentence."""
+    job, discarded_at = details.job, _discarded_at(details)
+    if discarded_at is not None:
+        return f"Discarded {since_in_words(discarded_at, now)}."
     if job.status == Status.PENDING:
         if job.scheduled_at > now:
             return f"Due {since_in_words(job.scheduled_at, now)}."
@@ -78,7 +83,8 @@ def _attempt(attempt: Attempt) -> Moment:
     )
 
 
-def _progress(job: JobQueue, now: datetime) -> Iterator[Moment]:
+def _progress(details: JobDetails, now: datetime) -> Iterator[Moment]:
+    job = details.job
     if job.status == Status.PENDING:
         scheduled = (job.scheduled_at - job.created_at).total_seconds() > AT_ONCE_SECONDS
         if scheduled or job.scheduled_at > now:
@@ -89,7 +95,21 @@ def _progress(job: JobQueue, now: datetime) -> Iterator[Moment]:
     if job.status in (Status.PROCESSING, Status.COMPLETED) and job.started_at is not None:
         yield Moment(job.started_at, f"Attempt {job.attempts} started", "primary")
     if job.completed_at is not None:
-        yield Moment(job.completed_at, _ENDINGS[job.status], LABELS[job.status])
+        # A discard leaves `completed_at` at the death, and is an event of its own.
+        status = job.status if _discarded_at(details) is None else Status.DLQ
+        # The attempt that ends a job is recorded a moment after the job's row.
+        at = max([job.completed_at, *(attempt.ended_at for attempt in details.attempts[-1:])])
+        yield Moment(at, _ENDINGS[status], LABELS[status])
+
+
+def _discarded_at(details: JobDetails) -> datetime | None:
+    """Return when the job failed by the discard of its dead letter; None if it ended otherwise."""
+    job, letter = details.job, details.dead_letter
+    if letter is None or letter.resolution != Resolution.DISCARDED:
+        return None
+    # A discarded job can be retried, and fail once more by itself.
+    is_latest = letter.job_series == job.series and job.status == Status.FAILED
+    return letter.reviewed_at if is_latest else None
 
 
 def _resolution(details: JobDetails) -> Iterator[Moment]:
@@ -97,5 +117,7 @@ def _resolution(details: JobDetails) -> Iterator[Moment]:
     if letter is None or letter.reviewed_at is None or not letter.resolution:
         return
     who = f" by {letter.reviewed_by.get_username()}" if letter.reviewed_by else ""
-    title = f"{letter.resolution.capitalize()}{who}"
-    yield Moment(letter.reviewed_at, title, "info", letter.resolution_note)
+    fails = ", the job is failed" if _discarded_at(details) is not None else ""
+    title = f"{letter.resolution.capitalize()}{who}{fails}"
+    tone = "danger" if fails else "info"
+    yield Moment(letter.reviewed_at, title, tone, note=letter.resolution_note)
