@@ -46,6 +46,7 @@ from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
+from jobs.queries.last_errors import error_in_words
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Listing, Resolution
 from tenants.admin.filters import FirmFilter
@@ -150,11 +151,6 @@ def _error(row: DeadLetterQueue) -> str:
     return f"{row.error_class}: {row.error}".strip(": ")
 
 
-def _short_error(row: DeadLetterQueue) -> str:
-    """Return the error with its class's name alone: the module's would fill a list's column."""
-    return f"{row.error_class.rpartition('.')[2]}: {row.error}".strip(": ")
-
-
 def _traceback(row: DeadLetterQueue) -> str:
     """Return the traceback of the last attempt that left one."""
     attempts = Attempt.objects.filter(job_id=row.original_job_id, series=row.job_series)
@@ -212,7 +208,7 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     cause = column("Reason", lambda row: (row.reason, _reason(row)), label=LABELS)
     decision = column("Decision", _resolution, label=LABELS)
     moved = age_column("Moved", "moved_at")
-    failure = column("Error", lambda row: error_line(_short_error(row)))
+    failure = column("Error", lambda row: error_line(error_in_words(row.error_class, row.error)))
     empty_text = "No job has stopped for good."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[DeadLetterQueue]:

@@ -49,6 +49,7 @@ from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import correlation_tree, details_of
+from jobs.queries.last_errors import classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
 from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Listing, Priority, Status
 from tenants.admin.filters import FirmFilter
@@ -188,14 +189,14 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
     waited = column("Waited", _waited)
     reason = column("Reason to wait", lambda job: job.wait_code.words if job.wait_code else "-")
     tries = column("Tries", lambda job: f"{job.attempts}/{job.max_attempts}")
-    error = column("Last error", lambda job: error_line(job.last_error))
+    error = column("Last error", lambda job: error_line(last_error(job)))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         """Do not fetch the large columns for the list."""
         rows: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
-            return rows.prefetch_related(FIRM).defer(*LARGE_COLUMNS)
+            return rows.prefetch_related(FIRM, classes_of_last_errors()).defer(*LARGE_COLUMNS)
         return rows.select_related("user").prefetch_related("firm")
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
@@ -211,18 +212,21 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the job's state, timeline, payload and results."""
         details, now, mask = details_of(row), database_now(), payload_mask(request, row.firm_id)
+        # First, since it fetches the class of this job's error with those of the others.
+        tree = correlation_tree(details)
         return {
             **super().page_context(request, row),
             "title": row.job_type,
             "job": row,
             "details": details,
             "status_label": LABELS[row.status],
+            "last_error": last_error(row),
             "headline": headline(details, now),
             "timeline": timeline(details, now),
             "payload": pretty_json(row.payload, mask),
             "result": None if row.result is None else pretty_json(row.result, mask),
             "facts": _facts(row),
-            "tree": [(one, LABELS[one.job.status]) for one in correlation_tree(details)],
+            "tree": [(one, LABELS[one.job.status]) for one in tree],
             "steps": [(step, pretty_json(step.result, mask)) for step in details.steps],
         }
 

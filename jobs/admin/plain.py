@@ -17,6 +17,7 @@ from jobs.errors import JobError
 from jobs.models import Batch, DeadLetterQueue, JobQueue, Schedule, Worker
 from jobs.operations import dead_letters, jobs
 from jobs.queries.batches import progress_in_words, progress_of, with_counts
+from jobs.queries.last_errors import classes_of_last_errors, last_error
 from jobs.states import OPEN_RESOLUTIONS
 from tenants.admin.plain import PlainAdmin
 from tenants.audit import Actor
@@ -70,7 +71,7 @@ class JobAdmin(PlainAdmin):
         "firm",
         "priority",
         ("attempts", "max_attempts"),
-        "last_error",
+        "shown_error",
         "shown_payload",
         "shown_result",
         ("lock_key", "idempotency_key"),
@@ -78,12 +79,21 @@ class JobAdmin(PlainAdmin):
         ("created_at", "scheduled_at"),
         ("started_at", "completed_at"),
     )
-    readonly_fields = ("shown_payload", "shown_result")
+    readonly_fields = ("shown_error", "shown_payload", "shown_result")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Fetch the classes of the last errors along."""
+        return super().get_queryset(request).prefetch_related(classes_of_last_errors())
 
     @admin.display(description="Error")
     def error(self, job: JobQueue) -> str:
         """The first line of the last error."""
-        return _line(job.last_error)
+        return _line(last_error(job))
+
+    @admin.display(description="Last error")
+    def shown_error(self, job: JobQueue) -> str:
+        """The last error with its class."""
+        return last_error(job) or "-"
 
     @admin.display(description="Payload")
     def shown_payload(self, job: JobQueue) -> SafeString:

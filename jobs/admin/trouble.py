@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from jobs.admin.base import age, error_line, job_url, list_url
 from jobs.admin.charts import Range
 from jobs.queries.durations import in_words
+from jobs.queries.last_errors import error_in_words
 from jobs.queries.latency import Percentiles, latency
 from jobs.queries.stats import JobCounts
 from jobs.queries.trouble import FailingNow, enqueue_rates, failing_now
@@ -69,14 +70,12 @@ def failing_rows(now: datetime) -> tuple[list[FailingRow], bool]:
 def _failing_row(one: FailingNow) -> FailingRow:
     most = max(one.trend) or 1
     trend, icon = TRENDS[one.rises]
-    name = one.error_class.rpartition(".")[2]
-    text = ": ".join(part for part in (name, one.error) if part)
     return FailingRow(
         one.job_type,
         list_url("jobqueue", type=one.job_type),
         f"{one.recent:,}",
         age(one.since),
-        error_line(text),
+        error_line(error_in_words(one.error_class, one.error)),
         job_url(one.job_id),
         [(number, round(number * 100 / most)) for number in one.trend],
         trend,

@@ -11,6 +11,7 @@ from rich.text import Text
 from interfaces.tables import printable
 from jobs.models import JobQueue, Pause, RateLimit
 from jobs.queries.durations import since_in_words
+from jobs.queries.last_errors import last_error
 from jobs.states import Status
 
 ID_LENGTH = 36
@@ -74,5 +75,5 @@ def job_cells(job: JobQueue, now: datetime) -> list[object]:
         f"{job.attempts}/{job.max_attempts}",
         since_in_words(job.created_at, now),
         firm_of(job),
-        first_line(job.last_error) or None,
+        first_line(last_error(job)) or None,
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+from django.db.models import prefetch_related_objects
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
@@ -21,6 +22,7 @@ from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
+from jobs.queries.last_errors import classes_of_last_errors, last_error
 from jobs.queries.lists import job_rows
 from jobs.queries.search import FoundJobs, find_jobs
 from jobs.queries.serializers.jobs import (
@@ -41,7 +43,7 @@ _ID = row_id("job")
 
 def _rows(options: Options) -> FoundJobs:
     return find_jobs(
-        job_rows(),
+        job_rows().prefetch_related(classes_of_last_errors()),
         created_after=options["since"],
         search=options["search"],
         **{name: options[name] for name in _FILTERS},
@@ -118,6 +120,7 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.table("Log", [Column("When", no_wrap=True), "Attempt", "Text"], lines)
     if details.children:
         command.stdout.write("")
+        prefetch_related_objects(details.children, classes_of_last_errors())
         children = [job_cells(child, now) for child in details.children]
         command.table("Children", job_columns(), children)
     for then in details.then:
@@ -146,7 +149,7 @@ def _facts(job: JobQueue, now: datetime) -> list[tuple[str, object]]:
         ("limit units", job.limit_units if job.limit_units > 1 else None),
         ("idempotency key", job.idempotency_key),
         ("progress", None if job.progress is None else _progress(job)),
-        ("last error", job.last_error),
+        ("last error", last_error(job)),
     ]
     moments = {
         "scheduled": job.scheduled_at,

@@ -1,0 +1,43 @@
+"""A job's last error in words: its row has the text, the attempt that failed has the class."""
+
+from __future__ import annotations
+
+from django.db.models import F, Prefetch, prefetch_related_objects
+
+from jobs.engine.rescue import STALE
+from jobs.models import Attempt, JobQueue
+from jobs.states import AttemptEnd, Status
+
+_FAILED_ATTEMPTS = "attempts_of_last_error"
+# These ends are no errors, and leave the text in the job's row alone.
+_NO_ERRORS = (AttemptEnd.SNOOZED, AttemptEnd.RELEASED)
+
+
+def classes_of_last_errors() -> Prefetch[str]:
+    """Return what fetches the classes of many jobs' last errors, in one query."""
+    attempts = Attempt.objects.filter(message=F("job__last_error")).exclude(error_class="")
+    attempts = attempts.exclude(end__in=_NO_ERRORS).only("job_id", "error_class", "ended_at")
+    return Prefetch("attempts_log", attempts.order_by("ended_at", "id"), to_attr=_FAILED_ATTEMPTS)
+
+
+def last_error(job: JobQueue) -> str:
+    """Return the job's last error with the name of its class; "" if it has none.
+
+    Without `classes_of_last_errors` it costs a query for each job.
+    """
+    if job.status == Status.COMPLETED:
+        return ""
+    if job.last_error == STALE.message:
+        # The attempt tells more of how its worker died; the dead letter has these words.
+        return error_in_words(STALE.error_class, STALE.message)
+    if not hasattr(job, _FAILED_ATTEMPTS):
+        prefetch_related_objects([job], classes_of_last_errors())
+    # None if nobody's attempt had this error: a job can also expire.
+    classes = [attempt.error_class for attempt in getattr(job, _FAILED_ATTEMPTS)]
+    return error_in_words(classes[-1] if classes else "", job.last_error)
+
+
+def error_in_words(error_class: str, message: str) -> str:
+    """Return an error with its class's name alone: the module's would fill a list's column."""
+    name = error_class.rpartition(".")[2]
+    return ": ".join(part for part in (name, message) if part)
