@@ -24,6 +24,8 @@ from tenants.models import Firm
 
 __all__ = ["JobPayload", "PayloadInvalid", "validate_payload"]
 
+# What is refused in a payload, by exactly these names. What is masked where people look is more:
+# see `is_secret_key`.
 SECRET_KEYS = frozenset({
     "password", "passwd", "secret", "client_secret", "token", "access_token", "refresh_token",
     "id_token", "api_key", "apikey", "authorization", "private_key", "cookie",

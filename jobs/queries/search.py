@@ -22,9 +22,9 @@ from django.utils.dateparse import parse_datetime
 
 from interfaces.moments import earlier, is_in_range
 from jobs.engine.clock import database_now
+from jobs.engine.redaction import is_secret_key
 from jobs.errors import Fault, FilterInvalid, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
-from jobs.payload_validator import SECRET_KEYS
 from jobs.queries.filters import (
     UNKNOWN_USER,
     filter_jobs,
@@ -216,7 +216,7 @@ def _payload(found: _Search, name: str, value: str) -> None:
     path = name.removeprefix(PAYLOAD).split(".")
     if found.readable == []:
         raise _invalid(name, "permission_denied", "payloads are for operators")
-    if not SECRET_KEYS.isdisjoint(part.casefold() for part in path):
+    if any(map(is_secret_key, path)):
         raise _invalid(name, "secret_key", "secrets are not searched")
     if found.readable is not None:
         found.narrow(firm_id__in=found.readable)

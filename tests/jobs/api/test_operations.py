@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from jobs.engine.redaction import REDACTED_VALUE
 from jobs.models import ConcurrencyLock, DeadLetterQueue, JobQueue
+from jobs.registry import JobPayload, job
 from jobs.states import Status
 from jobs.testing.run import run_job
 from tenants.models import AuditEntry, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, envelope
 from tests.factories.tenants import MembershipFactory, UserFactory
 from tests.jobs.api.conftest import Api, FirmRows, audit_log, fields, key_for, problem
 from tests.queue_kit import row, rows
@@ -128,6 +129,32 @@ def test_reprocess_takes_an_edited_payload(operator: Api, acme: FirmRows) -> Non
         "payload": {"correlation_id": "edited"},
     }
     problem(operator.post(path), 409)
+
+
+@pytest.mark.req("D-02", "T-05")
+def test_a_secret_under_the_types_own_name_is_in_no_answer(
+    operator: Api, admin: Api, acme: FirmRows, job_types: object
+) -> None:
+    class CallPayload(JobPayload):
+        api_token: str
+        page_token: str
+
+    @job("test.call", category="sync", payload=CallPayload)
+    def call(payload: CallPayload, ctx: object) -> None: ...
+
+    old = {**envelope(acme.firm.pk), "api_token": "hunter2", "page_token": "p1"}
+    dead = JobQueueFactory(firm=acme.firm, status="dlq", job_type="test.call", payload=old)
+    letter = DeadLetterQueueFactory(original_job=dead)
+    new = {**old, "api_token": "hunter3", "page_token": "p2"}
+    assert operator.post(f"dlq/{letter.pk}/reprocess/", {"payload": new}).status_code == 200
+    assert row(dead.pk).payload == new
+    (entry,) = admin.results("audit/", {"operation": "dead_letter.reprocess"})
+    masked = {"api_token": REDACTED_VALUE}
+    assert entry["before"]["payload"] == {**masked, "page_token": "p1"}
+    assert entry["after"]["payload"] == {**masked, "page_token": "p2"}
+    assert "hunter" not in f"{only_entry().before} {only_entry().after}"
+    shown = operator.get(f"jobs/{dead.pk}/").json()["payload"]
+    assert shown == {**new, **masked}
 
 
 def test_a_priority_as_it_was_is_no_change(operator: Api, acme: FirmRows) -> None:

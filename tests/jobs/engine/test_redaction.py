@@ -1,4 +1,4 @@
-"""What never reaches an error text."""
+"""What never reaches an error text, and which values are masked in JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engine.redaction import REDACTED_TEXT, redact
+from jobs.engine.redaction import (
+    REDACTED_TEXT,
+    REDACTED_VALUE,
+    is_secret_key,
+    redact,
+    redact_secrets,
+)
+from jobs.payload_validator import SECRET_KEYS
 
 pytestmark = pytest.mark.req("J-13")
 
@@ -50,6 +57,61 @@ def test_secrets_and_addresses_are_taken_out(text: str, secret: str):
     redacted = redact(text, 2_000)
     assert secret not in redacted
     assert REDACTED_TEXT in redacted
+
+
+SECRET_NAMES = [
+    *sorted(SECRET_KEYS),
+    "api_token",
+    "bot_token",
+    "apiToken",
+    "API-Token",
+    "release_token",
+    "async_token",
+    "db_password",
+    "PGPASSWORD",
+    "aws_secret",
+    "X-Api-Key",
+    "signing_private_key",
+    "privateKey",
+    "Set-Cookie",
+    "proxy-authorization",
+    "page_token_secret",
+]
+HARMLESS_NAMES = [
+    "page_token",
+    "next_page_token",
+    "nextPageToken",
+    "pageToken",
+    "sync_token",
+    "nextSyncToken",
+    "NEXT_TOKEN",
+    "lease_token",
+    "fencing_token",
+    "max_tokens",
+    "prompt_tokens",
+    "token_count",
+    "tokens",
+    "password_changed_at",
+    "secretary",
+    "cookies",
+]
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_a_name_that_ends_as_a_secrets_does_hides_its_value(name: str):
+    for spelled in (name, name.upper()):
+        shown = redact_secrets({"a": [{spelled: {"value": "hunter2x"}, "name": "b"}]})
+        assert shown == {"a": [{spelled: REDACTED_VALUE, "name": "b"}]}
+        assert "hunter2x" not in redact(f"refused: {spelled}=hunter2x", 2_000)
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize("name", HARMLESS_NAMES)
+def test_a_name_that_merely_looks_alike_hides_nothing(name: str):
+    assert not is_secret_key(name)
+    assert redact_secrets({name: "17"}) == {name: "17"}
+    assert redact(f"refused: {name}=17, once", 2_000) == f"refused: {name}=17, once"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +165,8 @@ def test_redacting_twice_changes_nothing(text: str):
         "password",
         "password=",
         "password = ",
+        "page_token",
+        "next_",
         "bearer ",
         "basic     ",
         "eyJaaaaaaaa.",

@@ -124,6 +124,8 @@ def test_what_cannot_be_searched_names_the_qualifier(firm: Firm) -> None:
         ("payload.order:17", ("search.payload.order", "needs_type")),
         ("payload.order:17 type:ship", ("search.payload.order", "needs_created")),
         ("payload.a.token:17 type:ship created:1d", ("search.payload.a.token", "secret_key")),
+        ("payload.api_token:17 type:ship created:1d", ("search.payload.api_token", "secret_key")),
+        ("payload.page_token:17 type:ship", ("search.payload.page_token", "needs_created")),
         ("a\0b", ("search", "invalid")),
     ):
         assert fault(firm, text) == expected, text
