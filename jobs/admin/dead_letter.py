@@ -48,7 +48,7 @@ from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
-from jobs.states import OPEN_RESOLUTIONS, BulkOperation, Listing, Resolution
+from jobs.states import BulkOperation, Listing
 from tenants.admin.filters import FirmFilter
 from tenants.users import sign_in_field
 
@@ -83,22 +83,21 @@ class EscalateForm(ReasonForm):
 
 
 def _resolved(row: DeadLetterQueue) -> str:
-    if row.resolution in OPEN_RESOLUTIONS:
-        return ""
-    who = f" by {row.reviewed_by.get_username()}" if row.reviewed_by else ""
-    return f"This was decided already: {row.resolution}{who}."
+    return _sentence(dead_letters.why_not_decided(row))
 
 
 def _escalated(row: DeadLetterQueue) -> str:
-    if row.resolution == Resolution.ESCALATED:
-        return "This was escalated already; it waits for a decision."
-    return _resolved(row)
+    return _sentence(dead_letters.why_not_escalated(row))
+
+
+def _sentence(why_not: str) -> str:
+    return why_not and f"This {why_not}."
 
 
 def _escalation_report(row: DeadLetterQueue) -> str:
-    asked = row.assigned_to.get_username() if row.assigned_to else "the firm's admins"
     told = escalation_recipients(row.firm_id, row.assigned_to)
-    return f"Escalated to {asked}." if told else f"Escalated to {asked}. {NO_RECIPIENTS}"
+    done = f"Escalated to {dead_letters.asked_about(row)}."
+    return done if told else f"{done} {NO_RECIPIENTS}"
 
 
 REPROCESS = QueueOperation(

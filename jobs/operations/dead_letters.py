@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -123,13 +123,43 @@ def escalate(
     require_reason(reason)
     letter = get_for_update(DeadLetterQueue, dead_letter)
     assignee = None if to is None else to.pk
-    _resolve(letter, Resolution.ESCALATED, by, reason, allowed=("",), assigned_to_id=assignee)
+    _resolve(
+        letter,
+        Resolution.ESCALATED,
+        by,
+        reason,
+        obstacle=why_not_escalated,
+        assigned_to_id=assignee,
+    )
     # In the audit log a key is a number or a text.
     noted = assignee if assignee is None or isinstance(assignee, int) else str(assignee)
     after = {"resolution": "escalated", "assigned_to": noted}
     before = {"resolution": letter.resolution}
     audit("dead_letter.escalate", letter, by, reason, before=before, after=after)
     enqueue("escalation_notice", {"dead_letter_id": letter.pk}, firm=letter.firm_id)
+
+
+def why_not_decided(letter: DeadLetterQueue) -> str:
+    """Say what was decided about a dead letter already, and by whom; "" while it is open.
+
+    It goes on after the dead letter's name: "was discarded already, by ada".
+    """
+    if letter.resolution in OPEN_RESOLUTIONS:
+        return ""
+    who = f", by {letter.reviewed_by.get_username()}" if letter.reviewed_by else ""
+    return f"was {letter.resolution} already{who}"
+
+
+def why_not_escalated(letter: DeadLetterQueue) -> str:
+    """Say as `why_not_decided` why a dead letter cannot be escalated: that is done once."""
+    if letter.resolution == Resolution.ESCALATED:
+        return f"was escalated already, to {asked_about(letter)}: reprocess or discard it"
+    return why_not_decided(letter)
+
+
+def asked_about(letter: DeadLetterQueue) -> str:
+    """Return whom an escalated dead letter was escalated to, in words."""
+    return letter.assigned_to.get_username() if letter.assigned_to else "the firm's admins"
 
 
 def close_as_reprocessed(job: JobQueue, series: int, by: By, note: str) -> None:
@@ -179,7 +209,7 @@ def _resolve(
     by: By,
     note: str,
     *,
-    allowed: Collection[str] = OPEN_RESOLUTIONS,
+    obstacle: Callable[[DeadLetterQueue], str] = why_not_decided,
     **columns: Any,
 ) -> None:
     """Store the resolution of a locked dead letter, and `columns`, and notify who subscribed to it.
@@ -187,10 +217,10 @@ def _resolve(
     `letter` stays as it was.
 
     Raises:
-        WrongState: the dead letter's resolution is none of those `allowed`.
+        WrongState: there is an `obstacle`.
     """
-    if letter.resolution not in allowed:
-        raise WrongState(f"dead letter {letter.pk} was decided already")
+    if why_not := obstacle(letter):
+        raise WrongState(f"dead letter {letter.pk} {why_not}")
     rows = DeadLetterQueue.objects.unscoped("the dead letter is locked")
     rows.filter(firm_id=letter.firm_id, pk=letter.pk).update(
         resolution=resolution,

@@ -77,7 +77,7 @@ def test_another_is_escalated_then_discarded_and_a_stale_page_says_so(
     page.get_by_text("Discarded: test.greet is given up").wait_for()
 
     stale.get_by_role("button", name="Discard").click()
-    assert "decided already" in stale.get_by_role("alert").inner_text()
+    assert "was discarded already" in stale.get_by_role("alert").inner_text()
     assert {row(job.pk).status for job in dead_jobs} == {"failed", "dlq"}
 
 

@@ -82,7 +82,12 @@ def test_a_dead_letter_is_escalated_to_a_member_or_to_the_admins(
     with all_firms("test"):
         assert JobQueue.objects.filter(job_type="escalation_notice").count() == 1
     # It stays open for a decision, and is not escalated twice.
-    assert operator.get(operation_url(acme.dead_letter, "escalate")).status_code == 409
+    again = operator.get(operation_url(acme.dead_letter, "escalate"))
+    assert again.status_code == 409
+    whom = acme.membership.user.get_username()
+    assert (
+        f"This was escalated already, to {whom}: reprocess or discard it." in again.content.decode()
+    )
     submit(operator, acme.dead_letter, "discard", reason="seen")
     assert now(acme.dead_letter).resolution == "discarded"
 
@@ -287,7 +292,7 @@ def test_a_decision_made_elsewhere_is_named_with_who_made_it(
         discard(acme.dead_letter, "no use", by=colleague)
     page = operator.get(operation_url(acme.dead_letter, "reprocess"))
     assert page.status_code == 409
-    assert "decided already: discarded by carla" in page.content.decode()
+    assert "This was discarded already, by carla." in page.content.decode()
 
 
 def test_a_post_without_the_forms_token_is_refused(acme: FirmRows) -> None:

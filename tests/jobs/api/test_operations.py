@@ -227,9 +227,26 @@ def test_escalate_asks_a_member(operator: Api, acme: FirmRows) -> None:
     assert only_entry().act == "dead_letter.escalate"
     with all_firms("test"):
         assert JobQueue.objects.filter(job_type="escalation_notice").count() == 1
-    problem(operator.post(path, body), 409)
+    refused = problem(operator.post(path, body), 409)
+    whom = "to grace@acme.example: reprocess or discard it"
+    assert refused["detail"].endswith(f"{acme.dead_letter.pk} was escalated already, {whom}")
     assert operator.post(path.replace("escalate", "discard"), body | {}).status_code == 400
     assert operator.post(path.replace("escalate", "discard"), {"reason": "no"}).status_code == 200
+    refused = problem(operator.post(path, body), 409)
+    assert refused["detail"].endswith("was discarded already, by operator@acme.example")
+
+
+@pytest.mark.req("D-02", "T-03")
+def test_a_refusal_names_nobody_to_another_firm(
+    operator: Api, acme: FirmRows, globex: FirmRows
+) -> None:
+    stranger = Api(key_for(globex.firm, Role.OPERATOR, "bob@globex.example"))
+    key_for(acme.firm, Role.DEVELOPER, "grace@acme.example")
+    path, body = f"dlq/{acme.dead_letter.pk}/escalate/", {"reason": "look"}
+    assert operator.post(path, body | {"assigned_to": "grace@acme.example"}).status_code == 200
+    assert "grace" in problem(operator.post(path, body), 409)["detail"]
+    refused = problem(stranger.post(path, body), 404)
+    assert "grace" not in str(refused)
 
 
 @pytest.mark.req("D-02")

@@ -111,6 +111,11 @@ def test_escalate_assigns_a_member_of_the_firm_alone(
     assert stranger.code == 3
     done = run("dlq", "escalate", str(letter.pk), "--reason", "why?", "--to", "ann", "--json")
     assert (done.json["resolution"], done.json["assigned_to"]) == ("escalated", "ann")
+    again = run("dlq", "escalate", str(letter.pk), "--reason", "not ann", "--json")
+    assert (again.code, again.json["code"]) == (1, "wrong_state")
+    said = f"dead letter {letter.pk} was escalated already, to ann: reprocess or discard it"
+    assert again.json["detail"] == said
+    assert run("dlq", "discard", str(letter.pk), "--reason", "obsolete").code == 0
 
 
 @pytest.mark.req("D-02")

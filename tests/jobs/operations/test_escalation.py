@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import pytest
 from django.core import mail
 from django.urls import reverse
 
+from jobs.errors import WrongState
 from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
 from jobs.testing import run_job
@@ -34,6 +36,13 @@ def notify() -> int:
     assert job.status == "completed"
     recipients: int = job.result["recipients"]
     return recipients
+
+
+def refusal(act: Callable[[], object]) -> str:
+    """Return what is said of the dead letter, behind its id."""
+    with pytest.raises(WrongState) as refused:
+        act()
+    return str(refused.value).split(maxsplit=3)[3]
 
 
 @pytest.fixture
@@ -99,3 +108,37 @@ def test_a_notice_of_a_letter_that_is_gone_is_no_mail(firm: Firm) -> None:
     assert job.status == "dlq"
     assert "is gone" in job.last_error
     assert mail.outbox == []
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_second_escalation_is_told_whom_the_first_asked(
+    firm: Firm, letter: DeadLetterQueue, named: bool
+) -> None:
+    ben = member(firm, "ben")
+    dead_letters.escalate(letter, "look", to=ben if named else None)
+    whom = "ben" if named else "the firm's admins"
+    said = f"was escalated already, to {whom}: reprocess or discard it"
+    assert refusal(lambda: dead_letters.escalate(letter, "not ben", to=member(firm, "cy"))) == said
+    letter.refresh_from_db()
+    assert (letter.resolution_note, letter.assigned_to) == ("look", ben if named else None)
+
+
+@pytest.mark.parametrize("act", ["reprocess", "discard", "escalate"])
+@pytest.mark.parametrize("decision", ["reprocessed", "discarded"])
+def test_a_refusal_says_what_was_decided_and_by_whom(
+    firm: Firm, letter: DeadLetterQueue, act: str, decision: str
+) -> None:
+    ann = member(firm, "ann")
+    dead_letters.escalate(letter, "look")
+    if decision == "discarded":
+        dead_letters.discard(letter, "no use", by=ann)
+    else:
+        dead_letters.reprocess(letter, by=ann)
+    reason = [] if act == "reprocess" else ["again"]
+    said = refusal(lambda: getattr(dead_letters, act)(letter, *reason))
+    assert said == f"was {decision} already, by ann"
+
+
+def test_a_decision_by_nobody_known_names_nobody(firm: Firm, letter: DeadLetterQueue) -> None:
+    dead_letters.discard(letter, "no use")
+    assert refusal(lambda: dead_letters.discard(letter, "again")) == "was discarded already"
