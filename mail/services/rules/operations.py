@@ -9,8 +9,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
+from jobs.engine.clock import database_now
 from jobs.queue import EnqueueResult
 from mail.errors import RuleInvalid, WrongState
 from mail.models import MailAccount, Message, Rule
@@ -96,7 +97,7 @@ def change_rule(rule: Rule, /, *, by: Actor = SERVICE, reason: str = "", **setti
     if changed - _HARMLESS:
         rule.enabled, rule.tried_at, rule.disabled_reason = False, None, ""
     # What Mailroom proposed is from now on theirs.
-    rule.corrections, rule.changed_at = 0, timezone.now()
+    rule.corrections, rule.changed_at = 0, database_now()
     _save(rule)
     _audit(
         "rule.change",
@@ -120,14 +121,15 @@ def delete_rule(rule: Rule, *, by: Actor = SERVICE, reason: str = "") -> None:
 def try_rule(rule: Rule, *, user_id: Any, by: Actor = SERVICE, reason: str = "") -> Trial:
     """Say what the rule would have matched among the newest mail that the user may read.
 
-    Nothing is changed but that the rule counts as tried.
+    Nothing is changed but that the rule counts as tried, from its first try as it is.
 
     Raises:
         ConditionsInvalid: the conditions can no longer be used.
     """
     trial = matches_of(rule, user_id)
     trial = replace(trial, limits=Limits().of(rule, by.user))
-    Rule.objects.filter(pk=rule.pk).update(tried_at=timezone.now())
+    # A later try leaves the time alone: what the rule did since then it is not to do again.
+    Rule.objects.filter(pk=rule.pk, tried_at=None).update(tried_at=Now())
     found = {"looked_at": trial.looked_at, "matched": len(trial.matched)}
     _audit("rule.try", rule, by, reason, after=found)
     return trial
@@ -223,7 +225,7 @@ def _messages_of(rule: Rule) -> QuerySet[Message]:
 def _switch(rule: Rule, by: Actor, reason: str, operation: str, *, enabled: bool) -> Rule:
     before = {"enabled": rule.enabled, "disabled_reason": rule.disabled_reason}
     rule.enabled, rule.disabled_reason, rule.corrections = enabled, "", 0
-    rule.changed_at = timezone.now()
+    rule.changed_at = database_now()
     rule.save(
         update_fields=["enabled", "enabled_by", "disabled_reason", "corrections", "changed_at"]
     )

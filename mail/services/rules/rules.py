@@ -107,9 +107,9 @@ def matching_rules(
 def request_actions(rule: Rule, message: Message, decision: Decision | None = None) -> None:
     """Request the rule's actions on the message, in order. Must run in the firm's scope.
 
-    Once only, however often the message is judged, unless the rule was changed since; never on what
-    is in the trash or among spam. A rule whose actions can no longer be used is switched off with
-    the reason.
+    Once only, however often the message is judged, unless what the rule matches or does was changed
+    since; never on what is in the trash or among spam. A rule whose actions can no longer be used is
+    switched off with the reason.
     """
     if is_discarded(message):
         return
@@ -131,8 +131,14 @@ def request_actions(rule: Rule, message: Message, decision: Decision | None = No
 
 
 def acted_on(rule: Rule) -> QuerySet[Action]:
-    """Return what the rule, as it is now, has asked for. Must run in the firm's scope."""
-    actions: QuerySet[Action] = Action.objects.filter(rule=rule, created_at__gte=rule.changed_at)
+    """Return what the rule, as it is now, has asked for. Must run in the firm's scope.
+
+    Another name or priority, or switching it off and on, makes it no other rule.
+    """
+    # What makes it another rule empties `tried_at`, and only a tried rule is enabled. Rows may hold
+    # the time of a later try: such a rule is the one that it was at its last change, too.
+    since = rule.changed_at if rule.tried_at is None else min(rule.tried_at, rule.changed_at)
+    actions: QuerySet[Action] = Action.objects.filter(rule=rule, created_at__gte=since)
     return actions
 
 

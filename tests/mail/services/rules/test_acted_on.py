@@ -1,0 +1,203 @@
+"""What a rule has acted on it leaves alone, until what it matches or does is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.db.models import F
+
+from mail.models import Approval, Rule, SafeMode, Scope
+from mail.services.approvals.approvals import approve, reject
+from mail.services.deciding.corrections import reclassify
+from mail.services.rules.operations import (
+    apply_to_old_mail,
+    change_rule,
+    create_rule,
+    enable_rule,
+    switch_off_rule,
+    try_rule,
+)
+from mail.services.rules.rules import disable_rule
+from tenants.scope import firm_scope
+from tests.mail.approval_kit import person
+from tests.mail.draft_kit import prepared, synced
+from tests.mail.mail_kit import Mailbox, drain, letter, only, stored, without_drafts
+from tests.mail.send_kit import at_once, sent
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-10", "M-13")]
+
+INVOICES = {"type": "subject_contains", "value": "invoice"}
+FORWARD = {"action": "forward", "parameters": {"to": ["acc@partner.example"]}}
+
+
+@pytest.fixture
+def ready(mailbox: Mailbox) -> Mailbox:
+    """Return a mailbox that sends at once, and drafts nothing."""
+    prepared(at_once(mailbox))
+    without_drafts(mailbox)
+    return mailbox
+
+
+def forwarding(mailbox: Mailbox, safe_mode: SafeMode = SafeMode.DANGEROUS_OVERRIDE) -> Rule:
+    """Make a rule that forwards invoices, tried and enabled."""
+    rule = create_rule(
+        mailbox.firm.pk,
+        name="To the accountant",
+        conditions=INVOICES,
+        actions=[FORWARD],
+        safe_mode=safe_mode,
+    )
+    return enabled(rule)
+
+
+def enabled(rule: Rule) -> Rule:
+    try_rule(rule, user_id=None)
+    return enable_rule(rule)
+
+
+def arrive(mailbox: Mailbox) -> str:
+    """Let an invoice arrive and everything follow; return Gmail's id."""
+    arrived = mailbox.receive(letter("Invoice 7", "Please pay."))
+    synced(mailbox)
+    return arrived
+
+
+def apply(rule: Rule) -> None:
+    apply_to_old_mail(rule, days=30)
+    drain()
+
+
+def rename(rule: Rule) -> None:
+    change_rule(rule, name="To our accountant")
+
+
+def reprioritize(rule: Rule) -> None:
+    change_rule(rule, priority=7)
+
+
+def switch_off_and_on(rule: Rule) -> None:
+    switch_off_rule(rule)
+    enable_rule(rule)
+
+
+def enable_after_mailroom_disabled_it(rule: Rule) -> None:
+    with firm_scope(rule.firm_id):
+        disable_rule(rule, "Its label was deleted")
+    enable_rule(rule)
+
+
+def try_again_and_rename(rule: Rule) -> None:
+    try_rule(rule, user_id=None)
+    rename(rule)
+
+
+HARMLESS = [
+    rename,
+    reprioritize,
+    switch_off_and_on,
+    enable_after_mailroom_disabled_it,
+    try_again_and_rename,
+]
+
+
+@pytest.mark.parametrize("change", HARMLESS)
+def test_a_harmless_change_has_nothing_sent_again(
+    ready: Mailbox, change: Callable[[Rule], None]
+) -> None:
+    rule = forwarding(ready)
+    arrived = arrive(ready)
+    assert len(sent(ready)) == 1
+
+    change(rule)
+    apply(rule)
+    assert len(sent(ready)) == 1
+
+    reclassify(ready.message(arrived))
+    drain()
+    assert len(sent(ready)) == 1
+
+
+@pytest.mark.parametrize("answer", [approve, reject])
+def test_a_harmless_change_has_nobody_asked_again(ready: Mailbox, answer: Any) -> None:
+    rule = forwarding(ready, SafeMode.DEFAULT)
+    arrive(ready)
+    answer(only(stored(Approval)), by=person(ready))
+    drain()
+    before = len(sent(ready))
+
+    rename(rule)
+    switch_off_and_on(rule)
+    apply(rule)
+
+    assert len(stored(Approval)) == 1
+    assert len(sent(ready)) == before == (answer is approve)
+
+
+def test_a_question_that_waits_is_not_asked_again_for_a_new_name(ready: Mailbox) -> None:
+    rule = forwarding(ready, SafeMode.DEFAULT)
+    arrive(ready)
+
+    rename(rule)
+    apply(rule)
+    approve(only(stored(Approval)), by=person(ready))
+    drain()
+
+    assert len(sent(ready)) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"conditions": {"type": "subject_contains", "value": "voice"}},
+        {"actions": [{"action": "forward", "parameters": {"to": ["books@partner.example"]}}]},
+        {"scope": Scope.DOMAIN, "scope_ref": "customer.example"},
+    ],
+    ids=["conditions", "actions", "scope"],
+)
+def test_a_rule_that_matches_or_does_something_else_acts_again_once(
+    ready: Mailbox, changed: dict[str, Any]
+) -> None:
+    rule = forwarding(ready)
+    arrive(ready)
+
+    enabled(change_rule(rule, **changed))
+    apply(rule)
+    assert len(sent(ready)) == 2
+
+    rename(rule)
+    apply(rule)
+    assert len(sent(ready)) == 2
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["ahead", "behind"])
+def test_the_clock_of_the_host_on_which_a_rule_is_changed_does_not_count(
+    ready: Mailbox, hours: int
+) -> None:
+    host = datetime.now(UTC) + timedelta(hours=hours)
+    with time_machine.travel(host):
+        rule = forwarding(ready)
+    arrive(ready)
+    apply(rule)
+    assert len(sent(ready)) == 1
+
+    with time_machine.travel(host):
+        enabled(change_rule(rule, conditions={"type": "subject_contains", "value": "voice"}))
+        rename(rule)
+    apply(rule)
+    apply(rule)
+    assert len(sent(ready)) == 2
+
+
+def test_a_row_that_holds_the_time_of_a_later_try_has_nothing_sent_again(ready: Mailbox) -> None:
+    rule = forwarding(ready)
+    arrive(ready)
+    with firm_scope(ready.firm):
+        Rule.objects.update(tried_at=F("changed_at") + timedelta(hours=1))
+
+    apply(rule)
+
+    assert len(sent(ready)) == 1
