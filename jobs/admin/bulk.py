@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
@@ -30,7 +32,7 @@ from interfaces.admin.base import ParameterRefused
 from interfaces.moments import is_in_range
 from jobs.admin.bulk_actions import BulkAction
 from jobs.engine.clock import database_now
-from jobs.errors import ArgumentsInvalid, JobError, ReasonMissing
+from jobs.errors import ArgumentsInvalid, BulkInvalid, JobError, ReasonMissing
 from jobs.models import BulkRun
 from jobs.operations import bulk
 from jobs.operations.bulk import BulkSpec, Pace
@@ -39,6 +41,8 @@ from tenants.admin.base import TenantOperationsAdmin, access_in, sees_several_fi
 from tenants.models import Firm, Role
 
 MAX_IDS = 1000
+# The answer that a fault of a run is about, where it is not called the same.
+ANSWERS = {"canary": "canary_size", "canary.size": "canary_size"}
 # What the page sends when it was opened for all rows that the list shows.
 ALL = "all"
 NOTHING_LEFT = "The state of these rows does not allow this; nothing was started."
@@ -103,19 +107,47 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         if ids and not chosen.exists():
             raise Http404("none of these rows is there")
         seen_at = _moment(request.POST.get("seen_at", ""))
-        runs: list[BulkRun] = []
         try:
-            for firm in self._owners(request, action, chosen):
-                spec = self._spec(action, form, Selection(rows=chosen, seen_at=seen_at), firm)
-                if bulk.preview(spec).count:
-                    runs.append(bulk.start(spec, by=self.actor(request)))
-        except (ArgumentsInvalid, ReasonMissing) as error:
+            # All or none: a refusal in one firm is answered by the same page for all of them.
+            with transaction.atomic():
+                runs = self._start_runs(request, action, form, chosen, seen_at)
+        except ReasonMissing as error:
             form.add_error(None, str(error))
+            return self._bulk_page(request, action, ids, listing, form, HTTPStatus.BAD_REQUEST)
+        except ArgumentsInvalid as error:
+            _add_faults(form, error)
             return self._bulk_page(request, action, ids, listing, form, HTTPStatus.BAD_REQUEST)
         except JobError as error:
             messages.error(request, f"Nothing was started: {error}.")
             return HttpResponseRedirect(self._list_address(listing))
         return self._started(request, runs, listing)
+
+    def _start_runs(
+        self,
+        request: HttpRequest,
+        action: BulkAction,
+        form: forms.Form,
+        chosen: QuerySet[Any],
+        seen_at: datetime | None,
+    ) -> list[BulkRun]:
+        """Start the run of each firm.
+
+        Raises:
+            JobError: as `bulk.start`; a fault of one firm among several names it.
+        """
+        runs: list[BulkRun] = []
+        owners = self._owners(request, action, chosen)
+        for firm in owners:
+            spec = self._spec(action, form, Selection(rows=chosen, seen_at=seen_at), firm)
+            try:
+                if bulk.preview(spec).count:
+                    runs.append(bulk.start(spec, by=self.actor(request)))
+            except BulkInvalid as error:
+                if firm is None or len(owners) == 1:
+                    raise
+                faults = [replace(one, message=f"{firm}: {one.message}") for one in error.faults]
+                raise BulkInvalid(faults) from error
+        return runs
 
     def _started(self, request: HttpRequest, runs: Sequence[BulkRun], listing: str) -> HttpResponse:
         if not runs:
@@ -222,6 +254,15 @@ def _ask(
         address = admin.address(f"bulk_{action.name}")
         return HttpResponseRedirect(f"{address}?{listing}" if listing else address)
     return admin.ask_about(request, action, list(rows.values_list("pk", flat=True)))
+
+
+def _add_faults(form: forms.Form, error: ArgumentsInvalid) -> None:
+    for fault in error.faults:
+        answer = ANSWERS.get(fault.field, fault.field)
+        if answer in form.fields:
+            form.add_error(answer, f"{fault.message[:1].upper()}{fault.message[1:]}.")
+        else:
+            form.add_error(None, f"{fault.field}: {fault.message}")
 
 
 def _ids(text: str) -> list[UUID]:

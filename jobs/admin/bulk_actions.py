@@ -40,7 +40,10 @@ class RestartForm(BulkForm):
         min_value=1,
         max_value=MOST_CANARIES,
         label="Canary",
-        help_text="So many go first; when more than a fifth of them fail again, the run stops.",
+        help_text=(
+            "So many go first, fewer than there are; when more than a fifth of them fail again, "
+            "the run stops."
+        ),
     )
     rate_per_second = forms.FloatField(
         required=False,

@@ -102,7 +102,9 @@ class JobFilter(_CommonFilter):
 class CanaryBody(StrictSerializer):
     """The members that are handled first; the others follow when these did not fail again."""
 
-    size = WholeNumberField(min_value=1, max_value=MOST_CANARIES, help_text="How many.")
+    size = WholeNumberField(
+        min_value=1, max_value=MOST_CANARIES, help_text="How many: fewer than the run has."
+    )
     max_failure_rate = NumberField(
         default=MAX_FAILURE_RATE,
         min_value=0,

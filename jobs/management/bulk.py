@@ -39,7 +39,8 @@ def bulk_subcommand(
             type=int,
             default=0,
             metavar="N",
-            help="handle so many first, wait for their jobs, and stop when too many fail again",
+            help="handle so many first, fewer than there are, wait for their jobs, and stop when "
+            "too many fail again",
         ),
         argument(
             "--max-failure-rate",

@@ -63,10 +63,10 @@ class BulkSpec:
 
 
 def preview(spec: BulkSpec) -> Totals:
-    """Return what this run would be done to, by cause and firm.
+    """Return what this run would be done to, by cause and firm; its count is that of now.
 
     Raises:
-        BulkInvalid, TenantMismatch: as `start`.
+        BulkInvalid, TenantMismatch: as `start`, which alone compares the canary with the count.
     """
     _check(spec)
     return totals_of(spec.operation, _rows(spec))
@@ -77,7 +77,7 @@ def start(spec: BulkSpec, *, by: By = None) -> BulkRun:
     """Fix the members of a bulk run and enqueue the job that does it.
 
     Raises:
-        BulkInvalid: the priority, the rate or the canary is refused.
+        BulkInvalid: the priority, the rate or the canary is refused; also a canary of all members.
         ReasonMissing: a discard without a reason.
         WrongState: no row in scope is chosen that the operation is possible for.
         TenantMismatch: the firm, or that of every firm, is out of scope.
@@ -105,6 +105,10 @@ def start(spec: BulkSpec, *, by: By = None) -> BulkRun:
     if not run.total:
         word = spec.operation.replace("_", " ")
         raise WrongState(f"no row is chosen that {word} is possible for")
+    if run.canary_size >= run.total:
+        # Only here are the members fixed. A canary of all of them would leave none to hold back.
+        message = f"must be less than the {run.total:,} it is about"
+        raise BulkInvalid([Fault("canary", "out_of_range", message)])
     run.job_id = enqueue(
         "dlq_bulk" if spec.operation in OF_DEAD_LETTERS else "job_bulk",
         {"run_id": run.pk},

@@ -305,3 +305,31 @@ def test_a_time_that_the_page_never_wrote_is_none(operator: Client, acme: FirmRo
         answer = confirm(operator, page, reason="obsolete", seen_at=wrong)
         assert answer.status_code == 302, wrong
     assert {run.total for run in started()} == {1}
+
+
+def test_a_canary_of_all_is_refused_at_its_field(operator: Client, acme: FirmRows) -> None:
+    page = choose(operator, LETTERS, "reprocess", dead_letters(acme.firm, 2))
+    refused = confirm(operator, page, reason="", canary_size="2")
+    assert refused.status_code == 400
+    said = {"canary_size": ["Must be less than the 2 it is about."]}
+    assert refused.context["form"].errors == said
+    assert started() == []
+    confirm(operator, refused, reason="", canary_size="1")
+    assert [run.canary_size for run in started()] == [1]
+
+
+@pytest.mark.req("T-03")
+def test_a_canary_refused_in_one_firm_starts_no_run_in_the_other(
+    acme: FirmRows, globex: FirmRows
+) -> None:
+    client = browser_of(acme.firm, Role.OPERATOR)
+    user = get_user_model().objects.get(username="operator@acme.example")
+    MembershipFactory(firm=globex.firm, user=user, role=Role.OPERATOR)
+    letters = [*dead_letters(acme.firm, 3), *dead_letters(globex.firm, 2)]
+    page = choose(client, LETTERS, "reprocess", letters)
+    refused = confirm(client, page, reason="", canary_size="2")
+    (said,) = refused.context["form"].errors["canary_size"]
+    assert said == f"{globex.firm}: must be less than the 2 it is about."
+    assert started() == []
+    confirm(client, page, reason="", canary_size="1")
+    assert len(started()) == 2

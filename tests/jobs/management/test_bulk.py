@@ -56,6 +56,14 @@ def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) ->
     assert (again.code, again.json["code"]) == (1, "wrong_state")
 
 
+def test_a_canary_is_smaller_than_its_run(run: Runner, letters: list[Any]) -> None:
+    chosen = ("dlq", "bulk", "reprocess", "--firm", "acme", "--all", "--start", "--canary")
+    refused = run(*chosen, "3", "--json")
+    assert (refused.code, refused.json["code"]) == (1, "bulk_invalid")
+    assert "canary: must be less than the 3 it is about" in run(*chosen, "3").err
+    assert run(*chosen, "2", "--json").json["canary"]["size"] == 2
+
+
 def test_jobs_are_canceled_in_bulk_and_the_run_is_stopped(run: Runner, firm: Firm) -> None:
     jobs = [JobQueueFactory(firm=firm) for _ in range(2)]
     what = (

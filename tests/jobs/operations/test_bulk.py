@@ -178,6 +178,43 @@ def test_a_canary_within_the_bound_lets_the_rest_follow(firm: Firm, job_types: o
     assert (now(run).state, now(run).done) == (BulkState.COMPLETED, 8)
 
 
+@pytest.mark.parametrize("size", [3, 4, 1000])
+def test_a_canary_of_all_is_refused_and_nothing_is_started(firm: Firm, size: int) -> None:
+    letters(firm, 3), letters(firm, 2, "other")
+    with all_firms("test"):
+        with pytest.raises(BulkInvalid) as refused:
+            start(firm=firm, canary_size=size, filters={"fingerprint": BROKEN})
+        assert AuditEntry.objects.count() == 0
+    assert refused.value.errors == [
+        {
+            "field": "canary",
+            "code": "out_of_range",
+            "message": "must be less than the 3 it is about",
+        }
+    ]
+    assert (rows(BulkRun), rows(BulkMember)) == ([], [])
+    assert {letter.resolution for letter in rows(DeadLetterQueue)} == {""}
+
+
+def test_a_canary_is_compared_with_the_members_that_are_fixed_at_the_start(firm: Firm) -> None:
+    first, *_ = letters(firm, 3)
+    spec = BulkSpec(
+        operation=BulkOperation.REPROCESS,
+        selection=Selection(filters={}),
+        firm=firm,
+        pace=Pace(canary_size=2),
+    )
+    with all_firms("test"):
+        assert bulk.preview(spec).count == 3
+        # One is decided between the count and the start.
+        discard(first.pk, "mine")
+        with pytest.raises(BulkInvalid, match="canary: must be less than the 2 it is about"):
+            bulk.start(spec)
+        assert bulk.preview(spec).count == 2
+        letters(firm, 1)
+        assert bulk.start(spec).total == 3
+
+
 @pytest.mark.parametrize(("others", "tried"), [(12, 5), (2, 2)])
 def test_refused_members_of_a_canary_give_their_places_to_the_next(
     firm: Firm, job_types: object, others: int, tried: int
