@@ -37,11 +37,10 @@ from mail.models import (
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
-from mail.services.mailboxes.active_elsewhere import ACTIVE_ELSEWHERE, is_active_elsewhere
 from mail.services.mailboxes.catch_up import catch_up, mail_was_deleted
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
-from mail.services.mailboxes.modes import suggest_only
+from mail.services.mailboxes.modes import suggest_if_active_elsewhere
 from mail.services.onboarding.request import request_onboarding
 from mail.services.queueing import request_label_sync, request_sync, request_watch
 from mail.services.timelines.events import record_event
@@ -110,15 +109,14 @@ def connect_account(
 ) -> MailAccount:
     """Connect the mailbox in the firm, new or known, and have it synced.
 
-    A new one suggests only, and is its connector's; so is one that was local until now. So does one
-    that became active in another firm meanwhile. Must run in the firm's scope.
+    A new one suggests only, and is its connector's; so is one that was local until now. Must run in
+    the firm's scope.
 
     Raises:
         WrongMailbox: another one than `expected` was chosen on the consent page.
     """
     if expected is not None and expected.address != consent.address:
         raise WrongMailbox(f"You chose {consent.address}; this mailbox is {expected.address}.")
-    account: MailAccount
     account, is_new = MailAccount.objects.get_or_create(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
@@ -128,9 +126,7 @@ def connect_account(
     was_local = account.shared and not MailCredential.objects.filter(account=account).exists()
     if was_local:
         _begin_anew(account, by)
-    if account.mode == Mode.ACTIVE and is_active_elsewhere(account):
-        suggest_only(account, reason=ACTIVE_ELSEWHERE)
-        account.refresh_from_db()
+    suggest_if_active_elsewhere(account)
     _mark_connected(account, consent, by)
     store_grant(account, consent.grant)
     resume_mailbox(account)
@@ -152,13 +148,17 @@ def connect_account(
     )
     if is_new or was_local:
         request_onboarding(account)
-    if was_cut_off or was_deleted:
-        catch_up(account, mail_deleted=was_deleted)
+    _request_reading(account, anew=was_cut_off or was_deleted, mail_deleted=was_deleted)
+    return account
+
+
+def _request_reading(account: MailAccount, *, anew: bool, mail_deleted: bool) -> None:
+    if anew:
+        catch_up(account, mail_deleted=mail_deleted)
     else:
         request_sync(account)
     request_label_sync(account)
     request_watch(account)
-    return account
 
 
 def _begin_anew(account: MailAccount, by: Actor) -> None:

@@ -130,6 +130,13 @@ def suggest_only(account: MailAccount, *, reason: str = "", by: Actor = SERVICE)
     unfinished.update(status=ActionStatus.CANCELED, error=SUGGESTS_ONLY)
 
 
+def suggest_if_active_elsewhere(account: MailAccount) -> None:
+    """Write nothing any more to a mailbox that became active in another firm meanwhile."""
+    if account.mode == Mode.ACTIVE and is_active_elsewhere(account):
+        suggest_only(account, reason=ACTIVE_ELSEWHERE)
+        account.refresh_from_db()
+
+
 @in_firm_scope
 def pause_mailbox(
     account: MailAccount,
