@@ -9,7 +9,13 @@ from django.utils import timezone
 
 from mail.conf import sync_full_days
 from mail.models import MailAccount, MailThread, Message
-from mail.services.queueing import request_backfill, request_lost_snoozes, request_sync
+from mail.services.queueing import (
+    request_backfill,
+    request_label_sync,
+    request_lost_snoozes,
+    request_sync,
+    request_watch,
+)
 from mail.services.rules.routing import hand_over
 from mail.services.syncing.sync import INBOX_AND_SENT
 
@@ -20,6 +26,19 @@ def mail_was_deleted(account: MailAccount) -> bool:
     """Say whether the stored mail is gone, or on its way out, since a disconnection."""
     is_due = account.delete_mail_at is not None and account.delete_mail_at <= timezone.now()
     return is_due or not Message.objects.filter(account=account).exists()
+
+
+def request_reading(account: MailAccount, *, anew: bool, mail_deleted: bool) -> None:
+    """Have a mailbox read that was just connected: what is new, or `anew` after a disconnection.
+
+    Must run in the firm's scope.
+    """
+    if anew:
+        catch_up(account, mail_deleted=mail_deleted)
+    else:
+        request_sync(account)
+    request_label_sync(account)
+    request_watch(account)
 
 
 def catch_up(account: MailAccount, *, mail_deleted: bool) -> None:

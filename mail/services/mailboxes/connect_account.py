@@ -37,12 +37,11 @@ from mail.models import (
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
-from mail.services.mailboxes.catch_up import catch_up, mail_was_deleted
+from mail.services.mailboxes.catch_up import mail_was_deleted, request_reading
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
 from mail.services.mailboxes.modes import suggest_if_active_elsewhere
 from mail.services.onboarding.request import request_onboarding
-from mail.services.queueing import request_label_sync, request_sync, request_watch
 from mail.services.timelines.events import record_event
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import decrypt_field
@@ -117,6 +116,7 @@ def connect_account(
     """
     if expected is not None and expected.address != consent.address:
         raise WrongMailbox(f"You chose {consent.address}; this mailbox is {expected.address}.")
+    account: MailAccount
     account, is_new = MailAccount.objects.get_or_create(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
@@ -148,17 +148,8 @@ def connect_account(
     )
     if is_new or was_local:
         request_onboarding(account)
-    _request_reading(account, anew=was_cut_off or was_deleted, mail_deleted=was_deleted)
+    request_reading(account, anew=was_cut_off or was_deleted, mail_deleted=was_deleted)
     return account
-
-
-def _request_reading(account: MailAccount, *, anew: bool, mail_deleted: bool) -> None:
-    if anew:
-        catch_up(account, mail_deleted=mail_deleted)
-    else:
-        request_sync(account)
-    request_label_sync(account)
-    request_watch(account)
 
 
 def _begin_anew(account: MailAccount, by: Actor) -> None:
