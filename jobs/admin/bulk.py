@@ -106,11 +106,17 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         chosen = self._chosen(request, ids, listing)
         if ids and not chosen.exists():
             raise Http404("none of these rows is there")
-        seen_at = _moment(request.POST.get("seen_at", ""))
+        selection = Selection(
+            ids=ids or None,
+            filters=_parameters(listing).dict(),
+            rows=chosen,
+            seen_at=_moment(request.POST.get("seen_at", "")),
+        )
         try:
             # All or none: a refusal in one firm is answered by the same page for all of them.
             with transaction.atomic():
-                runs = self._start_runs(request, action, form, chosen, seen_at)
+                owners = self._owners(request, action, chosen)
+                runs = self._start_runs(request, action, form, selection, owners)
         except ReasonMissing as error:
             form.add_error(None, str(error))
             return self._bulk_page(request, action, ids, listing, form, HTTPStatus.BAD_REQUEST)
@@ -127,8 +133,8 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
         request: HttpRequest,
         action: BulkAction,
         form: forms.Form,
-        chosen: QuerySet[Any],
-        seen_at: datetime | None,
+        selection: Selection,
+        owners: Sequence[Firm | None],
     ) -> list[BulkRun]:
         """Start the run of each firm.
 
@@ -136,9 +142,8 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             JobError: as `bulk.start`; a fault of one firm among several names it.
         """
         runs: list[BulkRun] = []
-        owners = self._owners(request, action, chosen)
         for firm in owners:
-            spec = self._spec(action, form, Selection(rows=chosen, seen_at=seen_at), firm)
+            spec = self._spec(action, form, selection, firm)
             try:
                 if bulk.preview(spec).count:
                     runs.append(bulk.start(spec, by=self.actor(request)))
@@ -208,9 +213,7 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             mine: QuerySet[Any] = self.get_queryset(request).filter(pk__in=ids)
             return mine
         asked = copy(request)
-        parameters = QueryDict(listing, mutable=True)
-        parameters.pop(PAGE_VAR, None)
-        asked.GET = parameters  # type: ignore[assignment]  # it is not changed any more
+        asked.GET = _parameters(listing)  # type: ignore[assignment]  # it is not changed any more
         rows: QuerySet[Any] = self.get_changelist_instance(asked).queryset
         return rows
 
@@ -263,6 +266,13 @@ def _add_faults(form: forms.Form, error: ArgumentsInvalid) -> None:
             form.add_error(answer, f"{fault.message[:1].upper()}{fault.message[1:]}.")
         else:
             form.add_error(None, f"{fault.field}: {fault.message}")
+
+
+def _parameters(listing: str) -> QueryDict:
+    """Return by what the list was asked for, on all its pages."""
+    parameters = QueryDict(listing, mutable=True)
+    parameters.pop(PAGE_VAR, None)
+    return parameters
 
 
 def _ids(text: str) -> list[UUID]:

@@ -63,7 +63,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)
     ordering = ("-id",)
-    what = column("Run", lambda run: [str(run), str(run.pk)], header=True)
+    what = column("Run", lambda run: [str(run), _chosen_in_words(run)], header=True)
     state_now = column("State", _state, label=LABELS)
     progress = column("Progress", lambda run: f"{_percent(run)} %")
     who = column("By", lambda run: run.started_by_name)
@@ -113,6 +113,21 @@ class BulkRunAdmin(TenantOperationsAdmin):
         return f"{row}: {row.handled:,} of {row.total:,} handled"
 
 
+def _chosen_in_words(run: BulkRun) -> str:
+    """Say which rows the run was started for: those ticked, or all that met a filter."""
+    ids, filters = run.selection.get("ids"), run.selection.get("filter")
+    if ids is not None:
+        return "One chosen row" if ids == 1 else f"{ids:,} chosen rows"
+    if filters is None:
+        # Runs of before know no more.
+        return "Rows of a list"
+    return (
+        "All of the list"
+        if not filters
+        else ", ".join(f"{name}: {value}" for name, value in filters.items())
+    )
+
+
 def _figures(run: BulkRun, now: datetime) -> dict[str, Any]:
     ended = run.finished_at or now
     seconds = max((ended - run.created_at).total_seconds(), 0.001)
@@ -154,6 +169,7 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
         Fact("Run (batch in the audit log)", run.pk, is_code=True),
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
         Fact("Audit log", "Every change of this run" if reads_log else None, log),
+        Fact("For", _chosen_in_words(run)),
         Fact("Firm", "Every firm" if run.firm.is_system else run.firm.name),
         Fact("Started by", run.started_by_name),
         Fact("Reason", run.reason),

@@ -38,7 +38,8 @@ _ELIGIBLE: dict[BulkOperation, frozenset[Status]] = {
 class Selection:
     """The rows that somebody chose: by id, all that meet a filter of their list, or a query set.
 
-    With `seen_at`, rows that changed after that time are left out.
+    With `rows`, `ids` narrow them and `filters` only say by what they were found. With `seen_at`, rows
+    that changed after that time are left out.
     """
 
     ids: Sequence[UUID] | None = None
@@ -51,8 +52,6 @@ class Selection:
         """What a run keeps of it; the run's members are its ids."""
         if self.ids is not None:
             return {"ids": len(self.ids)}
-        if self.rows is not None:
-            return {"list": self.rows.model._meta.verbose_name_plural}
         return {"filter": {name: str(value) for name, value in (self.filters or {}).items()}}
 
 

@@ -70,6 +70,22 @@ def dead_letters(firm: Firm, count: int, error: str = "Boom") -> list[DeadLetter
     ]
 
 
+def test_a_run_says_what_it_was_started_for(operator: Client, acme: FirmRows) -> None:
+    letters = dead_letters(acme.firm, 3, "Boom")
+    dead_letters(acme.firm, 2, "Crash")
+    choose_all = {"chosen": "all", "list": "q=Boom&decision=open&p=1", "reason": ""}
+    ask = reverse("admin:jobs_deadletterqueue_bulk_discard")
+    assert operator.post(ask, {**choose_all, "reason": "known"}).status_code == 302
+    (run,) = finish()
+    assert (run.total, run.selection) == (3, {"filter": {"q": "Boom", "decision": "open"}})
+    assert {now(one).resolution for one in letters} == {"discarded"}
+    for address in (
+        reverse("admin:jobs_bulkrun_change", args=[run.pk]),
+        reverse("admin:jobs_bulkrun_changelist"),
+    ):
+        assert "q: Boom, decision: open" in operator.get(address).content.decode()
+
+
 def test_selected_jobs_are_retried_after_a_page_that_counts_them(
     operator: Client, acme: FirmRows
 ) -> None:
@@ -84,6 +100,9 @@ def test_selected_jobs_are_retried_after_a_page_that_counts_them(
     assert answer["Location"].startswith(reverse("admin:jobs_bulkrun_change", args=[run.pk]))
     assert "Started for 3 jobs." in messages_of(answer)
     assert (run.state, run.done) == ("completed", 3)
+    assert run.selection == {"ids": 4}
+    shown = operator.get(reverse("admin:jobs_bulkrun_change", args=[run.pk])).content.decode()
+    assert "4 chosen rows" in shown
     assert {now(job).status for job in jobs} == {"pending"}
     assert [(entry.door, entry.reason) for entry in audit_entries(jobs[0].pk)] == [
         ("admin", "fixed")
