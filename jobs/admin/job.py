@@ -49,7 +49,7 @@ from jobs.operations import jobs
 from jobs.queries.durations import in_words
 from jobs.queries.held_back import limits_in_force
 from jobs.queries.job_detail import correlation_tree, details_of
-from jobs.queries.last_errors import classes_of_last_errors, last_error
+from jobs.queries.last_errors import fetch_classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
 from jobs.states import IN_FLIGHT, RETRYABLE, BulkOperation, Listing, Priority, Status
 from tenants.admin.filters import FirmFilter
@@ -196,13 +196,14 @@ class JobAdmin(SavedViewsAdmin, NewJobAdmin, JobSearchAdmin, BulkOperationsAdmin
         rows: QuerySet[JobQueue] = super().get_queryset(request)
         match = request.resolver_match
         if match is not None and match.url_name == "jobs_jobqueue_changelist":
-            return rows.prefetch_related(FIRM, classes_of_last_errors()).defer(*LARGE_COLUMNS)
+            return rows.prefetch_related(FIRM).defer(*LARGE_COLUMNS)
         return rows.select_related("user").prefetch_related("firm")
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """Return the list's rows, each pending one with the first reason why it waits."""
+        """Return the list's rows: with why those wait that do, and the classes of their last errors."""
         found = super().get_changelist_instance(request)
         found.result_list = list(found.result_list)
+        fetch_classes_of_last_errors(found.result_list)
         waits = any(job.status == Status.PENDING for job in found.result_list)
         limits = limits_in_force() if waits else None
         for job in found.result_list:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db.models import F, Prefetch, prefetch_related_objects
 
 from jobs.engine.rescue import STALE
@@ -20,6 +22,13 @@ def classes_of_last_errors() -> Prefetch[str]:
     return Prefetch("attempts_log", attempts.order_by("ended_at", "id"), to_attr=_FAILED_ATTEMPTS)
 
 
+def fetch_classes_of_last_errors(jobs: Iterable[JobQueue]) -> None:
+    """Fetch the classes of these jobs' last errors, in one query if there are any."""
+    failed = [job for job in jobs if _may_have_failed(job)]
+    if failed:
+        prefetch_related_objects(failed, classes_of_last_errors())
+
+
 def last_error(job: JobQueue) -> str:
     """Return the job's last error with the name of its class; "" if it has none.
 
@@ -30,11 +39,17 @@ def last_error(job: JobQueue) -> str:
     if job.last_error == STALE.message:
         # The attempt tells more of how its worker died; the dead letter has these words.
         return error_in_words(STALE.error_class, STALE.message)
+    if not _may_have_failed(job):
+        return job.last_error
     if not hasattr(job, _FAILED_ATTEMPTS):
         prefetch_related_objects([job], classes_of_last_errors())
     # None if nobody's attempt had this error: a job can also expire.
     classes = [attempt.error_class for attempt in getattr(job, _FAILED_ATTEMPTS)]
     return error_in_words(classes[-1] if classes else "", job.last_error)
+
+
+def _may_have_failed(job: JobQueue) -> bool:
+    return job.status != Status.COMPLETED and (job.attempts > 0 or job.last_error != "")
 
 
 def error_in_words(error_class: str, message: str) -> str:

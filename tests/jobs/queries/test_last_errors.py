@@ -60,7 +60,7 @@ def test_the_class_is_that_of_the_attempt_that_had_the_error(firm: Firm) -> None
     with all_firms("test"):
         price = failed(firm, "builtins.KeyError", "'price'")
         tried(price, "Released", "the worker stops", end="released")
-        silent = failed(firm, "ValueError", "", status="pending")
+        silent = failed(firm, "ValueError", "", status="pending", attempts=1)
         mended = failed(firm, "ValueError", "", status="completed")
         snoozed = JobQueueFactory(firm=firm)
         tried(snoozed, "Released", "", end="released")
