@@ -7,6 +7,7 @@ kind has an address with the same parameters as the list.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -112,10 +113,12 @@ class BulkOperationsAdmin(TenantOperationsAdmin):
             rows=chosen,
             seen_at=_moment(request.POST.get("seen_at", "")),
         )
+        owners = self._owners(request, action, chosen)
+        # All or none: a refusal in one firm is answered by the same page for all of them. A single
+        # run is its own transaction, which is repeated where the database is busy.
+        together = transaction.atomic() if len(owners) > 1 else nullcontext()
         try:
-            # All or none: a refusal in one firm is answered by the same page for all of them.
-            with transaction.atomic():
-                owners = self._owners(request, action, chosen)
+            with together:
                 runs = self._start_runs(request, action, form, selection, owners)
         except ReasonMissing as error:
             form.add_error(None, str(error))

@@ -121,11 +121,7 @@ def _chosen_in_words(run: BulkRun) -> str:
     if filters is None:
         # Runs of before know no more.
         return "Rows of a list"
-    return (
-        "All of the list"
-        if not filters
-        else ", ".join(f"{name}: {value}" for name, value in filters.items())
-    )
+    return ", ".join(f"{name}: {value}" for name, value in filters.items()) or "All of the list"
 
 
 def _figures(run: BulkRun, now: datetime) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, prefetch_related_objects
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from jobs.models import (
@@ -24,7 +24,7 @@ from jobs.models import (
 )
 from jobs.models.ids import id_at
 from jobs.queries.filters import CLOCK_MARGIN
-from jobs.queries.last_errors import classes_of_last_errors, last_error
+from jobs.queries.last_errors import fetch_classes_of_last_errors, last_error
 from jobs.queries.lists import FIRM, LARGE_COLUMNS
 from jobs.queries.why_waiting import WaitReason, why_waiting
 from jobs.states import Status
@@ -200,7 +200,7 @@ def correlation_tree(details: JobDetails) -> list[TreeJob]:
         node = left.pop()
         tree.append(node)
         left += [TreeJob(one, node.depth + 1) for one in reversed(children[node.job.pk])]
-    prefetch_related_objects([one.job for one in tree], classes_of_last_errors())
+    fetch_classes_of_last_errors(one.job for one in tree)
     return tree
 
 

@@ -90,12 +90,14 @@ def _enqueue(firm_id: int, specs: Mapping[Any, list[EnqueueSpec]]) -> dict[Any, 
 def _log_refused(row: DatedRow, error: EnqueueError) -> None:
     _log.error(
         "mail.due_jobs_refused",
-        table=row._meta.label,
-        row_id=str(row.pk),
-        firm_id=row.firm_id,
+        **_identity(row),
         error_code=error.code,
         fields=[fault.field for fault in error.faults] if isinstance(error, PayloadInvalid) else [],
     )
+
+
+def _identity(row: DatedRow) -> dict[str, Any]:
+    return {"table": row._meta.label, "row_id": str(row.pk), "firm_id": row.firm_id}
 
 
 def _slot_of(row: DatedRow, now: datetime) -> datetime | None:
@@ -103,14 +105,7 @@ def _slot_of(row: DatedRow, now: datetime) -> datetime | None:
     try:
         return _move_on(row, now)
     except TimetableInvalid as error:
-        _log.error(
-            "mail.dates_not_computed",
-            table=row._meta.label,
-            row_id=str(row.pk),
-            firm_id=row.firm_id,
-            field=error.field,
-            error=str(error),
-        )
+        _log.error("mail.dates_not_computed", **_identity(row), field=error.field, error=str(error))
         return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from django.db.models import prefetch_related_objects
 from rich.table import Column
 
 from interfaces.commands import JsonCommand
@@ -22,7 +21,11 @@ from jobs.models import Attempt, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
-from jobs.queries.last_errors import classes_of_last_errors, last_error
+from jobs.queries.last_errors import (
+    classes_of_last_errors,
+    fetch_classes_of_last_errors,
+    last_error,
+)
 from jobs.queries.lists import job_rows
 from jobs.queries.search import FoundJobs, find_jobs
 from jobs.queries.serializers.jobs import (
@@ -120,7 +123,7 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.table("Log", [Column("When", no_wrap=True), "Attempt", "Text"], lines)
     if details.children:
         command.stdout.write("")
-        prefetch_related_objects(details.children, classes_of_last_errors())
+        fetch_classes_of_last_errors(details.children)
         children = [job_cells(child, now) for child in details.children]
         command.table("Children", job_columns(), children)
     for then in details.then:
