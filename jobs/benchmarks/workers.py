@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
+from django.db import connection
+
 from jobs.benchmarks import rows
 from jobs.benchmarks.scenario import Plan
 from jobs.engine.lease import deregister
@@ -41,6 +43,10 @@ def serving(plan: Plan) -> Iterator[Workers]:
         try:
             workers.wait_until_registered()
             yield workers
+        except BaseException:
+            # An interrupted statement of SQLite keeps its snapshot, and lets nothing be written.
+            connection.close()
+            raise
         finally:
             workers.stop()
 

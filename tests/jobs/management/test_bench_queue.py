@@ -22,6 +22,7 @@ from jobs.benchmarks import claim
 from jobs.benchmarks.firms import FIRM_NAME, make_firms, own_firms
 from jobs.benchmarks.scenario import Figures, Plan
 from jobs.benchmarks.scenarios import SCENARIOS
+from jobs.benchmarks.workers import serving
 from jobs.models import JobMinute, JobMinuteDelta, JobQueue, Worker, WorkerVersion
 from jobs.queue import enqueue, pause, resume
 from jobs.states import Status
@@ -294,4 +295,23 @@ def _interrupted_mid_statement() -> None:
         # Django has not heard of it: the interrupt came before it could.
         begin = "BEGIN IMMEDIATE" if connection.vendor == "sqlite" else "BEGIN"
         connection.connection.execute(begin)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("nothing_stays")
+def test_an_interrupt_in_the_midst_of_a_read_lets_the_workers_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.support.worker_settings")
+    monkeypatch.setenv("DATABASE_URL", database_url())
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted_mid_read()
+
+
+def _interrupted_mid_read() -> None:
+    with serving(Plan(jobs=1, firms=1, concurrency=1, processes=1, rounds=1)):
+        # As the traceback of an interrupt keeps a statement whose rows were not all read.
+        read = "SELECT name FROM sqlite_master" if connection.vendor == "sqlite" else "BEGIN"
+        unread = connection.connection.execute(read)
+        assert unread
         raise KeyboardInterrupt
