@@ -14,6 +14,7 @@ import importlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,8 @@ def main(command: list[str], *, durable: bool) -> int:
     """Run `command` with DATABASE_URL set; return its exit code."""
     if os.environ.get("DATABASE_URL", "").startswith(("postgres:", "postgresql:")):
         return subprocess.call(command)
+    # As Ctrl-C does: otherwise the command would go on, and the server with it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with postgres_server(durable=durable) as server:
         return subprocess.call(command, env={**os.environ, "DATABASE_URL": server.url})
 
