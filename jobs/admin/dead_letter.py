@@ -42,17 +42,21 @@ from jobs.admin.payload_field import JobChangesForm
 from jobs.admin.rehearsal import REHEARSE, rehearsal_context
 from jobs.admin.saved_views import SavedViewsAdmin
 from jobs.admin.triage import triage_board
-from jobs.models import Attempt, DeadLetterQueue, JobQueue
+from jobs.models import DeadLetterQueue, JobQueue
 from jobs.operations import dead_letters
 from jobs.operations.escalation import NO_RECIPIENTS, escalation_recipients
+from jobs.queries.dead_letter_detail import (
+    attempts_made,
+    is_of_an_earlier_series,
+    last_traceback,
+    same_failure,
+)
 from jobs.queries.filters import search_dead_letters
 from jobs.queries.last_errors import error_in_words
 from jobs.queries.lists import LARGE_COLUMNS_OF_JOB
 from jobs.states import BulkOperation, Listing
 from tenants.admin.filters import FirmFilter
 from tenants.users import sign_in_field
-
-SAME_FAILURE_SHOWN = 10
 
 
 class ReprocessForm(JobChangesForm):
@@ -150,13 +154,6 @@ def _error(row: DeadLetterQueue) -> str:
     return f"{row.error_class}: {row.error}".strip(": ")
 
 
-def _traceback(row: DeadLetterQueue) -> str:
-    """Return the traceback of the last attempt that left one."""
-    attempts = Attempt.objects.filter(job_id=row.original_job_id, series=row.job_series)
-    last = attempts.exclude(traceback="").order_by("-ended_at", "-id").first()
-    return "" if last is None else str(last.traceback)
-
-
 @admin.register(DeadLetterQueue)
 class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
     """Jobs that ended dead: open ones and resolved ones."""
@@ -239,8 +236,9 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
             "reason_label": LABELS[row.reason],
             "resolution": _resolution(row),
             "resolution_label": LABELS[_resolution(row)],
-            "traceback": _traceback(row),
-            "same_failure": [(other, LABELS[_resolution(other)]) for other in _same_failure(row)],
+            "runs_again": is_of_an_earlier_series(row),
+            "traceback": last_traceback(row),
+            "same_failure": [(other, LABELS[_resolution(other)]) for other in same_failure(row)],
             "facts": _facts(row),
         }
 
@@ -266,14 +264,6 @@ class DeadLetterAdmin(SavedViewsAdmin, BulkOperationsAdmin):
         return f"{row.original_job.job_type} {row.pk}{': ' if error else ''}{error}"
 
 
-def _same_failure(row: DeadLetterQueue) -> list[DeadLetterQueue]:
-    if not row.fingerprint:
-        return []
-    others = DeadLetterQueue.objects.filter(firm_id=row.firm_id, fingerprint=row.fingerprint)
-    others = others.exclude(pk=row.pk).select_related("original_job").defer(*LARGE_COLUMNS_OF_JOB)
-    return list(others.order_by("-id")[:SAME_FAILURE_SHOWN])
-
-
 def _facts(row: DeadLetterQueue) -> list[Fact]:
     job = row.original_job
     return [
@@ -281,7 +271,7 @@ def _facts(row: DeadLetterQueue) -> list[Fact]:
         Fact("Job", job.job_id, job_url(job.job_id), is_code=True),
         Fact("Firm", firm_name(row)),
         Fact("Category", job.category),
-        Fact("Attempts", f"{job.attempts} of {job.max_attempts}"),
+        Fact("Attempts", attempts_made(row)),
         Fact("Series", row.job_series if row.job_series > 1 else None),
         Fact("Fingerprint", row.fingerprint, is_code=True),
         Fact("Moved", exact(row.moved_at)),

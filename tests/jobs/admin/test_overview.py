@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -12,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from jobs.admin.job import JobAdmin
-from jobs.models import Attempt, Pause, Worker
+from jobs.models import Attempt, JobQueue, Pause, Worker
+from jobs.operations.dead_letters import reprocess
 from jobs.queries import recent_counts
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
@@ -130,6 +132,11 @@ def test_dead_letters_are_filtered_and_found(
     assert len(response.context["cl"].result_list) == count
 
 
+def facts_of(page: Any) -> dict[str, Any]:
+    """Return the facts beside a row's page, by label."""
+    return {fact.label: fact.value for fact in page.context["facts"]}
+
+
 def test_a_dead_letters_page_says_why_and_leads_to_its_job(member: Client, acme: FirmRows) -> None:
     address = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
     text = member.get(address).content.decode()
@@ -156,6 +163,24 @@ def test_a_dead_letters_page_shows_the_last_traceback_at_once(
     text = member.get(address).content.decode()
     assert "File handler.py, line 7" in text
     assert "the first try" not in text
+
+
+def test_the_page_of_a_reprocessed_dead_letter_tells_what_died_from_the_job_now(
+    operator: Client, acme: FirmRows
+) -> None:
+    address = reverse("admin:jobs_deadletterqueue_change", args=[acme.dead_letter.pk])
+    before = operator.get(address)
+    assert "Payload</h2>" in before.content.decode()
+    assert facts_of(before)["Attempts"] == "1 of 3"
+    with all_firms("test"):
+        edited = {**acme.dead.payload, "correlation_id": "mended"}
+        reprocess(acme.dead_letter, payload=edited)
+        JobQueue.objects.filter(pk=acme.dead.pk).update(status="completed", attempts=2)
+    after = operator.get(address)
+    text = after.content.decode()
+    assert "Payload of the job now</h2>" in text
+    assert "is completed in series 2. A dead letter keeps no payload" in text
+    assert facts_of(after)["Attempts"] == "1"
 
 
 def test_words_of_a_dead_letter(member: Client, acme: FirmRows) -> None:
