@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,12 +20,15 @@ from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
 from jobs.models import BulkRun
 from jobs.operations import bulk
-from jobs.queries.bulk import details_of_run
+from jobs.queries.bulk import details_of_run, why_run_waits
 from jobs.queries.durations import in_words
+from jobs.queries.why_waiting import WaitReason
 from jobs.states import OF_DEAD_LETTERS, RETRYABLE, BulkState, Priority
 from tenants.admin.base import TenantOperationsAdmin, access_in
 from tenants.admin.filters import FirmFilter
 from tenants.models import Role
+
+SHORT_PAUSE = timedelta(minutes=1)
 
 
 def _state(run: BulkRun) -> str:
@@ -83,7 +87,9 @@ class BulkRunAdmin(TenantOperationsAdmin):
     def progress_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the figures that the page keeps up to date."""
         run: Any = self.get_object(request, object_id)
-        answer = JsonResponse({"state": run.state, **_figures(run, database_now())})
+        now = database_now()
+        waits = _waits(run, why_run_waits(run), now)
+        answer = JsonResponse({"state": run.state, "waits": waits, **_figures(run, now)})
         answer["Cache-Control"] = "no-store"
         return answer
 
@@ -103,6 +109,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
             "figures": _figures(row, now),
             "refusals": details.refusals,
             "stranded": _stranded(row, details.job_status),
+            "waits": _waits(row, details.reasons, now),
             "progress_url": self.address("progress", row.pk),
             "back": back,
             "facts": _facts(row, reads_log=access_in(request).may(Role.ADMIN, row.firm_id)),
@@ -157,6 +164,17 @@ def _stranded(run: BulkRun, job_status: str) -> str:
     return f"Its job is {job_status}: retry the job, and the run goes on; or stop the run."
 
 
+def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
+    """Say why the job of a run waits, and since when no member was handled; "" if it does not."""
+    # A run pauses between its chunks, too.
+    lasting = [one for one in reasons if one.until is None or one.until - now >= SHORT_PAUSE]
+    if not lasting:
+        return ""
+    seconds = (now - (run.last_chunk_at or run.created_at)).total_seconds()
+    why = "; ".join(reason.detail for reason in lasting)
+    return f"Nothing was handled for {in_words(seconds)}. Its job waits: {why}."
+
+
 def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
     log = f"{reverse('admin:tenants_auditentry_changelist')}?{urlencode({'q': run.correlation_id})}"
     rate, size = run.rate_per_second, run.canary_size
@@ -173,5 +191,6 @@ def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
         Fact("Most each second", f"{rate:g}" if rate else None),
         Fact("Canary", f"{size:,}, stop above {run.canary_max_failure_rate:.0%}" if size else None),
         Fact("Started", exact(run.created_at)),
+        Fact("Last handled", exact(run.last_chunk_at)),
         Fact("Finished", exact(run.finished_at)),
     ]

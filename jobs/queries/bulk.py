@@ -13,13 +13,16 @@ from django.db.models import Count, Q, QuerySet
 
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
 from jobs.queries.filters import filter_dead_letters, only_live
+from jobs.queries.lists import LARGE_COLUMNS
 from jobs.queries.search import find_jobs
+from jobs.queries.why_waiting import WaitReason, why_waiting
 from jobs.states import (
     LIVE,
     OF_DEAD_LETTERS,
     OPEN_RESOLUTIONS,
     RETRYABLE,
     BulkOperation,
+    BulkState,
     MemberState,
     Status,
 )
@@ -131,20 +134,36 @@ def totals_of(operation: BulkOperation, rows: QuerySet[Any]) -> Totals:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """A bulk run, the status of its job ("" when that is gone), and why members were refused."""
+    """A bulk run, the status of its job ("" when that is gone), why it waits and members were refused."""
 
     run: BulkRun
     job_status: str
+    reasons: Sequence[WaitReason]
     refusals: Sequence[tuple[str, int]]
 
 
 def details_of_run(run: BulkRun) -> RunDetails:
     """Return the run with what became of its members."""
-    job = JobQueue.objects.filter(pk=run.job_id, firm_id=run.firm_id)
+    job = _job_of(run)
     refused = BulkMember.objects.filter(run=run, state=MemberState.REFUSED)
     counted = refused.values_list("note").annotate(number=Count("pk"))
     return RunDetails(
         run,
-        job.values_list("status", flat=True).first() or "",
+        job.status if job else "",
+        _why_waiting(run, job),
         list(counted.order_by("-number", "note")),
     )
+
+
+def why_run_waits(run: BulkRun) -> list[WaitReason]:
+    """Return what keeps the job of a run that is not over from going on."""
+    return _why_waiting(run, _job_of(run))
+
+
+def _job_of(run: BulkRun) -> JobQueue | None:
+    jobs = JobQueue.objects.select_related("firm").defer(*LARGE_COLUMNS)
+    return jobs.filter(pk=run.job_id, firm_id=run.firm_id).first()
+
+
+def _why_waiting(run: BulkRun, job: JobQueue | None) -> list[WaitReason]:
+    return why_waiting(job) if job and run.state == BulkState.RUNNING else []

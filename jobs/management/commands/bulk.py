@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interfaces.commands import JsonCommand
+from interfaces.tables import printable
 from jobs.management import arguments
 from jobs.management.arguments import row_id, row_ids
 from jobs.management.subcommand import CommandGroup, Options, Resource, Result, subcommand
@@ -44,7 +45,10 @@ def _show(options: Options) -> Result:
 
     def show(command: JsonCommand) -> None:
         facts = [(name.replace("_", " "), value) for name, value in data.items() if value]
-        command.facts(f"Bulk run {data['id']}", [fact for fact in facts if fact[0] != "refusals"])
+        lists = ("refusals", "why waiting")
+        command.facts(f"Bulk run {data['id']}", [fact for fact in facts if fact[0] not in lists])
+        for reason in details.reasons:
+            command.stdout.write(f"Its job waits: {printable(reason.detail)}")
         for why, number in details.refusals:
             command.stdout.write(f"{number:,} refused: {why}")
 

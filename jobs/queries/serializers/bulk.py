@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from jobs.queries.groups import TREND_PARTS
 from jobs.queries.serializers.fields import EnumField, NullableTextField, TimestampField
+from jobs.queries.serializers.jobs import WaitReasonSerializer
 from jobs.states import BulkOperation, BulkState, DeadReason, Priority, Status
 
 
@@ -133,6 +134,7 @@ class BulkRunSerializer(serializers.Serializer[Any]):
     correlation_id = serializers.CharField(help_text="Of the job and of every audit entry.")
     started_by = serializers.CharField(source="started_by_name")
     created_at = TimestampField()
+    last_chunk_at = TimestampField("When members were last handled.")
     finished_at = TimestampField()
 
 
@@ -143,6 +145,9 @@ class BulkRunDetailSerializer(BulkRunSerializer):
         Status,
         allow_null=True,
         help_text="Of its job; the run goes on when a canceled or dead one is retried.",
+    )
+    why_waiting = WaitReasonSerializer(
+        many=True, source="reasons", help_text="Why its job does not go on."
     )
     refusals = RefusalSerializer(many=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -9,13 +10,14 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from jobs.admin import bulk
 from jobs.models import BulkRun, DeadLetterQueue, JobQueue
 from jobs.operations.bulk_step import do_step
 from tenants.models import Firm, Role
 from tenants.scope import all_firms
-from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
+from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory, WorkerFactory
 from tests.factories.tenants import MembershipFactory
 from tests.jobs.admin.conftest import FirmRows, browser_of
 from tests.jobs.admin.pages import audit_entries, messages_of, now
@@ -316,6 +318,34 @@ def test_the_progress_is_json_and_a_run_is_stopped_once(operator: Client, acme: 
     assert operator.post(stop, {"reason": "no", "seen": ""}).status_code == 409
     assert finish()[0].state == "stopped"
     assert {now(letter).resolution for letter in letters} == {""}
+
+
+@pytest.mark.req("J-25")
+def test_a_run_that_no_worker_serves_says_so_and_since_when(
+    operator: Client, acme: FirmRows
+) -> None:
+    letters = dead_letters(acme.firm, 2)
+    confirm(operator, choose(operator, LETTERS, "reprocess", letters), reason="")
+    (run,) = started()
+    with all_firms("test"):
+        BulkRun.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(hours=3))
+    page = reverse("admin:jobs_bulkrun_change", args=[run.pk])
+    said = "Nothing was handled for 3 h. Its job waits: no worker is alive"
+    assert said in operator.get(page).content.decode()
+    progress = reverse("admin:jobs_bulkrun_progress", args=[run.pk])
+    assert said in operator.get(progress).json()["waits"]
+    with all_firms("test"):
+        WorkerFactory(categories=["export"])
+        WorkerFactory(job_types=["noop"], categories=["maintenance"], pid=43)
+    text = operator.get(page).content.decode()
+    assert "no live worker serves the type dlq_bulk (queue default)" in text
+    with all_firms("test"):
+        WorkerFactory(job_types=["dlq_bulk"], pid=44)
+        soon = timezone.now() + timedelta(seconds=10)
+        JobQueue.objects.filter(pk=run.job_id).update(scheduled_at=soon)
+    assert operator.get(progress).json()["waits"] == ""
+    finish()
+    assert "Its job waits" not in operator.get(page).content.decode()
 
 
 def test_a_time_that_the_page_never_wrote_is_none(operator: Client, acme: FirmRows) -> None:

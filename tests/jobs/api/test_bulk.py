@@ -99,6 +99,19 @@ def test_a_group_is_reprocessed_and_its_run_is_shown(acme: FirmRows, operator: A
     assert operator.results("bulk-runs/")[0]["id"] == started["run_id"]
 
 
+@pytest.mark.req("J-25")
+def test_a_run_says_why_its_job_waits(acme: FirmRows, operator: Api) -> None:
+    letters(acme.firm, 2)
+    started = act(operator, action="reprocess", filter={"fingerprint": BROKEN}).json()
+    run = operator.get(f"bulk-runs/{started['run_id']}/").json()
+    assert [reason["code"] for reason in run["why_waiting"]] == ["no_worker"]
+    assert run["last_chunk_at"] is None
+    drain()
+    run = operator.get(f"bulk-runs/{started['run_id']}/").json()
+    assert (run["state"], run["why_waiting"]) == ("completed", [])
+    assert run["last_chunk_at"] is not None
+
+
 def test_a_run_is_stopped_once(acme: FirmRows, operator: Api) -> None:
     letters(acme.firm, 2)
     run = act(operator, action="discard", filter={}, reason="obsolete").json()["run_id"]

@@ -46,6 +46,7 @@ def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) ->
     assert run(*chosen, "--json").json["count"] == 2
     started = run(*chosen, "--start", "--reason", "mended", "--json").json
     assert (started["state"], started["total"], started["started_by"][:4]) == ("running", 2, "cli:")
+    assert "Its job waits: no worker is alive" in run("bulk", "show", started["id"]).out
     drain()
     shown = run("bulk", "show", started["id"], "--json").json
     assert (shown["state"], shown["done"]) == ("completed", 2)
