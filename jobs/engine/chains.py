@@ -27,8 +27,9 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
     Each is enqueued when the one before it, its parent, is completed; its `delay` counts from then.
     When one is canceled, failed or dead-lettered, those after it wait: they go on when an operator
     has restarted it and it is completed, and are dropped when it is deleted. All are validated now,
-    and have the correlation id of the first. Nothing is stored where another job has the first one's
-    idempotency key. At most LONGEST_CHAIN jobs, stored in the caller's transaction when there is one.
+    and have the correlation id of the first unless one is given of their own. Nothing is stored
+    where another job has the first one's idempotency key. At most LONGEST_CHAIN jobs, stored in the
+    caller's transaction when there is one.
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
@@ -42,10 +43,12 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
     correlation_id = (
         own_correlation_id(specs[0]) or current_correlation_id() or new_correlation_id()
     )
-    jobs = [
-        _new_job(place, replace(one, correlation_id=correlation_id), firm_id)
-        for place, one in enumerate(specs)
-    ]
+
+    def made(spec: EnqueueSpec) -> EnqueueSpec:
+        own = own_correlation_id(spec)
+        return spec if own is not None else replace(spec, correlation_id=correlation_id)
+
+    jobs = [_new_job(place, made(one), firm_id) for place, one in enumerate(specs)]
     stored, replacing = store_chain(jobs)
     first, job_id = jobs[0], stored[0]
     groups = dispatch_groups([first])

@@ -103,6 +103,23 @@ def test_they_run_one_after_the_other(firm: Firm, ran: list[str]) -> None:
     assert rows(FanInMember) == []
 
 
+def test_each_may_have_a_correlation_id_of_its_own(firm: Firm, ran: list[str]) -> None:
+    specs = [
+        link("a", correlation_id="order-1"),
+        link("b", correlation_id="order-2"),
+        EnqueueSpec("test.link", {"name": "c", "correlation_id": "order-3"}),
+        link("d"),
+    ]
+    enqueue_chain(specs, firm=firm)
+    for name in "abcd":
+        end(name)
+    found = [(one.correlation_id, one.payload["correlation_id"]) for one in rows(JobQueue)]
+    assert found == [(own, own) for own in ("order-1", "order-2", "order-3", "order-1")]
+    with pytest.raises(PayloadInvalid) as refused:
+        enqueue_chain([link("a"), link("b", correlation_id=7)], firm=firm)
+    assert [fault.field for fault in refused.value.faults] == ["jobs.1.correlation_id"]
+
+
 def test_each_keeps_its_own_options(firm: Firm) -> None:
     user = UserFactory(username="ada")
     enqueue_chain(
