@@ -37,6 +37,15 @@ class Batch(QueueModel):
             models.Index(
                 fields=["id"], condition=Q(completed_at__isnull=True), name="batch_uncompleted"
             ),
+            # For the page of a callback's job.
+            *(
+                models.Index(
+                    fields=[f"{event}_job_id"],
+                    condition=Q(**{f"{event}_job_id__isnull": False}),
+                    name=f"batch_{event}_job",
+                )
+                for event in ("failed", "settled", "completed")
+            ),
         ]
 
     def __str__(self) -> str:

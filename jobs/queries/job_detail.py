@@ -37,6 +37,12 @@ LOGS_SHOWN = 10
 TREE_READ = 4_000
 TREE_SHOWN = 100
 MOST_ANCESTORS = 20
+# The events of a batch that enqueue a job.
+_CALLBACKS = {
+    "failed": "at the first failure",
+    "settled": "at the end",
+    "completed": "at the completion",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,19 @@ class Then:
 
 
 @dataclass(frozen=True)
+class CallbackOf:
+    """A batch that enqueued the job, and the event it did that for."""
+
+    batch: Batch
+    event: str
+
+    @property
+    def sentence(self) -> str:
+        """What had come, before the batch's name."""
+        return f"Enqueued {_CALLBACKS[self.event]} of the batch"
+
+
+@dataclass(frozen=True)
 class LogLine:
     """What a handler noted with `ctx.log`, and in which attempt."""
 
@@ -67,7 +86,10 @@ class LogLine:
 
 @dataclass(frozen=True)
 class JobDetails:
-    """A job, its attempts, steps and log, its children and batches, what comes then, why it waits."""
+    """A job, its attempts, steps and log, its children and batches, what comes then, why it waits.
+
+    `batches` are those it is of, `callback_of` those that enqueued it.
+    """
 
     job: JobQueue
     attempts: Sequence[Attempt]
@@ -76,6 +98,7 @@ class JobDetails:
     children: Sequence[JobQueue]
     then: Sequence[Then]
     batches: Sequence[Batch]
+    callback_of: Sequence[CallbackOf]
     dead_letter: DeadLetterQueue | None
     reasons: Sequence[WaitReason]
 
@@ -100,6 +123,7 @@ def details_of(job: JobQueue) -> JobDetails:
         children=_children_of(job, attempts),
         then=_then(job),
         batches=_batches_of(job),
+        callback_of=_callback_of(job),
         dead_letter=dead_letters.order_by("-job_series").first(),
         reasons=why_waiting(job),
     )
@@ -148,6 +172,20 @@ def _batches_of(job: JobQueue) -> list[Batch]:
     mine = BatchMember.objects.filter(firm_id=job.firm_id, job_id=job.job_id)
     batches = Batch.objects.filter(firm_id=job.firm_id, pk__in=mine.values("batch_id"))
     return list(batches.only("firm_id", "name").order_by("pk")[:BATCHES_SHOWN])
+
+
+def _callback_of(job: JobQueue) -> list[CallbackOf]:
+    """Return the batches that enqueued the job, or took it as it had the key of theirs."""
+    is_its = Q()
+    for event in _CALLBACKS:
+        is_its |= Q(**{f"{event}_job_id": job.job_id})
+    batches = Batch.objects.filter(is_its, firm_id=job.firm_id).defer("callbacks").order_by("pk")
+    return [
+        CallbackOf(batch, event)
+        for batch in batches[:BATCHES_SHOWN]
+        for event in _CALLBACKS
+        if getattr(batch, f"{event}_job_id") == job.job_id
+    ]
 
 
 def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:

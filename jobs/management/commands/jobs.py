@@ -17,7 +17,7 @@ from jobs.management.inline import RUN
 from jobs.management.job_operations import CHANGING, JOBS
 from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
 from jobs.management.tables import error_column, firm_of, first_line, job_cells, job_columns
-from jobs.models import Attempt, JobQueue
+from jobs.models import Attempt, Batch, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, HELD_BACK
 from jobs.queries.job_detail import JobDetails, details_of
@@ -94,9 +94,8 @@ def _show(options: Options) -> Result:
 
 def _print_details(command: JsonCommand, details: JobDetails) -> None:
     job, now = details.job, database_now()
-    batches = [
-        ("batch", f"{one.name} ({one.pk})" if one.name else one.pk) for one in details.batches
-    ]
+    batches = [("batch", _batch(one)) for one in details.batches]
+    batches += [("callback of", f"{_batch(one.batch)}: {one.event}") for one in details.callback_of]
     command.facts(f"Job {job.job_id}", [*_facts(job, now), *batches])
     for reason in details.reasons:
         command.stdout.write(f"\nWaiting: {printable(reason.detail)}")
@@ -130,6 +129,10 @@ def _print_details(command: JsonCommand, details: JobDetails) -> None:
         command.stdout.write(f"\nThen: {printable(then.sentence)}")
     if details.dead_letter is not None:
         command.stdout.write(f"\nDead letter: {details.dead_letter.pk}")
+
+
+def _batch(batch: Batch) -> str:
+    return f"{batch.name} ({batch.pk})" if batch.name else str(batch.pk)
 
 
 def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from jobs.engine.batches import EVENTS
 from jobs.queries.serializers.fields import (
     REDACTED,
     EnumField,
@@ -112,6 +113,16 @@ class BatchNameSerializer(serializers.Serializer[Any]):
     name = NullableTextField()
 
 
+class CallbackOfSerializer(serializers.Serializer[Any]):
+    """A batch that enqueued the job, and the event it did that for."""
+
+    id = serializers.UUIDField(source="batch.pk")
+    name = NullableTextField(source="batch.name")
+    event = serializers.ChoiceField(
+        list(EVENTS), help_text="One failed, all are settled, or all are completed."
+    )
+
+
 class JobDetailSerializer(JobRowSerializer):
     """A job with everything that belongs to it."""
 
@@ -130,6 +141,9 @@ class JobDetailSerializer(JobRowSerializer):
     children = JobRowSerializer(many=True, help_text="Jobs this job's handler enqueued.")
     batches = BatchNameSerializer(
         many=True, help_text="Those it is of; more than one where it has the key of jobs of others."
+    )
+    callback_of = CallbackOfSerializer(
+        many=True, help_text="The batches that enqueued it, or that it stands for a job of."
     )
     then = ThenSerializer(many=True, help_text="Jobs that wait for this one or its children.")
     dead_letter_id = serializers.UUIDField(allow_null=True, source="dead_letter.pk")

@@ -44,6 +44,21 @@ def test_the_page_of_a_job_leads_to_its_batch(
     assert address not in member.get(of_none).content.decode()
 
 
+def test_the_page_of_a_callbacks_job_leads_to_the_batch_that_enqueued_it(
+    member: Client, acme: FirmRows, globex: FirmRows
+) -> None:
+    with all_firms("test"):
+        Batch.objects.filter(pk=acme.batch.pk).update(completed_job_id=acme.waiting.pk)
+        # Nobody stores this: another firm's batch is not shown even then.
+        Batch.objects.filter(pk=globex.batch.pk).update(failed_job_id=acme.waiting.pk)
+    address = reverse("admin:jobs_batch_change", args=[acme.batch.pk])
+    page = member.get(reverse("admin:jobs_jobqueue_change", args=[acme.waiting.pk]))
+    text = page.content.decode()
+    assert "Enqueued at the completion of the batch" in text
+    assert address in text
+    assert str(globex.batch.pk) not in text
+
+
 def test_a_list_of_none_says_so(member: Client, acme: FirmRows) -> None:
     with all_firms("test"):
         Batch.objects.all().delete()

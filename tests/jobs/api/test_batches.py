@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.models import BatchMember
+from jobs.models import Batch, BatchMember
 from tenants.scope import all_firms
 from tests.jobs.api.conftest import Api, FirmRows, problem
 
@@ -33,6 +33,15 @@ def test_a_job_names_its_batch(viewer: Api, acme: FirmRows) -> None:
     add_members(acme)
     shown = viewer.get(f"jobs/{acme.dead.pk}/").json()["batches"]
     assert shown == [{"id": str(acme.batch.pk), "name": acme.batch.name}]
+
+
+def test_a_callbacks_job_names_the_batch_that_enqueued_it(viewer: Api, acme: FirmRows) -> None:
+    with all_firms("test"):
+        Batch.objects.filter(pk=acme.batch.pk).update(settled_job_id=acme.dead.pk)
+    shown = viewer.get(f"jobs/{acme.dead.pk}/").json()["callback_of"]
+    named = {"id": str(acme.batch.pk), "name": acme.batch.name, "event": "settled"}
+    assert shown == [named]
+    assert viewer.get(f"jobs/{acme.waiting.pk}/").json()["callback_of"] == []
 
 
 def test_another_firms_batch_is_not_there(viewer: Api, globex: FirmRows) -> None:

@@ -25,7 +25,7 @@ JOB_FIELDS = [
 ]  # fmt: skip
 DETAIL_FIELDS = [
     *JOB_FIELDS,
-    "progress", "progress_note", "lock_counted_by", "payload", "result", "attempts_log", "steps", "log", "children", "batches", "then", "dead_letter_id", "why_waiting",
+    "progress", "progress_note", "lock_counted_by", "payload", "result", "attempts_log", "steps", "log", "children", "batches", "callback_of", "then", "dead_letter_id", "why_waiting",
 ]  # fmt: skip
 DEAD_LETTER_FIELDS = [
     "id", "job_id", "firm", "category", "job_type", "reason", "error_class", "error",

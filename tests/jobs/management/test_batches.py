@@ -10,10 +10,11 @@ import pytest
 
 from jobs.engine.batches import sweep_batches
 from jobs.engine.outcomes import Completed, DeadLettered
+from jobs.models import Batch
 from jobs.queue import EnqueueSpec, enqueue_batch
 from jobs.states import DeadReason
 from tenants.models import Firm
-from tests.queue_kit import FAILURE, finish, take
+from tests.queue_kit import FAILURE, finish, rows, take
 
 pytestmark = pytest.mark.req("A-02", "O-04")
 
@@ -46,3 +47,23 @@ def test_a_job_is_shown_with_its_batch(run: Runner, firm: Firm) -> None:
         {"id": str(made.batch_id), "name": "import of May"}
     ]
     assert "import of May" in run("jobs", "show", job_id).out
+
+
+def test_a_callbacks_job_names_the_batch_that_enqueued_it(run: Runner, firm: Firm) -> None:
+    made = enqueue_batch(
+        [EnqueueSpec("noop")],
+        on_failed=EnqueueSpec("noop"),
+        on_settled=EnqueueSpec("noop"),
+        name="import of May",
+        firm=firm,
+    )
+    assert run("jobs", "show", str(made.jobs[0].job_id), "--json").json["callback_of"] == []
+    (member,) = take(1)
+    finish(member, DeadLettered(DeadReason.FATAL, FAILURE))
+    sweep_batches(None)
+    (batch,) = rows(Batch)
+    for event in ("failed", "settled"):
+        job_id = str(getattr(batch, f"{event}_job_id"))
+        named = {"id": str(made.batch_id), "name": "import of May", "event": event}
+        assert run("jobs", "show", job_id, "--json").json["callback_of"] == [named]
+        assert f"import of May ({made.batch_id}): {event}" in run("jobs", "show", job_id).out

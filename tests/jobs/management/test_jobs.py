@@ -27,7 +27,7 @@ ROW = {
     "last_error", "scheduled_at", "created_at", "started_at", "completed_at",
 }  # fmt: skip
 DETAIL = ROW | {
-    "progress", "progress_note", "lock_counted_by", "payload", "result", "attempts_log", "steps", "log", "children", "batches", "then", "dead_letter_id", "why_waiting",
+    "progress", "progress_note", "lock_counted_by", "payload", "result", "attempts_log", "steps", "log", "children", "batches", "callback_of", "then", "dead_letter_id", "why_waiting",
 }  # fmt: skip
 CATEGORY = {
     "category", *Status, "runnable", "scheduled", "waiting_lock", "held_back", "oldest_wait_seconds",
