@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from interfaces.correlation import current_correlation_id
+from interfaces.redaction import hide_secrets
 from interfaces.stored_json import presentable
 from tenants.models import AuditEntry
 from tenants.scope import firm_scope
@@ -65,7 +66,7 @@ def record_operation(
     """Append one entry, in the operation's own transaction; `target` is (type, id).
 
     `before` and `after` hold the changed values, without secrets; what no page could show is cut
-    off.
+    off. Secrets in the `reason` are taken out here.
     """
     change = Change(firm_id, target, before or {}, after or {})
     with firm_scope(firm_id):
@@ -98,7 +99,7 @@ def _entry(actor: Actor, operation: str, change: Change, reason: str) -> AuditEn
         act=operation,
         target_type=change.target[0],
         target_id=str(change.target[1]),
-        reason=reason,
+        reason=hide_secrets(reason),
         before=presentable(change.before),
         after=presentable(change.after),
         correlation_id=current_correlation_id() or "",

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from interfaces.redaction import redact
 from jobs.engine.claim import Claim
 from jobs.engine.locks import ReleasedCapacity
-from jobs.engine.redaction import redact
 from jobs.states import DeadReason, Status
 
 

@@ -13,8 +13,8 @@ import sentry_sdk
 from sentry_sdk.integrations.logging import ignore_logger
 from sentry_sdk.utils import event_from_exception
 
+from interfaces.redaction import redact
 from jobs.engine.outcomes import MESSAGE_LIMIT
-from jobs.engine.redaction import redact
 from jobs.execution.hooks import RunningAttempt
 from jobs.execution.telemetry import FAILURES
 

@@ -16,6 +16,7 @@ from django.db.models import F
 from uuid_utils.compat import uuid7
 
 from interfaces.correlation import correlation, current_correlation_id, new_correlation_id
+from interfaces.redaction import hide_secrets
 from jobs.engine.bulk import insert_members
 from jobs.engine.clock import database_now
 from jobs.engine.enqueue import enqueue
@@ -91,7 +92,7 @@ def start(spec: BulkSpec, *, by: By = None) -> BulkRun:
         firm_id=owner,
         operation=spec.operation.value,
         selection=spec.selection.summary,
-        reason=spec.reason,
+        reason=hide_secrets(spec.reason),
         priority=spec.priority,
         rate_per_second=spec.pace.rate_per_second,
         canary_size=spec.pace.canary_size,

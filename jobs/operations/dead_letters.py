@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Case, Q, TextField, Value, When
 from django.db.models.functions import Concat
 
+from interfaces.redaction import hide_secrets
 from jobs.engine import dialects
 from jobs.engine.admission import admit
 from jobs.engine.clock import database_now
@@ -197,7 +198,8 @@ def requeue(job: JobQueue, change: Restart) -> Restarted:
 
 
 def kept_note(note: str) -> Case:
-    """Return the note of a resolution; an escalation's own note stays before it."""
+    """Return the note of a resolution, without secrets; an escalation's own note stays before it."""
+    note = hide_secrets(note)
     escalated = Q(resolution=Resolution.ESCALATED) & ~Q(resolution_note="")
     both = Concat("resolution_note", Value(f"\n{note}" if note else ""), output_field=TextField())
     return Case(When(escalated, then=both), default=Value(note), output_field=TextField())

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from interfaces.redaction import hide_secrets
 from jobs.engine import dialects
 from jobs.engine.clock import database_now
 from jobs.engine.demotion import demote_rated
@@ -64,6 +65,7 @@ def pause(
     if faults := pause_faults(category, job_type, limit_key, until):
         raise LimitInvalid(faults)
     require_reason(reason)
+    reason = hide_secrets(reason)
     firm_id = owner_id(firm)
     dialect = dialects.current()
     stored = fetch(

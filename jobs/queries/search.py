@@ -21,8 +21,8 @@ from django.db.models.lookups import Exact
 from django.utils.dateparse import parse_datetime
 
 from interfaces.moments import earlier, is_in_range
+from interfaces.redaction import is_secret_key
 from jobs.engine.clock import database_now
-from jobs.engine.redaction import is_secret_key
 from jobs.errors import Fault, FilterInvalid, SearchInvalid
 from jobs.models import DeadLetterQueue, IdempotencyKey, JobQueue
 from jobs.queries.filters import (

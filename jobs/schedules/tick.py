@@ -17,12 +17,12 @@ from uuid import UUID
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
+from interfaces.redaction import redact
 from jobs import registry
 from jobs.engine import dialects
 from jobs.engine.dialects import Column
 from jobs.engine.enqueue import enqueue_for_firms
 from jobs.engine.new_job import EnqueueSpec
-from jobs.engine.redaction import redact
 from jobs.engine.schedule_runs import RunJobs, record_run
 from jobs.engine.transactions import fetch, in_transaction, reading, run, transaction_survives
 from jobs.errors import Fault, PayloadInvalid

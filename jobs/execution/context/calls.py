@@ -15,12 +15,12 @@ from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from interfaces.plain_json import unstorable_return
+from interfaces.redaction import redact
 from jobs.engine.claim import Claim
 from jobs.engine.current_job import Signals, in_event_loop
 from jobs.engine.enqueue import EnqueueResult, enqueue, enqueue_many
 from jobs.engine.lease import still_held
 from jobs.engine.new_job import EnqueueSpec
-from jobs.engine.redaction import redact
 from jobs.engine.steps import NotStorable, find_step, save_progress, save_step
 from jobs.errors import Cancel, Fatal, JobTimeout, LeaseLost, WrongPlace
 from jobs.execution.context.fan_out import Then, fan_out

@@ -23,10 +23,11 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from uuid_utils.compat import uuid7
 
+from interfaces.redaction import redact
 from jobs.conf import isolated_memory_mb
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import Completed, DeadLettered, Outcome, Retry
-from jobs.engine.redaction import redact, redact_secrets
+from jobs.engine.redaction import redact_secrets
 from jobs.engine.rehearsal import (
     KINDS,
     children_since,

@@ -17,7 +17,7 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
 from psycopg import generators
 
-from jobs.engine.redaction import redact
+from interfaces.redaction import redact
 
 MOST_CALLS = 100
 MOST_CHARACTERS = 200

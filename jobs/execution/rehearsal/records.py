@@ -13,7 +13,8 @@ from django.db import connection, transaction
 from django.db.models import Model
 from django.db.models.signals import post_delete, post_save
 
-from jobs.engine.redaction import redact, redact_secrets
+from interfaces.redaction import redact
+from jobs.engine.redaction import redact_secrets
 from jobs.errors import WrongPlace
 from jobs.execution.context import JobContext
 

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from interfaces.redaction import redact
 from jobs.engine.outcomes import MESSAGE_LIMIT, fingerprint
-from jobs.engine.redaction import redact, redact_secrets
+from jobs.engine.redaction import redact_secrets
 from jobs.models import Attempt, DeadLetterQueue, JobQueue
 from jobs.operations.legacy.rows import LegacyRow
 from jobs.operations.legacy.shapes import MAX_RESULT_LENGTH

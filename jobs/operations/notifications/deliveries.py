@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from interfaces.redaction import redact
 from jobs.engine.clock import database_now
-from jobs.engine.redaction import redact
 from jobs.errors import Fatal
 from jobs.execution.context import JobContext
 from jobs.models import Delivery, NotificationEndpoint

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engine.redaction import (
-    REDACTED_TEXT,
-    REDACTED_VALUE,
-    is_secret_key,
-    redact,
-    redact_secrets,
-)
+from interfaces.redaction import REDACTED_TEXT, hide_secrets, is_secret_key, redact
+from jobs.engine.redaction import REDACTED_VALUE, redact_secrets
 from jobs.payload_validator import SECRET_KEYS
 
 pytestmark = pytest.mark.req("J-13")
@@ -50,6 +45,12 @@ SECRETS = [
     ),
     ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN and no end", "MIIEvQIBADAN"),
 ]
+
+
+def test_in_what_a_person_wrote_the_addresses_stay() -> None:
+    text = "ada@acme.example sent DB_PASSWORD=hunter2x; see https://ada:pw1@host.example"
+    shown = "ada@acme.example sent DB_[redacted]; see https://[redacted]@host.example"
+    assert hide_secrets(text) == shown
 
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS)

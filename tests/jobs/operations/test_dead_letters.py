@@ -8,9 +8,11 @@ import pytest
 from django.db import transaction
 
 from jobs.errors import Fatal, KeyHeld, PayloadInvalid
-from jobs.queue import discard, enqueue, reprocess
+from jobs.operations.bulk import BulkSpec, start
+from jobs.queries.bulk import Selection
+from jobs.queue import discard, enqueue, pause, reprocess
 from jobs.registry import job
-from jobs.states import Status
+from jobs.states import BulkOperation, Status
 from tenants.models import AuditEntry, Firm
 from tenants.scope import firm_scope
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
@@ -94,3 +96,27 @@ def test_what_is_decided_after_an_escalation_keeps_its_note(
         reprocess(letter.pk)
     (letter,) = dead_letters()
     assert letter.resolution_note == kept
+
+
+@pytest.mark.django_db
+@pytest.mark.req("T-05")
+def test_a_secret_in_a_reason_is_kept_nowhere(firm: Firm) -> None:
+    reason = "the key was api_key=abc123, says ada@acme.example"
+    kept = "the key was [redacted], says ada@acme.example"
+    letter = DeadLetterQueueFactory(original_job=JobQueueFactory(firm=firm, status="dlq"))
+    DeadLetterQueueFactory(original_job=JobQueueFactory(firm=firm, status="dlq"))
+    with firm_scope(firm):
+        discard(letter.pk, reason)
+        paused = pause(firm=firm, category="sync", reason=reason)
+        chosen = Selection(filters={})
+        run = start(
+            BulkSpec(operation=BulkOperation.DISCARD, selection=chosen, firm=firm, reason=reason)
+        )
+        letter.refresh_from_db()
+        assert [letter.resolution_note, paused.reason, run.reason] == [kept] * 3
+        entries = AuditEntry.objects.order_by("id")
+        assert [(entry.act, entry.reason) for entry in entries] == [
+            ("dead_letter.discard", kept),
+            ("pause.set", kept),
+            ("bulk.start", kept),
+        ]
