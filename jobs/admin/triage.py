@@ -18,6 +18,7 @@ from jobs.models import DeadLetterQueue
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import OPEN
 from jobs.queries.groups import Group, dead_letter_groups
+from jobs.queries.last_errors import error_in_words
 from tenants.admin.base import sees_several_firms
 
 FIRMS_SHOWN = 3
@@ -53,6 +54,9 @@ def _card(group: Group, now: datetime) -> dict[str, Any]:
         "last": since_in_words(group.last_seen, now) if group.last_seen else "",
         "bars": [(number, round(number * 100 / most)) for number in group.trend],
         "reason_label": LABELS[group.sample.reason] if group.sample else "",
+        "error": error_in_words(group.sample.error_class, group.sample.error)
+        if group.sample
+        else "",
         "reason": group.sample.reason.replace("_", " ") if group.sample else "",
         "firms": group.firms[:FIRMS_SHOWN],
         "more_firms": max(0, len(group.firms) - FIRMS_SHOWN),

@@ -91,7 +91,7 @@ def _counted(operation: BulkOperation, totals: Totals) -> Result:
     def show(command: JsonCommand) -> None:
         word = operation.replace("_", " ")
         command.stdout.write(f"{word}: {totals.count:,}. Nothing was done: --start does it.")
-        rows: list[Any] = [(one.count, one.job_type, one.cause) for one in totals.causes]
+        rows: list[Any] = [(one.count, one.job_type, one.in_words) for one in totals.causes]
         if rows:
             command.table("", ["Count", "Type", "Cause"], rows)
             command.table("", ["Count", "Firm"], [(number, slug) for slug, number in totals.firms])

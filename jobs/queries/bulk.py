@@ -13,6 +13,7 @@ from django.db.models import Count, Q, QuerySet
 
 from jobs.models import BulkMember, BulkRun, DeadLetterQueue, JobQueue
 from jobs.queries.filters import filter_dead_letters, only_live
+from jobs.queries.last_errors import class_name
 from jobs.queries.lists import LARGE_COLUMNS
 from jobs.queries.search import find_jobs
 from jobs.queries.why_waiting import WaitReason, why_waiting
@@ -66,6 +67,11 @@ class Cause:
     cause: str
     fingerprint: str
     count: int
+
+    @property
+    def in_words(self) -> str:
+        """The cause as lists show it."""
+        return class_name(self.cause)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,11 @@ def _may_have_failed(job: JobQueue) -> bool:
     return job.status != Status.COMPLETED and (job.attempts > 0 or job.last_error != "")
 
 
+def class_name(error_class: str) -> str:
+    """Return the name alone of an error's class, as lists show it: its module would fill a column."""
+    return error_class.rpartition(".")[2]
+
+
 def error_in_words(error_class: str, message: str) -> str:
-    """Return an error with its class's name alone: the module's would fill a list's column."""
-    name = error_class.rpartition(".")[2]
-    return ": ".join(part for part in (name, message) if part)
+    """Return an error as lists show it; the page of its row has the whole path of the class."""
+    return ": ".join(part for part in (class_name(error_class), message) if part)

@@ -20,6 +20,7 @@ from jobs.operations.rehearsal import rehearse
 from jobs.queries.durations import since_in_words
 from jobs.queries.filters import filter_dead_letters
 from jobs.queries.groups import dead_letter_groups
+from jobs.queries.last_errors import error_in_words
 from jobs.queries.lists import dead_letters
 from jobs.queries.serializers.bulk import GroupsSerializer
 from jobs.queries.serializers.jobs import DeadLetterSerializer
@@ -73,7 +74,7 @@ _list = DEAD_LETTERS.list(
         row.reason,
         since_in_words(row.moved_at, now),
         row.resolution or "open",
-        first_line(f"{row.error_class} {row.error}") or None,
+        first_line(error_in_words(row.error_class, row.error)) or None,
     ],
     empty="No dead letters.",
 )
@@ -174,7 +175,7 @@ def _groups(options: Options) -> Result:  # noqa: ARG001 - the scope says which 
                     ", ".join(group.job_types),
                     since_in_words(group.first_seen, now) if group.first_seen else None,
                     since_in_words(group.last_seen, now) if group.last_seen else None,
-                    first_line(f"{group.sample.error_class} {group.sample.error}")
+                    first_line(error_in_words(group.sample.error_class, group.sample.error))
                     if group.sample
                     else None,
                 ]

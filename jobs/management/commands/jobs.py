@@ -136,7 +136,7 @@ def _batch(batch: Batch) -> str:
 
 
 def _attempt_cells(attempt: Attempt, now: datetime) -> list[object]:
-    error = first_line(f"{attempt.error_class} {attempt.message}") or None
+    error = first_line(": ".join(filter(None, (attempt.error_class, attempt.message)))) or None
     return [attempt.number, since_in_words(attempt.ended_at, now), attempt.end, error]
 
 

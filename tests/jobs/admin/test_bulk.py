@@ -306,6 +306,22 @@ def test_the_board_shows_groups_and_leads_to_what_can_be_done(
     assert asked.context["totals"].count == 2
 
 
+def test_the_board_and_the_count_show_the_name_of_an_errors_class(
+    operator: Client, acme: FirmRows
+) -> None:
+    letter = dead_letters(acme.firm, 1, "shop.errors.PartnerAway")[0]
+    with all_firms("test"):
+        DeadLetterQueue.objects.filter(pk=letter.pk).update(error="it broke", fingerprint="feed")
+    board = operator.get(BOARD).content.decode()
+    assert "PartnerAway: it broke" in board
+    counted = choose(operator, LETTERS, "reprocess", [letter]).content.decode()
+    assert "PartnerAway" in counted
+    page = reverse("admin:jobs_deadletterqueue_change", args=[letter.pk])
+    assert "shop.errors.PartnerAway: it broke" in operator.get(page).content.decode()
+    for listed in (board, counted):
+        assert "shop.errors" not in listed
+
+
 def test_the_progress_is_json_and_a_run_is_stopped_once(operator: Client, acme: FirmRows) -> None:
     letters = dead_letters(acme.firm, 2)
     confirm(operator, choose(operator, LETTERS, "reprocess", letters), reason="", canary_size="1")

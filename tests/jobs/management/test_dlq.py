@@ -96,6 +96,22 @@ def test_people_get_tables(run: Runner, firm: Firm) -> None:
     assert "No dead letters." in run("dlq", "list", "--status", "discarded").out
 
 
+def test_tables_show_the_name_of_an_errors_class_and_the_page_its_whole_path(
+    run: Runner, firm: Firm
+) -> None:
+    path = "shop.errors.PartnerAway"
+    row = bury(firm, error_class=path, error="it broke", fingerprint="feed")
+    for table in (("list",), ("groups",)):
+        out = run("dlq", *table).out
+        assert "PartnerAway: it broke" in out, table
+        assert path not in out, table
+    counted = run("dlq", "bulk", "reprocess", "--firm", "acme", "--all").out
+    assert "PartnerAway" in counted
+    assert path not in counted
+    assert path in run("dlq", "show", str(row.pk)).out
+    assert run("dlq", "list", "--json").json["results"][0]["error_class"] == path
+
+
 @pytest.mark.req("T-04")
 def test_what_is_left_of_a_firm_that_is_gone_is_shown(run: Runner, firm: Firm) -> None:
     bury(firm, error_class="ValueError", error="it broke", fingerprint="abc")
