@@ -39,6 +39,7 @@ from jobs.operations.payloads import check_payload, payload_difference
 from jobs.payload_validator import number_faults
 from jobs.states import OPEN_RESOLUTIONS, NotificationEvent, Priority, Resolution
 from tenants.audit import as_actor
+from tenants.models import Firm
 
 # What endpoints are notified of, by what was decided.
 EVENTS = {
@@ -119,7 +120,7 @@ def escalate(
     Raises:
         ReasonMissing: no reason given.
         UnknownJob: no such dead letter in scope.
-        WrongState: it is resolved or escalated already.
+        WrongState: it is resolved or escalated already, or its firm is gone.
     """
     require_reason(reason)
     letter = get_for_update(DeadLetterQueue, dead_letter)
@@ -152,10 +153,17 @@ def why_not_decided(letter: DeadLetterQueue) -> str:
 
 
 def why_not_escalated(letter: DeadLetterQueue) -> str:
-    """Say as `why_not_decided` why a dead letter cannot be escalated: that is done once."""
+    """Say as `why_not_decided` why a dead letter cannot be escalated: that is done once.
+
+    What is left of a firm that is gone has nobody to ask, and no firm that the notice could be of.
+    """
     if letter.resolution == Resolution.ESCALATED:
         return f"was escalated already, to {asked_about(letter)}: reprocess or discard it"
-    return why_not_decided(letter)
+    if decided := why_not_decided(letter):
+        return decided
+    if not Firm.objects.filter(pk=letter.firm_id).exists():
+        return "is of a firm that is gone, where nobody can be asked: discard it"
+    return ""
 
 
 def asked_about(letter: DeadLetterQueue) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from jobs.models import DeadLetterQueue, JobQueue
@@ -15,7 +15,7 @@ from jobs.testing import drain, run_job
 from tenants.models import Firm
 from tenants.scope import all_firms
 from tests.factories.jobs import DeadLetterQueueFactory, JobQueueFactory
-from tests.jobs.api.conftest import Api
+from tests.jobs.api.conftest import Api, problem
 from tests.queue_kit import row
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("D-03", "J-11")]
@@ -79,3 +79,19 @@ def test_the_list_starts_a_run_on_them(left: list[Any], staff: Api) -> None:
     assert "bulkrun" in staff.client.post(address, sent)["Location"]
     drain()
     assert {resolution(letter.pk) for letter in left} == {"discarded"}
+
+
+@pytest.mark.req("D-02")
+def test_its_dead_letters_are_not_escalated_as_nobody_can_be_asked(
+    left: list[Any], staff: Api
+) -> None:
+    letter = left[0]
+    why = "is of a firm that is gone, where nobody can be asked: discard it"
+    answer = problem(staff.post(f"dlq/{letter.pk}/escalate/", {"reason": "look"}), 409)
+    assert answer["detail"] == f"dead letter {letter.pk} {why}"
+    shown = staff.client.get(reverse("admin:jobs_deadletterqueue_escalate", args=[letter.pk]))
+    assert f"This {why}." in shown.content.decode()
+    with pytest.raises(CommandError, match=why):
+        call_command("dlq", "escalate", str(letter.pk), "--reason", "look")
+    assert resolution(letter.pk) == ""
+    assert staff.post(f"dlq/{letter.pk}/discard/", {"reason": "gone"}).status_code == 200
