@@ -181,8 +181,9 @@ def _google_client() -> tuple[str, str]:
     return client
 
 
-def _web_address(name: str) -> str:
-    return _read(name, lambda _: parse_web_address(_text(name)))
+def _web_address(name: str, *others: str) -> str:
+    address = _read(name, lambda _: parse_web_address(_text(name)))
+    return address or (_web_address(*others) if others else "")
 
 
 def _matching(name: str, pattern: str, what: str, default: str = "") -> str:
@@ -239,7 +240,7 @@ class Env:
     job_retention_days: int = _by(_count, "JOB_RETENTION_DAYS", 7)
     job_purge_interval_hours: int = _by(_count, "JOB_PURGE_INTERVAL_HOURS", 24)
     job_unknown_type_grace_seconds: int = _by(_count, "JOB_UNKNOWN_TYPE_GRACE_SECONDS", 3600)
-    site_url: str = _by(_web_address, "SITE_URL")
+    site_url: str = _by(_web_address, "SITE_URL", "PUBLIC_URL")
     webhook_private_hosts: list[str] = field(
         default_factory=partial(
             _list_of, "WEBHOOK_PRIVATE_HOSTS", HOST_AND_PORT, "hosts in lower case, or with :port"
@@ -258,7 +259,7 @@ class Env:
     google_oauth_base: str = _by(_web_address, "GOOGLE_OAUTH_BASE")
     gmail_pubsub_topic: str = _by(_matching, "GMAIL_PUBSUB_TOPIC", *PUBSUB_TOPIC)
     gmail_push_subscription: tuple[str, str] = field(default_factory=_push_subscription)
-    public_url: str = _by(_web_address, "PUBLIC_URL")
+    public_url: str = _by(_web_address, "PUBLIC_URL", "SITE_URL")
     discord_webhook_url: str = _by(_web_address, "DISCORD_WEBHOOK_URL")
     discord_public_key: str = _by(_read, "DISCORD_PUBLIC_KEY", lambda name: public_key(_text(name)))
     discord_users: tuple[tuple[str, str], ...] = _by(

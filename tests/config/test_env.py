@@ -187,6 +187,25 @@ WRONG = [
 
 
 @pytest.mark.req("E-01")
+@pytest.mark.parametrize("name", ["SITE_URL", "PUBLIC_URL"])
+def test_one_of_the_services_own_addresses_is_enough(environment, name):
+    assert (read_env().site_url, read_env().public_url) == ("", "")
+    environment.setenv(name, "https://mail.example.org/")
+    assert {read_env().site_url, read_env().public_url} == {"https://mail.example.org"}
+
+
+@pytest.mark.req("E-01")
+def test_links_in_mail_may_lead_elsewhere_than_those_of_the_queue(environment):
+    environment.setenv("SITE_URL", "https://admin.example.org")
+    environment.setenv("PUBLIC_URL", "https://mail.example.org")
+    env = read_env()
+    assert (env.site_url, env.public_url) == (
+        "https://admin.example.org",
+        "https://mail.example.org",
+    )
+
+
+@pytest.mark.req("E-01")
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_a_wrong_value_stops_the_process_with_the_variables_name(environment, name, value):
     environment.setenv(name, value)
