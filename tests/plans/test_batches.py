@@ -1,0 +1,51 @@
+"""The batch that enqueued a callback's job is found by an index, however many batches there are."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import Batch
+from jobs.queries.job_detail import details_of
+from tenants.models import Firm
+from tenants.scope import all_firms, firm_scope
+from tests.factories.jobs import JobQueueFactory
+from tests.support.plans import nodes
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("A-02")]
+
+BATCHES = 5_000
+
+
+def tables_read(sql: str) -> list[str]:
+    """Return how each table, or index of one, is read."""
+    with connection.cursor() as cursor:
+        if connection.vendor != "postgresql":
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+            return [line[3] for line in cursor.fetchall()]
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}")
+        (plan,) = cursor.fetchone()
+    found = json.loads(plan) if isinstance(plan, str) else plan
+    return [f"{node['Node Type']} {node.get('Index Name')}" for node in nodes(found[0]["Plan"])]
+
+
+def test_the_page_of_a_job_reads_no_batch_but_its_own(firm: Firm) -> None:
+    job = JobQueueFactory(firm=firm)
+    with all_firms("test"):
+        Batch.objects.bulk_create(
+            Batch(firm=firm, correlation_id="c-1", settled_job_id=uuid4()) for _ in range(BATCHES)
+        )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    with firm_scope(firm), CaptureQueriesContext(connection) as captured:
+        details_of(job)
+        (sql,) = [one["sql"] for one in captured if 'settled_job_id" = ' in one["sql"]]
+        read = " | ".join(tables_read(sql))
+    for event in ("failed", "settled", "completed"):
+        assert f"batch_{event}_job" in read
+    assert "Seq Scan" not in read
+    assert "SCAN jobs_batch" not in read
