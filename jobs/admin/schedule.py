@@ -28,11 +28,10 @@ from jobs.admin.payload_field import PayloadField
 from jobs.admin.schedule_run import latest_runs
 from jobs.engine.redaction import canonical_json
 from jobs.models import Schedule
-from jobs.models.schedule import MAX_CRON_LENGTH
 from jobs.operations import schedules
 from jobs.queries.serializers.schedules import next_runs, timetable_in_words
 from jobs.registry import find
-from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.registry.timetable import MAX_CRON_LENGTH, TimetableInvalid
 from jobs.schedules.groups import group_names
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.admin.base import TenantOperationsAdmin
@@ -259,7 +258,7 @@ class ScheduleAdmin(TenantOperationsAdmin):
 def _next_runs(row: Schedule) -> list[tuple[str, str]]:
     """Return the next runs in the schedule's time zone, each with the time until then."""
     try:
-        zone = timetable_of(row).zone
+        zone = row.timetable().zone
     except TimetableInvalid:
         return []
     return [

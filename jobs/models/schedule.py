@@ -9,9 +9,8 @@ from django.db.models.functions import Now
 
 from interfaces.stored_json import StoredJSONField
 from jobs.models.base import QueueModel, choices
+from jobs.registry.timetable import MAX_CRON_LENGTH, Timetable
 from jobs.states import MissedRuns, Priority, ScheduleTarget
-
-MAX_CRON_LENGTH = 100
 
 
 class Schedule(QueueModel):
@@ -94,6 +93,14 @@ class Schedule(QueueModel):
 
     def __str__(self) -> str:
         return self.name
+
+    def timetable(self) -> Timetable:
+        """Return when it is due.
+
+        Raises:
+            TimetableInvalid: its cron expression, interval or zone cannot be read.
+        """
+        return Timetable(self.cron, self.interval_seconds, self.time_zone)
 
     def clean(self) -> None:
         """Check that target and group fit each other and the firm.

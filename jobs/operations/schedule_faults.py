@@ -11,7 +11,7 @@ from jobs.engine.redaction import redaction_faults
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
 from jobs.payload_validator import text_faults, validate_payload
-from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.groups import find_group, group_names
 
 # Each run fills these in.
@@ -34,7 +34,7 @@ def schedule_faults(row: Schedule) -> list[Fault]:
             for column, messages in error.message_dict.items()
         ]
     try:
-        timetable_of(row)
+        row.timetable()
     except TimetableInvalid as error:
         faults.append(Fault(error.field, "invalid", str(error)))
     return [*faults, *text_faults("name", row.name), *_payload_faults(row)]

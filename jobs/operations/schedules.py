@@ -21,7 +21,7 @@ from jobs.models import Schedule
 from jobs.operations.operation import By, audit, get_for_update, operation
 from jobs.operations.schedule_faults import schedule_faults
 from jobs.payload_validator import encode_payload
-from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.tick import enqueue_run
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import Firm
@@ -84,7 +84,7 @@ def create_schedule(
         missed_runs=MissedRuns.SKIP if missed_runs is None else missed_runs,
     )
     _check(schedule)
-    timetable = timetable_of(schedule)
+    timetable = schedule.timetable()
     schedule.next_run_at = timetable.first_after(database_now())
     following = timetable.first_after(schedule.next_run_at, anchor=schedule.next_run_at)
     if missed_runs is None and following - schedule.next_run_at >= RARE:
@@ -115,7 +115,7 @@ def change_schedule(
     now = database_now()
     changed = {column for column in columns if before[column] != getattr(row, column)}
     if changed & TIMING:
-        row.next_run_at = timetable_of(row).first_after(now)
+        row.next_run_at = row.timetable().first_after(now)
     row.last_error, row.updated_at = "", now
     _save(row, *columns, "payload", "next_run_at", "last_error", "updated_at")
     audit(
@@ -187,7 +187,7 @@ def resume(schedule: Schedule | UUID | str, *, by: By = None, reason: str = "") 
     if row.next_run_at <= now:
         # Only forward: an earlier slot has run.
         try:
-            row.next_run_at = timetable_of(row).first_after(now, anchor=row.next_run_at)
+            row.next_run_at = row.timetable().first_after(now, anchor=row.next_run_at)
         except TimetableInvalid as error:
             raise WrongState(f"schedule {row.name} cannot be planned: {error}") from error
     row.enabled, row.updated_at = True, now

@@ -17,17 +17,16 @@ from django.utils.module_loading import module_has_submodule
 
 from jobs.breaker import Breaker
 from jobs.errors import UnknownJobType
+from jobs.registry.declaration import check_declaration, qualified_name
 from jobs.registry.handlers import Declare, Handler, JobHandler, P, Payload, R
 from jobs.registry.payload import JobPayload
 from jobs.registry.scheduled import Scheduled
 from jobs.retry import RetryPolicy
-from jobs.states import Category, CountedBy, Priority
+from jobs.states import Category, CountedBy
 
 __all__ = ["JobHandler", "JobPayload", "JobType", "Scheduled", "job"]
 
 HANDLER_MODULE = "job_handlers"
-MAX_TYPE_NAME_LENGTH = 100
-MAX_QUEUE_NAME_LENGTH = 100
 # The queue of types and tasks that name none.
 DEFAULT_QUEUE = "default"
 
@@ -147,7 +146,8 @@ def job(
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
-        TypeError: `payload` is no JobPayload.
+        TypeError: `payload` is no JobPayload, `schedule` no Scheduled, or the function does not take
+            (payload, ctx).
     """
 
     def register(handler: Callable[[Payload, Any], R]) -> JobHandler[P, Payload, R]:
@@ -175,44 +175,14 @@ def declare(job_type: JobType) -> None:
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
-        TypeError: its payload is no JobPayload.
+        TypeError: its payload is no JobPayload, its schedule no Scheduled, or its handler does not
+            take (payload, ctx).
     """
-    if not 1 <= len(job_type.name) <= MAX_TYPE_NAME_LENGTH:
-        raise ValueError(f"job type name must have 1 to {MAX_TYPE_NAME_LENGTH} characters")
-    if not issubclass(job_type.payload_model, JobPayload):
-        raise TypeError(f"{job_type.name}: payload must be a JobPayload")
-    if job_type.version in job_type.upcasters:
-        raise ValueError(f"{job_type.name}: an upcaster from the current version")
-    # A comparison with NaN is false.
-    if not job_type.timeout_seconds > 0 or job_type.lock_limit < 1:
-        raise ValueError(f"{job_type.name}: timeout_seconds and lock_limit must be above zero")
-    if isinstance(job_type.limit_units, int) and job_type.limit_units < 1:
-        raise ValueError(f"{job_type.name}: limit_units must be above zero")
-    if not 1 <= len(job_type.queue) <= MAX_QUEUE_NAME_LENGTH:
-        raise ValueError(
-            f"{job_type.name}: queue must have 1 to {MAX_QUEUE_NAME_LENGTH} characters"
-        )
-    if job_type.priority is not None and job_type.priority not in set(Priority):
-        raise ValueError(f"{job_type.name}: priority must be from 0 to 3")
-    if job_type.retention is not None and job_type.retention <= timedelta(0):
-        raise ValueError(f"{job_type.name}: retention must be above zero")
-    _check_keys(job_type)
+    check_declaration(job_type)
     known = _types.get(job_type.name)
-    if known is not None and _qualified_name(known.handler) != _qualified_name(job_type.handler):
-        raise ValueError(f"{job_type.name} is declared twice: {_qualified_name(known.handler)}")
+    if known is not None and qualified_name(known.handler) != qualified_name(job_type.handler):
+        raise ValueError(f"{job_type.name} is declared twice: {qualified_name(known.handler)}")
     _types[job_type.name] = job_type
-
-
-def _check_keys(job_type: JobType) -> None:
-    if job_type.unique_for is not None and job_type.once_only:
-        raise ValueError(f"{job_type.name}: once_only is for ever: leave out unique_for")
-    if job_type.lock_counted_by not in (CountedBy.FIRM, CountedBy.ALL_FIRMS):
-        raise ValueError(f"{job_type.name}: lock_counted_by must be firm or all_firms")
-
-
-def _qualified_name(handler: Handler) -> str:
-    handler = inspect.unwrap(handler)
-    return f"{handler.__module__}.{getattr(handler, '__qualname__', handler)}"
 
 
 def find(name: str) -> JobType | None:

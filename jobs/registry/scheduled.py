@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.registry.timetable import Timetable, TimetableInvalid
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled:
@@ -14,6 +16,9 @@ class Scheduled:
     Give either `cron`, by the clock of `time_zone`, or `every_seconds`. The jobs belong to the system
     firm; with `every_firm`, each run is one job for each active firm. Slots that were missed while no
     worker was there run once. Workers store it when they start; what an operator changes stays.
+
+    Raises:
+        ValueError: both or neither are given, or one, or the zone, cannot be read.
     """
 
     cron: str | None = None
@@ -25,3 +30,10 @@ class Scheduled:
     def __post_init__(self) -> None:
         if (self.cron is None) == (self.every_seconds is None):
             raise ValueError("give either cron or every_seconds")
+        if self.every_seconds is not None and type(self.every_seconds) is not int:
+            raise TypeError("every_seconds must be a whole number")
+        try:
+            Timetable(self.cron, self.every_seconds, self.time_zone)
+        except TimetableInvalid as error:
+            name = "every_seconds" if error.field == "interval_seconds" else error.field
+            raise ValueError(f"{name}: {error}") from None

@@ -13,7 +13,7 @@ from jobs.engine.clock import database_now
 from jobs.engine.transactions import in_transaction
 from jobs.models import Schedule
 from jobs.registry import JobType, Scheduled
-from jobs.schedules.cron import MAX_INTERVAL_SECONDS, timetable_of
+from jobs.registry.timetable import MAX_INTERVAL_SECONDS
 from jobs.states import MissedRuns, Priority, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import all_firms
@@ -120,7 +120,7 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
     row: Schedule | None = rows.select_for_update().first()
     if row is None:
         row = Schedule(firm=owner, name=name, shipped=declared, **declared)
-        row.next_run_at = timetable_of(row).first_after(now)
+        row.next_run_at = row.timetable().first_after(now)
         # Another worker may start at the same time.
         Schedule.objects.bulk_create([row], ignore_conflicts=True)
         return
@@ -136,5 +136,5 @@ def _store(owner: Firm, name: str, declared: dict[str, Any]) -> None:
     if any(getattr(row, name) != value for name, value in timing.items()):
         for name, value in timing.items():
             setattr(row, name, value)
-        untouched["next_run_at"] = timetable_of(row).first_after(now)
+        untouched["next_run_at"] = row.timetable().first_after(now)
     rows.update(**untouched, shipped=declared, updated_at=now)

@@ -27,7 +27,7 @@ from jobs.engine.schedule_runs import RunJobs, record_run
 from jobs.engine.transactions import fetch, in_transaction, reading, run, transaction_survives
 from jobs.errors import Fault, PayloadInvalid
 from jobs.models import Schedule
-from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.registry.timetable import TimetableInvalid
 from jobs.schedules.groups import GroupRequest, Member, find_group
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import SYSTEM_SLUG, Firm
@@ -136,7 +136,7 @@ def set_first_slot(instance: Schedule, **_: object) -> None:
         TimetableInvalid: its cron expression, interval or zone cannot be read.
     """
     if getattr(instance, "next_run_at", None) is None:
-        instance.next_run_at = timetable_of(instance).first_after(timezone.now())
+        instance.next_run_at = instance.timetable().first_after(timezone.now())
 
 
 def slot_key(schedule: Schedule, slot: datetime) -> str:
@@ -176,7 +176,7 @@ def enqueue_run(
 def _run(schedule: Schedule, now: datetime) -> SlotResult:
     """Run or skip the schedule's last due slot, and advance it."""
     try:
-        timetable = timetable_of(schedule)
+        timetable = schedule.timetable()
         slot = timetable.latest(schedule.next_run_at, now)
         following = timetable.first_after(now, anchor=slot)
     except TimetableInvalid as invalid:

@@ -14,7 +14,8 @@ from django.conf import settings
 from django.utils.module_loading import autodiscover_modules, import_string
 
 from jobs import registry
-from jobs.registry import MAX_TYPE_NAME_LENGTH, JobType
+from jobs.registry import JobType
+from jobs.registry.declaration import MAX_TYPE_NAME_LENGTH
 from jobs.retry import RetryPolicy
 from jobs.states import Category
 from jobs.tasks_backend.calls import (

@@ -9,8 +9,7 @@ from django import forms
 from django.http import HttpRequest
 
 from interfaces.admin.operations import OperationForm, TimeAnswer
-from jobs.models.schedule import MAX_CRON_LENGTH
-from jobs.schedules.cron import MAX_INTERVAL_SECONDS, TimetableInvalid
+from jobs.registry.timetable import MAX_CRON_LENGTH, MAX_INTERVAL_SECONDS, TimetableInvalid
 from mail.models.recurring import MAX_ZONE_LENGTH, RecurringRow
 
 _FORMAT = "%Y-%m-%dT%H:%M:%S"

@@ -8,9 +8,8 @@ from typing import Any
 from rest_framework import serializers
 
 from interfaces.api.serializers import MomentField, StrictSerializer, TextField, WholeNumberField
-from jobs.models.schedule import MAX_CRON_LENGTH
 from jobs.queries.serializers.fields import NullableTextField, TimestampField
-from jobs.schedules.cron import MAX_INTERVAL_SECONDS
+from jobs.registry.timetable import MAX_CRON_LENGTH, MAX_INTERVAL_SECONDS
 from mail.models.recurring import MAX_ZONE_LENGTH
 
 _CRON = "Minute, hour, day, month, weekday; either this or an interval."

@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from jobs.models.schedule import MAX_CRON_LENGTH
-from jobs.schedules.cron import Timetable
+from jobs.registry.timetable import MAX_CRON_LENGTH, Timetable
 from tenants.models import TenantModel
 
 MAX_ZONE_LENGTH = 50

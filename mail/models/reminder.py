@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.schedules.cron import Timetable
+from jobs.registry.timetable import Timetable
 from mail.models.message import Message
 from mail.models.recurring import MAX_ZONE_LENGTH, DatedRow, RecurringRow, one_timetable
 from tenants.encryption import EncryptedTextField

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from jobs.engine.clock import database_now
 from jobs.errors import EnqueueError, PayloadInvalid
 from jobs.queue import EnqueueSpec, enqueue_many
-from jobs.schedules.cron import TimetableInvalid
+from jobs.registry.timetable import TimetableInvalid
 from mail.models.recurring import DatedRow
 from tenants.scope import all_firms, firm_scope
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from jobs.schedules.cron import TimetableInvalid, check_time_zone
+from jobs.registry.timetable import TimetableInvalid, check_time_zone
 from mail.models.recurring import RecurringRow
 from mail.services.rules.scopes import fault
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs import registry
 from jobs.errors import UnknownJobType
-from jobs.registry import JobPayload, JobType, job
+from jobs.registry import JobPayload, JobType, Scheduled, job
 from jobs.retry import RetryPolicy
 from jobs.states import Category
 
@@ -96,7 +96,8 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"name": ""}, "1 to 100 characters"),
         ({"name": "x" * 101}, "1 to 100 characters"),
         ({"category": "gardening"}, "gardening"),
-        ({"payload": dict}, "must be a JobPayload"),
+        ({"payload": dict}, "must be a subclass of JobPayload"),
+        ({"payload": GreetPayload(name="Ada")}, "must be a subclass of JobPayload"),
         ({"version": "1.0", "upcasters": {"1.0": dict}}, "upcaster from the current version"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"timeout_seconds": float("nan")}, "timeout_seconds"),
@@ -104,11 +105,41 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"lock_counted_by": "key"}, "lock_counted_by must be firm or all_firms"),
         ({"queue": ""}, "queue must have 1 to 100"),
         ({"priority": 4}, "priority must be from 0 to 3"),
+        ({"schedule": "* * * * *"}, "must be a Scheduled, not '[*]"),
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(job_types, options, complaint):
     with pytest.raises((ValueError, TypeError), match=complaint):
         declare(**options)
+    assert "test.greet" not in job_types
+
+
+@pytest.mark.req("J-05")
+@pytest.mark.parametrize(
+    ("timetable", "complaint"),
+    [
+        ({}, "either cron or every_seconds"),
+        ({"cron": "0 25 * * *"}, "cron: .*hour"),
+        ({"cron": "@daily"}, "cron: must have 5 fields"),
+        ({"cron": "0 0 30 2 *"}, "cron: .*day-of-month"),
+        ({"cron": "0 8 * * *", "time_zone": "Vienna"}, "time_zone: 'Vienna' is no time zone"),
+        ({"every_seconds": 0}, "every_seconds: must be from 1"),
+        ({"every_seconds": 0.5}, "every_seconds must be a whole number"),
+    ],
+)
+def test_a_timetable_that_never_comes_is_refused_where_it_is_written(timetable, complaint):
+    with pytest.raises((ValueError, TypeError), match=complaint):
+        Scheduled(**timetable)
+
+
+@pytest.mark.req("J-05")
+@pytest.mark.parametrize(
+    "handler",
+    [lambda payload: None, lambda payload, ctx, more: None, lambda payload, *, ctx: None],
+)
+def test_a_function_that_cannot_be_called_with_payload_and_context_is_refused(job_types, handler):
+    with pytest.raises(TypeError, match=r"test\.greet: .*lambda.*must take \(payload, ctx\): "):
+        job("test.greet", category="sync", payload=GreetPayload)(handler)
     assert "test.greet" not in job_types
 
 

@@ -15,7 +15,7 @@ from jobs.queries.serializers.fields import (
     RedactedField,
     TimestampField,
 )
-from jobs.schedules.cron import TimetableInvalid, timetable_of
+from jobs.registry.timetable import TimetableInvalid
 from jobs.states import MissedRuns, Priority, RunOutcome, ScheduleTarget
 
 SHOWN_RUNS = 5
@@ -24,7 +24,7 @@ SHOWN_RUNS = 5
 def timetable_in_words(schedule: Schedule) -> str | None:
     """Return the timetable in plain English, None where it is not valid."""
     try:
-        return timetable_of(schedule).in_words()
+        return schedule.timetable().in_words()
     except TimetableInvalid:
         return None
 
@@ -34,7 +34,7 @@ def next_runs(schedule: Schedule, count: int = SHOWN_RUNS) -> list[datetime]:
     if not schedule.enabled:
         return []
     try:
-        return timetable_of(schedule).upcoming(schedule.next_run_at, count)
+        return schedule.timetable().upcoming(schedule.next_run_at, count)
     except TimetableInvalid:
         return []
 

@@ -15,7 +15,6 @@ from django.db import connection
 
 from jobs.models import Schedule
 from jobs.schedules import tick
-from jobs.schedules.cron import timetable_of
 from jobs.schedules.tick import GRACE_SECONDS, slot_key
 from jobs.states import MissedRuns, ScheduleTarget
 from tenants.models import Firm
@@ -51,7 +50,7 @@ class Expected:
         """Note what a tick at this moment has to run."""
         if self.next_slot > moment:
             return
-        timetable = timetable_of(self.row)
+        timetable = self.row.timetable()
         slot = timetable.latest(self.next_slot, moment)
         late = (moment - slot).total_seconds()
         if self.row.missed_runs == MissedRuns.RUN_ONCE or late <= GRACE_SECONDS:

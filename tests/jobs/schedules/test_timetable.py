@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobs.schedules.cron import Timetable, TimetableInvalid
+from jobs.registry.timetable import Timetable, TimetableInvalid
 from tests.jobs.schedules.kit import DAY, HOUR, MINUTE, START, at
 
 pytestmark = pytest.mark.req("S-01")

@@ -17,9 +17,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from jobs.models.schedule import MAX_CRON_LENGTH, Schedule
-
 CRON_FIELDS = 5
+MAX_CRON_LENGTH = 100
 # A hundred years, as everywhere: later times exceed the calendars of databases.
 MAX_INTERVAL_SECONDS = 100 * 366 * 86_400
 
@@ -188,15 +187,6 @@ class Timetable:
             self.first_after(datetime(2024, 1, 1, tzinfo=UTC))
         except CronSimError as error:
             raise TimetableInvalid("cron", str(error)) from None
-
-
-def timetable_of(schedule: Schedule) -> Timetable:
-    """Return when the schedule is due.
-
-    Raises:
-        TimetableInvalid: its cron expression, interval or zone cannot be read.
-    """
-    return Timetable(schedule.cron, schedule.interval_seconds, schedule.time_zone)
 
 
 def check_time_zone(name: str) -> None:
