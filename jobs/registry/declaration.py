@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from jobs.registry.handlers import Handler
 from jobs.registry.payload import JobPayload
@@ -31,6 +35,8 @@ def check_declaration(job_type: JobType) -> None:
     _check_numbers(job_type)
     _check_keys(job_type)
     _check_signature(job_type)
+    if job_type.schedule is not None:
+        _check_scheduled_payload(job_type, job_type.schedule.payload)
 
 
 def _check_classes(job_type: JobType) -> None:
@@ -86,6 +92,24 @@ def _check_signature(job_type: JobType) -> None:
             f"{job_type.name}: {qualified_name(job_type.handler)}{signature} must take (payload, ctx):"
             f" {error}"
         ) from None
+
+
+def _check_scheduled_payload(job_type: JobType, payload: Mapping[str, Any]) -> None:
+    what = f"{job_type.name}: the payload of its schedule"
+    envelope = {"tenant_id": 0, "version": job_type.version, "correlation_id": ""}
+    try:
+        text = json.dumps({**envelope, **payload}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must be an object of JSON: {error}") from None
+    if payload.get("version", job_type.version) != job_type.version:
+        # An upcaster reads it.
+        return
+    try:
+        job_type.payload_model.model_validate_json(text)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+        raise ValueError(f"{what}: {told}") from None
 
 
 def qualified_name(handler: Handler) -> str:

@@ -134,6 +134,29 @@ def test_a_timetable_that_never_comes_is_refused_where_it_is_written(timetable, 
 
 @pytest.mark.req("J-05")
 @pytest.mark.parametrize(
+    ("payload", "complaint"),
+    [
+        ({}, "test.greet: the payload of its schedule: name: Field required"),
+        ({"name": 5, "age": 1}, "name: Input should be a valid string; age: Extra inputs"),
+        ({"name": GreetPayload}, "must be an object of JSON"),
+        (["name"], "must be an object of JSON"),
+    ],
+)
+def test_a_schedule_whose_payload_the_type_refuses_is_refused(job_types, payload, complaint):
+    with pytest.raises((ValueError, TypeError), match=complaint):
+        declare(schedule=Scheduled(every_seconds=60, payload=payload))
+    assert "test.greet" not in job_types
+
+
+@pytest.mark.req("J-05")
+def test_a_schedule_may_have_a_payload_of_a_version_that_an_upcaster_reads(job_types):
+    schedule = Scheduled(every_seconds=60, payload={"version": "1.0", "greet": "Ada"})
+    declared = declare(schedule=schedule, version="2.0", upcasters={"1.0": dict})
+    assert declared.schedule is schedule
+
+
+@pytest.mark.req("J-05")
+@pytest.mark.parametrize(
     "handler",
     [lambda payload: None, lambda payload, ctx, more: None, lambda payload, *, ctx: None],
 )
