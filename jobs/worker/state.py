@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from random import Random, SystemRandom
@@ -32,6 +33,8 @@ from jobs.worker.turns import Turns
 
 # The lease is trusted for this share of its length, counted from before the request to extend it.
 TRUSTED_SHARE = 0.8
+
+FRAMES_TOLD = 3
 
 
 class Lease:
@@ -97,7 +100,13 @@ class SharedState:
         """Have the worker end; for a mistake in code or schema, for good: another would end too."""
         # What the database says of a statement names columns and indexes, never values.
         why = {"error": message_of(error)} if is_mistake(error) else {}
-        emit(Event.WORKER_BROKEN, thread=thread, error_class=class_path(error), **why)
+        emit(
+            Event.WORKER_BROKEN,
+            thread=thread,
+            error_class=class_path(error),
+            where=_where(error),
+            **why,
+        )
         if why:
             self.slots.end_for_mistake()
         self.broken.set()
@@ -206,3 +215,10 @@ def _is_of_same_file() -> bool:
     if kept is None or kept[0] is not database.connection:
         kept = database.engine_file = found
     return bool(kept == found)
+
+
+def _where(error: BaseException) -> str:
+    """Return the innermost calls that the error came through, without a value of any."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES_TOLD:]
+    calls = (f"{frame.name} ({Path(frame.filename).name}:{frame.lineno})" for frame in frames)
+    return ", ".join(calls)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from jobs.engine.lease import heartbeat as send_heartbeat
+from jobs.execution import events
+from jobs.execution.events import Event
 from jobs.models import Worker
 from jobs.worker import heartbeat, maintenance
 from jobs.worker.worker import WorkerLoop, WorkerOptions
@@ -24,12 +28,18 @@ def test_a_worker_that_lost_a_thread_ends_and_claims_nothing_more(
     def fail() -> None:
         raise RuntimeError("a bug nobody foresaw")
 
+    told: list[Mapping[str, Any]] = []
+    monkeypatch.setitem(events._subscribers, Event.WORKER_BROKEN, [(told.append, None)])
     monkeypatch.setattr(maintenance, "drop_idle_breakers", fail)
     loop = WorkerLoop(WorkerOptions(concurrency=1, poll_seconds=0.05, grace_seconds=1))
 
     loop.run()
 
     assert loop.state.broken.is_set()
+    [broken] = told
+    assert (broken["thread"], broken["error_class"]) == ("maintenance", "RuntimeError")
+    assert broken["where"].endswith(f", fail (test_state.py:{fail.__code__.co_firstlineno + 1})")
+    assert "nobody foresaw" not in str(broken)
     assert not loop.is_ready()
     # Its row stays until its lease ends and others rescue its jobs.
     held = [UUID(str(row.id)) for row in Worker.objects.all()]
