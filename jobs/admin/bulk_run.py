@@ -20,7 +20,12 @@ from jobs.admin.operations import QueueOperation
 from jobs.engine.clock import database_now
 from jobs.models import BulkRun
 from jobs.operations import bulk
-from jobs.queries.bulk import details_of_run, why_run_waits
+from jobs.queries.bulk import (
+    canary_in_words,
+    details_of_run,
+    selection_in_words,
+    why_run_waits,
+)
 from jobs.queries.durations import in_words
 from jobs.queries.why_waiting import WaitReason
 from jobs.states import OF_DEAD_LETTERS, RETRYABLE, BulkState, Priority
@@ -67,7 +72,7 @@ class BulkRunAdmin(TenantOperationsAdmin):
     list_filter = (FirmFilter,)
     list_select_related = ("firm",)
     ordering = ("-id",)
-    what = column("Run", lambda run: [str(run), _chosen_in_words(run)], header=True)
+    what = column("Run", lambda run: [str(run), selection_in_words(run)], header=True)
     state_now = column("State", _state, label=LABELS)
     progress = column("Progress", lambda run: f"{_percent(run)} %")
     who = column("By", lambda run: run.started_by_name)
@@ -120,17 +125,6 @@ class BulkRunAdmin(TenantOperationsAdmin):
         return f"{row}: {row.handled:,} of {row.total:,} handled"
 
 
-def _chosen_in_words(run: BulkRun) -> str:
-    """Say which rows the run was started for: those ticked, or all that met a filter."""
-    ids, filters = run.selection.get("ids"), run.selection.get("filter")
-    if ids is not None:
-        return "One chosen row" if ids == 1 else f"{ids:,} chosen rows"
-    if filters is None:
-        # Runs of before know no more.
-        return "Rows of a list"
-    return ", ".join(f"{name}: {value}" for name, value in filters.items()) or "All of the list"
-
-
 def _figures(run: BulkRun, now: datetime) -> dict[str, Any]:
     ended = run.finished_at or now
     seconds = max((ended - run.created_at).total_seconds(), 0.001)
@@ -177,19 +171,19 @@ def _waits(run: BulkRun, reasons: Sequence[WaitReason], now: datetime) -> str:
 
 def _facts(run: BulkRun, *, reads_log: bool) -> list[Fact]:
     log = f"{reverse('admin:tenants_auditentry_changelist')}?{urlencode({'q': run.correlation_id})}"
-    rate, size = run.rate_per_second, run.canary_size
+    rate = run.rate_per_second
     priority = None if run.priority is None else Priority(run.priority).name.lower()
     return [
         Fact("Run (batch in the audit log)", run.pk, is_code=True),
         Fact("Its job", run.job_id, job_url(run.job_id), is_code=True),
         Fact("Audit log", "Every change of this run" if reads_log else None, log),
-        Fact("For", _chosen_in_words(run)),
+        Fact("For", selection_in_words(run)),
         Fact("Firm", "Every firm" if run.firm.is_system else run.firm.name),
         Fact("Started by", run.started_by_name),
         Fact("Reason", run.reason),
         Fact("Priority", priority),
         Fact("Most each second", f"{rate:g}" if rate else None),
-        Fact("Canary", f"{size:,}, stop above {run.canary_max_failure_rate:.0%}" if size else None),
+        Fact("Canary", canary_in_words(run)),
         Fact("Started", exact(run.created_at)),
         Fact("Last handled", exact(run.last_chunk_at)),
         Fact("Finished", exact(run.finished_at)),

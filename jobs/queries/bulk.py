@@ -161,6 +161,23 @@ def details_of_run(run: BulkRun) -> RunDetails:
     )
 
 
+def selection_in_words(run: BulkRun) -> str:
+    """Say which rows the run was started for: those ticked, or all that met a filter."""
+    ids, filters = run.selection.get("ids"), run.selection.get("filter")
+    if ids is not None:
+        return "One chosen row" if ids == 1 else f"{ids:,} chosen rows"
+    if filters is None:
+        # Runs of before know no more.
+        return "Rows of a list"
+    return ", ".join(f"{name}: {value}" for name, value in filters.items()) or "All of the list"
+
+
+def canary_in_words(run: BulkRun) -> str | None:
+    """Say how many members go first, and when the run stops then; None for a run without a canary."""
+    size = run.canary_size
+    return f"{size:,}, stop above {run.canary_max_failure_rate:.0%}" if size else None
+
+
 def why_run_waits(run: BulkRun) -> list[WaitReason]:
     """Return what keeps the job of a run that is not over from going on."""
     return _why_waiting(run, _job_of(run))

@@ -10,10 +10,13 @@ from jobs.management.subcommand import CommandGroup, Options, Resource, Result, 
 from jobs.management.tables import columns_of
 from jobs.models import BulkRun
 from jobs.operations import bulk as operations
-from jobs.queries.bulk import details_of_run
+from jobs.queries.bulk import canary_in_words, details_of_run, selection_in_words
 from jobs.queries.durations import since_in_words
 from jobs.queries.lists import bulk_runs
 from jobs.queries.serializers.bulk import BulkRunDetailSerializer, BulkRunSerializer
+
+# Told in sentences of their own.
+LISTS = ("refusals", "why_waiting")
 
 _ID = row_id("bulk run")
 RUNS = Resource("bulk run", bulk_runs, BulkRunSerializer)
@@ -44,9 +47,13 @@ def _show(options: Options) -> Result:
     data = BulkRunDetailSerializer(details).data
 
     def show(command: JsonCommand) -> None:
-        facts = [(name.replace("_", " "), value) for name, value in data.items() if value]
-        lists = ("refusals", "why waiting")
-        command.facts(f"Bulk run {data['id']}", [fact for fact in facts if fact[0] not in lists])
+        words = {
+            "selection": selection_in_words(details.run),
+            "canary": canary_in_words(details.run),
+        }
+        told = {**data, **words}
+        facts = [(name.replace("_", " "), told[name]) for name in told if name not in LISTS]
+        command.facts(f"Bulk run {data['id']}", [fact for fact in facts if fact[1]])
         for reason in details.reasons:
             command.stdout.write(f"Its job waits: {printable(reason.detail)}")
         for why, number in details.refusals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,10 @@ def test_a_group_is_counted_then_reprocessed(run: Runner, letters: list[Any]) ->
     assert run(*chosen, "--json").json["count"] == 2
     started = run(*chosen, "--start", "--reason", "mended", "--json").json
     assert (started["state"], started["total"], started["started_by"][:4]) == ("running", 2, "cli:")
-    assert "Its job waits: no worker is alive" in run("bulk", "show", started["id"]).out
+    told = run("bulk", "show", started["id"]).out
+    assert "Its job waits: no worker is alive" in told
+    assert re.search("selection +fingerprint: ", told)
+    assert "canary" not in told
     drain()
     shown = run("bulk", "show", started["id"], "--json").json
     assert (shown["state"], shown["done"]) == ("completed", 2)
