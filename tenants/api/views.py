@@ -10,19 +10,24 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import (
     AuthenticationFailed,
     NotAuthenticated,
     NotFound,
     PermissionDenied,
 )
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from interfaces.api.parsers import StrictJSONParser
+from interfaces.api.problems import answer_with_problem
+from interfaces.api.schema import OperationSchema
 from interfaces.api.serializers import QuerySerializer, StrictSerializer
 from tenants.access import Access, access_of
-from tenants.api.authentication import IsMember
+from tenants.api.authentication import ApiKeyAuthentication, IsMember
 from tenants.api.keys import Credential
 from tenants.models import Firm, FirmOwned, Role
 from tenants.scope import firm_scope
@@ -41,6 +46,13 @@ class FirmView(APIView):
     """
 
     http_method_names = ["get", "head", "post", "patch"]
+    # A project's own REST_FRAMEWORK is for views of its own. First the key: a 401 carries the
+    # WWW-Authenticate of the first.
+    authentication_classes = (ApiKeyAuthentication, SessionAuthentication)
+    parser_classes = (StrictJSONParser,)
+    renderer_classes = (JSONRenderer,)
+    metadata_class = None
+    schema = OperationSchema()
     permission_classes = (IsMember,)
     throttle_classes = (CallerThrottle, FirmThrottle)
     access: Access
@@ -77,6 +89,10 @@ class FirmView(APIView):
         scope = self.access.scope() if slug is None else firm_scope(self.get_firm(slug))
         self._stack.enter_context(scope)
         self._in_scope = True
+
+    def get_exception_handler(self) -> Any:
+        """Return what makes a problem of an error."""
+        return answer_with_problem
 
     def handle_exception(self, exc: Exception) -> Response:
         """Answer an error; limit the requests that fail to authenticate."""

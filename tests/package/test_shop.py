@@ -117,6 +117,72 @@ def test_the_steps_of_the_install_page_lead_to_a_completed_job(shop: Shop) -> No
     assert by_id[failed["job_id"]]["status"] == "dlq"
 
 
+def test_the_extras_work_as_they_are_installed(shop: Shop, wheel: Path) -> None:
+    shop.install(wheel, "unfold", "drf_spectacular")
+    apps = '"unfold", "unfold.contrib.filters", "interfaces", "rest_framework", "drf_spectacular"'
+    shop.edit("shop/settings.py", "INSTALLED_APPS = [", f"INSTALLED_APPS = [{apps}, ")
+    assert "tenants.middleware.FirmScopeMiddleware" in shop.manage("check", exit_code=1)
+    shop.append("shop/settings.py", 'MIDDLEWARE += ["tenants.middleware.FirmScopeMiddleware"]')
+    shop.append(
+        "shop/urls.py",
+        """
+        from django.urls import include
+        urlpatterns += [path("api/", include("jobs.api.urls"))]
+        """,
+    )
+    shop.manage("makemigrations", "catalogue")
+    shop.manage("migrate")
+    told = shop.python("""
+        from django.conf import settings
+        from django.contrib.auth import get_user_model
+        from django.core.management import call_command
+        from django.db import DatabaseError
+        from django.test import Client
+        from jobs.queue import enqueue
+        from tenants.api.keys import issue
+        from tenants.cli import operator
+        from tenants.models import AuditEntry, Firm, Role
+        from tenants.scope import all_firms
+        settings.ALLOWED_HOSTS = ["testserver"]
+
+        User = get_user_model()
+        boss = User.objects.create(email="b@c.d", is_staff=True, is_superuser=True)
+        client = Client()
+        client.force_login(boss)
+        enqueue("greet", {"name": "Ada"})
+        for page in ("jobs/jobqueue", "jobs/deadletterqueue", "jobs/schedule", "jobs/worker",
+                     "tenants/auditentry", "tenants/firm"):
+            answer = client.get(f"/admin/{page}/")
+            assert answer.status_code == 200, (page, answer.status_code)
+        assert "Dead letters" in client.get("/admin/").content.decode()
+
+        key, _ = issue(boss, Firm.objects.system(), Role.ADMIN, lifetime=None, by=operator())
+        signed = {"Authorization": f"Bearer {key}"}
+        found = Client().get("/api/jobs/", headers=signed)
+        assert found.status_code == 200, found.content
+        assert [one["job_type"] for one in found.json()["results"]] == ["greet"]
+        nobody = Client().get("/api/jobs/")
+        assert (nobody.status_code, nobody["WWW-Authenticate"][:6]) == (401, "Bearer")
+        assert nobody["Content-Type"] == "application/problem+json"
+
+        def note():
+            firm = Firm.objects.system()
+            AuditEntry.objects.create(firm=firm, act="a", target_id="1")
+
+        with all_firms("test"):
+            note()
+        call_command("flush", interactive=False, verbosity=0)
+        with all_firms("test"):
+            assert not AuditEntry.objects.exists()
+            note()
+            try:
+                AuditEntry.objects.all().delete()
+            except DatabaseError as error:
+                print(error)
+    """)
+    assert "append-only" in told
+
+
 def test_each_company_of_a_table_that_exists_already_is_a_firm(shop: Shop) -> None:
     shop.append("shop/catalogue/models.py", COMPANIES)
     shop.append("shop/settings.py", 'TENANTS_COMPANY_MODEL = "catalogue.Company"')

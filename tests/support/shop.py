@@ -31,12 +31,12 @@ NOT_INSTALLED = [
     "opentelemetry",
 ]
 
-REFUSE = f"""
+REFUSE = """
 from importlib.machinery import PathFinder
 
 find_spec = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *where: (
-    None if name.partition(".")[0] in {NOT_INSTALLED!r} else find_spec(name, *where)
+    None if name.partition(".")[0] in NOT_INSTALLED else find_spec(name, *where)
 )
 """
 
@@ -102,11 +102,13 @@ class Shop:
             self.append("shop/settings.py", 'AUTH_USER_MODEL = "catalogue.Customer"')
         self.append("shop/settings.py", f"DATABASES = {{'default': {self._database!r}}}")
 
-    def install(self, wheel: Path) -> None:
-        """Install the wheel alone: what it needs is in this interpreter's environment."""
+    def install(self, wheel: Path, *extras: str) -> None:
+        """Install the wheel alone: what it needs, and `extras` name, is in this environment."""
         self.typed.append("pip install mailroom-jobs")
         pip("install", "--no-deps", "--no-index", "--target", str(self.site), str(wheel))
-        (self.site / "sitecustomize.py").write_text(REFUSE)
+        (self.site / "sitecustomize.py").write_text(
+            f"NOT_INSTALLED = {sorted({*NOT_INSTALLED} - {*extras})!r}\n{REFUSE}"
+        )
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the project."""

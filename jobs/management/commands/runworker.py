@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
 from jobs import VERSION, conf, registry
+from jobs.doctor import setting_checks
 from jobs.errors import UnknownJobType
 from jobs.execution.child_process import die_with_parent
 from jobs.management.reload import run_reloading
@@ -56,7 +57,7 @@ class Command(BaseCommand):
 
     _from_command_line = False
     # A worker has no use for pages: the other checks would load them all.
-    requires_system_checks = (Tags.models, Tags.database, Tags.caches)
+    requires_system_checks = (Tags.models, Tags.database, Tags.caches, setting_checks.TAG)
 
     help = "Claim jobs and run them until stopped (SIGTERM, SIGINT; a second one to this process: at once)."
 

@@ -1,0 +1,80 @@
+"""What `manage.py check`, and each worker before it starts, says of the values of settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+# The tag of the checks that a worker waits for.
+TAG = "jobs"
+SECONDS = ("JOB_LEASE_SECONDS", "JOB_POLL_SECONDS")
+COUNTS = (
+    "ALERT_AGE_INTERVAL_MINUTES",
+    "ALERT_INTERVAL_SECONDS",
+    "ALERT_QUIET_MINUTES",
+    "ALERT_UNREVIEWED_HOURS",
+    "JOB_ISOLATED_MEMORY_MB",
+    "JOB_PURGE_INTERVAL_HOURS",
+    "JOB_RETENTION_DAYS",
+    "JOB_UNKNOWN_TYPE_GRACE_SECONDS",
+    "WORKER_CONCURRENCY",
+)
+SCOPE_MIDDLEWARE = "tenants.middleware.FirmScopeMiddleware"
+
+
+@register(TAG)
+def check_values(**_: Any) -> list[CheckMessage]:
+    """Return what is wrong with the values of the queue's settings."""
+    return [*_numbers(), *_times()]
+
+
+@register()
+def check_middleware(**_: Any) -> list[CheckMessage]:
+    """Return what the operators' pages lack: without a scope they show nothing."""
+    has_pages = apps.is_installed("unfold") and apps.is_installed("django.contrib.admin")
+    if not has_pages or SCOPE_MIDDLEWARE in settings.MIDDLEWARE:
+        return []
+    return [
+        Error(
+            "The operators' pages do not know whose rows they may show.",
+            hint=f'MIDDLEWARE += ["{SCOPE_MIDDLEWARE}"], after AuthenticationMiddleware',
+            id="jobs.E005",
+        )
+    ]
+
+
+def _times() -> Iterator[CheckMessage]:
+    if not settings.USE_TZ:
+        yield Error(
+            "The queue needs times with a zone: USE_TZ is False.",
+            hint="USE_TZ = True",
+            id="jobs.E006",
+        )
+
+
+def _numbers() -> Iterator[CheckMessage]:
+    for name in SECONDS:
+        if not _is_above_zero(getattr(settings, name, 1), float):
+            yield _wrong(name, "a number above 0")
+    for name in COUNTS:
+        if not _is_above_zero(getattr(settings, name, 1), int):
+            yield _wrong(name, "a whole number from 1")
+
+
+def _is_above_zero(value: Any, convert: type[int] | type[float]) -> bool:
+    """Say whether `jobs.conf`, which converts it so, reads a number that is of use."""
+    try:
+        number = convert(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    is_changed = not isinstance(value, str) and number != value
+    return 0 < number < math.inf and not is_changed and not isinstance(value, bool)
+
+
+def _wrong(name: str, wanted: str) -> CheckMessage:
+    return Error(f"{name} must be {wanted}; it is {getattr(settings, name)!r}.", id="jobs.E007")

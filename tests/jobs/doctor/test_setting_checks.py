@@ -1,0 +1,66 @@
+"""What `manage.py check`, and each worker before it starts, says of the values of settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+
+from jobs.doctor.setting_checks import COUNTS, SCOPE_MIDDLEWARE, SECONDS, check_middleware
+
+pytestmark = pytest.mark.req("O-04")
+
+
+def said() -> dict[str, str]:
+    """Return what is said to a worker that starts, by id."""
+    return {str(one.id): str(one.msg) for one in run_checks(tags=["jobs"])}
+
+
+def test_nothing_is_said_of_the_projects_own_settings() -> None:
+    assert said() == {}
+
+
+@pytest.mark.parametrize("name", [*SECONDS, *COUNTS])
+@pytest.mark.parametrize("value", [0, -1, "abc", None, True, float("inf"), float("nan")])
+def test_a_number_of_no_use_is_named(settings: Any, name: str, value: object) -> None:
+    setattr(settings, name, value)
+    told = said()["jobs.E007"]
+    assert told.startswith(f"{name} must be a ")
+    assert told.endswith(f"; it is {value!r}.")
+
+
+@pytest.mark.parametrize("value", [0.5, "0.5", 30])
+def test_seconds_may_be_a_fraction_or_the_text_of_a_number(settings: Any, value: object) -> None:
+    settings.JOB_POLL_SECONDS = value
+    assert said() == {}
+
+
+def test_a_count_is_whole(settings: Any) -> None:
+    settings.JOB_RETENTION_DAYS = "7"
+    assert said() == {}
+    settings.JOB_RETENTION_DAYS = 7.5
+    assert said()["jobs.E007"] == "JOB_RETENTION_DAYS must be a whole number from 1; it is 7.5."
+
+
+def test_times_without_a_zone_are_refused(settings: Any) -> None:
+    settings.USE_TZ = False
+    assert said() == {"jobs.E006": "The queue needs times with a zone: USE_TZ is False."}
+
+
+def test_a_worker_does_not_start_with_such_a_setting(settings: Any) -> None:
+    settings.WORKER_CONCURRENCY = 0
+    with pytest.raises(SystemCheckError, match="WORKER_CONCURRENCY must be a whole number from 1"):
+        call_command("runworker", burst=True, skip_checks=False)
+
+
+def test_pages_without_the_scope_of_the_user_are_an_error(settings: Any) -> None:
+    assert check_middleware() == []
+    settings.MIDDLEWARE = [one for one in settings.MIDDLEWARE if one != SCOPE_MIDDLEWARE]
+    [error] = check_middleware()
+    assert error.id == "jobs.E005"
+    assert SCOPE_MIDDLEWARE in str(error.hint)
+    settings.INSTALLED_APPS = [one for one in settings.INSTALLED_APPS if "unfold" not in one]
+    assert check_middleware() == []
