@@ -288,7 +288,8 @@ ROW_OPERATIONS = (
         stand_in=Role.ADMIN,
         form=DisconnectForm,
         effect="Mailroom uses the mailbox no more, and has Google withdraw the permission. Its "
-        "waiting jobs end canceled. Labels in Gmail stay.",
+        "waiting jobs end canceled. Labels in Gmail stay, and what is snoozed stays out of the inbox "
+        "until the mailbox is connected again: undo those snoozes first.",
         obstacle=lambda account: (
             "It is disconnected." if account.connection == Connection.DISCONNECTED else ""
         ),

@@ -1,14 +1,18 @@
-"""Brings back snoozed mail whose snooze is gone: it was deleted with the mail of a disconnected mailbox."""
+"""Brings back snoozed mail whose snooze is gone: deleted with a mailbox's mail, or a person's."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
+from uuid import UUID
 
+from jobs.models import JobQueue
+from jobs.states import IN_FLIGHT
 from mail.conf import snooze_label
 from mail.gmail.client import GmailClient
-from mail.models import Action, Connection, EventType, MailAccount
+from mail.models import UNFINISHED, Action, ActionType, Connection, EventType, MailAccount
 from mail.services.mailboxes.modes import require_unpaused
+from mail.services.queueing import request_lost_snoozes
 from mail.services.syncing.labels import known_label_id, refresh_labels
 from mail.services.timelines.events import record_event
 from tenants.scope import all_firms, firm_scope
@@ -44,6 +48,24 @@ def wake_lost(account: MailAccount, gmail: GmailClient) -> dict[str, Any]:
         with firm_scope(account.firm_id):
             record_event(EventType.UNSNOOZED, account, detail={"messages": woken})
     return {"woken": woken}
+
+
+def lose_snoozes(message_ids: Collection[UUID]) -> set[UUID]:
+    """Have these messages brought back, which are about to be deleted; return those that cannot be yet.
+
+    A job that may hide a message at this moment would do so after the look for it. Must run in the
+    firm's scope, in the transaction that deletes.
+    """
+    snoozes = Action.objects.filter(message_id__in=message_ids, action_type=ActionType.SNOOZE)
+    # None is started before the end of the transaction: what is started below has its job in flight.
+    rows = list(snoozes.select_for_update(of=("self",)).order_by("pk").select_related("account"))
+    under_way = {row.job_id: row.message_id for row in rows if row.status in UNFINISHED}
+    in_flight = JobQueue.objects.filter(pk__in=under_way.keys() - {None}, status__in=IN_FLIGHT)
+    busy = {under_way[job_id] for job_id in in_flight.values_list("pk", flat=True)}
+    asleep = (row for row in rows if row.wake_at is not None and row.message_id not in busy)
+    for account in {row.account for row in asleep}:
+        request_lost_snoozes(account)
+    return busy
 
 
 def _labelled(gmail: GmailClient, label_id: str) -> list[str]:

@@ -1,7 +1,8 @@
 """Erases a person from a firm's tables; the request's row says how far it is.
 
-Mail that mentions the person's address is deleted with all that belongs to it. What is known of an
-attachment that does is dropped. Everywhere else the address is replaced. Of the audit log's entries only who, when and which operation remain.
+Mail that mentions the person's address is deleted with all that belongs to it; what of it is snoozed
+comes back to the inbox in Gmail. What is known of an attachment that does is dropped. Everywhere else the
+address is replaced. Of the audit log's entries only who, when and which operation remain.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from mail.models import (
     RequestKind,
     RequestStatus,
 )
+from mail.services.actions.lost_snoozes import lose_snoozes
 from mail.services.documents.documents import drop_contents, forget
 from mail.services.documents.index import drop_erased_words
 from mail.services.exports.subjects import mentioning, pattern_of, text_columns
@@ -42,7 +44,7 @@ from mail.services.timelines.threads import refresh_threads
 from tenants.audit import SERVICE, record_operation
 from tenants.encryption import decrypt_field
 from tenants.models import AuditEntry, FirmOwned, Membership
-from tenants.scope import all_firms
+from tenants.scope import all_firms, firm_scope
 
 ROWS_AT_ONCE = 50
 # Others may write the address while it is erased; a table that is never clean is a fault.
@@ -148,8 +150,8 @@ def _of_subject(model: type[Any], firm_id: int, address: str) -> QuerySet[Any]:
 def _erase(model: type[Any], rows: list[Any], address: str) -> int:
     """Erase the person from these rows; return how many of them are done."""
     if model is Message:
-        _delete_messages(rows)
-    elif model is OutboundMessage:
+        return _delete_messages(rows)
+    if model is OutboundMessage:
         model.objects.filter(pk__in=[row.pk for row in rows]).delete()
     elif model is Document:
         forget(rows)
@@ -166,8 +168,14 @@ def _erase(model: type[Any], rows: list[Any], address: str) -> int:
     return len(rows)
 
 
-def _delete_messages(messages: list[Message]) -> None:
-    """Delete messages with all that refers to them, also where it could do without."""
+def _delete_messages(messages: list[Message]) -> int:
+    """Delete messages with all that refers to them, also where it could do without; return how many.
+
+    One that is being hidden by a snooze has to wait: nobody would bring it back.
+    """
+    with firm_scope(messages[0].firm_id):
+        busy = lose_snoozes([message.pk for message in messages])
+    messages = [message for message in messages if message.pk not in busy]
     ids = [message.pk for message in messages]
     threads = MailThread.objects.filter(pk__in={message.thread_id for message in messages})
     locked = list(threads.select_for_update().order_by("pk"))
@@ -177,6 +185,7 @@ def _delete_messages(messages: list[Message]) -> None:
             model.objects.filter(**{f"{relation.field.name}__in": ids}).delete()
     Message.objects.filter(pk__in=ids).delete()
     refresh_threads(locked)
+    return len(ids)
 
 
 def _delete_jobs(jobs: list[JobQueue]) -> int:

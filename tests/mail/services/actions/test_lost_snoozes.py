@@ -1,14 +1,27 @@
-"""Snoozed mail whose snooze was deleted with a mailbox's mail: it comes back with the mailbox."""
+"""Snoozed mail whose snooze was deleted comes back: with its mailbox, or once its writer is erased."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from jobs.engine.clock import database_now
-from jobs.testing import assert_idempotent, frozen_time
+from jobs.testing import assert_idempotent, frozen_time, run_job
 from mail.gmail.simulator.faults import LOST_ANSWER
-from mail.models import Action, EventType, MailAccount, MailEvent, Mode, PausedBy
+from mail.models import (
+    Action,
+    Connection,
+    EventType,
+    MailAccount,
+    MailEvent,
+    Mode,
+    PausedBy,
+    RequestKind,
+    RequestStatus,
+)
 from mail.services.actions import lost_snoozes
+from mail.services.actions import snooze as snoozing
 from mail.services.mailboxes.accounts import open_account
 from mail.services.mailboxes.connect_account import (
     Consent,
@@ -21,9 +34,11 @@ from mail.services.mailboxes.modes import pause_mailbox, resume_writing
 from tenants.audit import SERVICE
 from tenants.models import Firm
 from tenants.scope import firm_scope
-from tests.mail.action_kit import done, in_gmail, received
+from tests.mail.action_kit import ask, done, in_gmail, received, run
 from tests.mail.google_kit import granted
-from tests.mail.mail_kit import Mailbox, drain, stored
+from tests.mail.mail_kit import Mailbox, drain, jobs, stored
+from tests.mail.services.exports.export_kit import ANNA_ADDRESS, again, requested
+from tests.mail.services.exports.export_kit import done as request_done
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("M-17", "M-24")]
 
@@ -162,3 +177,72 @@ def label_id(mailbox: Mailbox) -> str:
         row["id"] for row in mailbox.gmail.list_labels() if row["name"] == "Mailroom/Snoozed"
     ]
     return found
+
+
+def erased(mailbox: Mailbox) -> None:
+    request = request_done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert again(request).status == RequestStatus.DONE
+    drain()
+
+
+@pytest.mark.req("U-05")
+def test_it_comes_back_when_who_wrote_it_is_erased(connected: Mailbox) -> None:
+    hers, archived = received(connected), received(connected, "UNREAD")
+    others = received(connected, sender="bob@x.example")
+    done(connected, hers, "snooze", **AN_HOUR)
+    done(connected, others, "snooze", **AN_HOUR)
+
+    erased(connected)
+
+    assert [message.gmail_message_id for message in connected.messages()] == [others]
+    assert connected.labels(hers) == BACK
+    assert connected.labels(archived) == {"UNREAD"}
+    assert connected.labels(others) == SNOOZED
+    later(2)
+    assert connected.labels(others) == BACK
+
+
+@pytest.mark.req("U-05")
+def test_of_a_mailbox_that_must_wait_it_comes_back_once_it_need_not(connected: Mailbox) -> None:
+    hers = received(connected)
+    done(connected, hers, "snooze", **AN_HOUR)
+    with firm_scope(connected.firm):
+        MailAccount.objects.update(connection=Connection.NEEDS_REAUTH)
+    erased(connected)
+    assert connected.messages() == []
+    assert connected.labels(hers) == SNOOZED
+    with firm_scope(connected.firm):
+        MailAccount.objects.update(connection=Connection.CONNECTED)
+    later(1)
+    assert connected.labels(hers) == BACK
+
+
+@pytest.mark.req("U-05")
+def test_what_is_being_hidden_is_erased_once_it_is(
+    connected: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hers = received(connected)
+    snooze = ask(connected, hers, "snooze", **AN_HOUR)
+    start, stored_then = snoozing._start, []
+
+    def erase_meanwhile(*args: Any) -> Any:
+        started = start(*args)
+        erase_step_of(connected)
+        stored_then.extend(connected.messages())
+        return started
+
+    monkeypatch.setattr(snoozing, "_start", erase_meanwhile)
+    assert run(snooze).status == "completed"
+    assert [message.gmail_message_id for message in stored_then] == [hers]
+    assert connected.labels(hers) == SNOOZED
+
+    later(1)
+    assert connected.messages() == []
+    assert connected.labels(hers) == BACK
+
+
+def erase_step_of(mailbox: Mailbox) -> None:
+    """Ask for her erasure, and run what can be run of it now."""
+    request = requested(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    run_job(request.job_id)
+    assert [job.status for job in jobs("erase_subject")] == ["pending"]
