@@ -55,6 +55,7 @@ class GmailDraft:
     content_hash: str
     hash_below: str
     """The content hash as it would be without what stands above the marker."""
+    has_files: bool
 
     @property
     def has_marker(self) -> bool:
@@ -97,6 +98,11 @@ def is_edited(draft: Draft, current: GmailDraft) -> bool:
 def is_edited_below(draft: Draft, current: GmailDraft) -> bool:
     """Say whether the person has changed more than what stands above the marker."""
     return is_edited(draft, current) and current.hash_below != draft.content_hash
+
+
+def is_kept_whole(current: GmailDraft, instruction: str) -> bool:
+    """Say whether an instruction holds all that stands above the marker: nothing was cut off."""
+    return current.above == instruction and not current.has_files
 
 
 def order_in(draft: Draft, current: GmailDraft) -> str:
@@ -151,6 +157,7 @@ def _parsed(draft_id: str, message: GmailMessage, gmail: GmailClient) -> GmailDr
         text=mail.text,
         content_hash=_hash_of(mail, mail.text, markup),
         hash_below=_hash_of(mail, _from_marker(mail.text), _from_marker(markup)),
+        has_files=bool(mail.attachments),
     )
 
 

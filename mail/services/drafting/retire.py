@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models.functions import Now
 
-from mail.models import Draft, DraftOrigin, DraftStatus, EventType
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftOrigin, DraftStatus, EventType
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
     is_edited,
@@ -49,6 +49,8 @@ def retire(task: DraftTask, draft: Draft) -> str:
         if is_rework and _is_reordered(draft, old, current):
             return REORDERED
         edited = is_edited_below(old, current) if is_rework else is_edited(old, current)
+        # The row of the new one holds no more of an order.
+        edited = edited or len(current.above) > MAX_INSTRUCTION_LENGTH
         if edited and not is_rework:
             note_edits(task, [current])
             return KEPT

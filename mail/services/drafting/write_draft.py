@@ -31,6 +31,7 @@ from mail.services.deciding.relabel import show_state
 from mail.services.drafting.compose_draft import compose_draft, mail_of, reply_faults
 from mail.services.drafting.gmail_drafts import (
     GmailDraft,
+    is_kept_whole,
     read_draft,
     thread_drafts,
     trash_unless_edited,
@@ -46,6 +47,9 @@ from mail.services.timelines.threads import is_discarded, newest_first
 from tenants.scope import firm_scope
 
 GONE = "The conversation is no longer in Gmail"
+NOTES_KEPT = (
+    "The person's notes have files, are too long to be kept elsewhere, or were changed since"
+)
 DISCARDED = "The message is in the trash or among spam"
 # When a changed order is read again: somebody may be writing it still.
 REORDERED_SECONDS = 30
@@ -54,8 +58,8 @@ REORDERED_SECONDS = 30
 def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, Any]:
     """Compose the draft unless an earlier attempt has, and write it; return the job's result.
 
-    `notes` is a draft of the person's that holds orders: it goes to the trash, where they stay kept
-    in ours. Must run under the thread's lock, without a transaction.
+    `notes` is a draft of the person's that holds orders: it goes to the trash where ours keeps all
+    of them. Must run under the thread's lock, without a transaction.
 
     Raises:
         OrderChanged: the person orders another rework by now than the one that was composed.
@@ -82,7 +86,7 @@ def write_draft(task: DraftTask, notes: GmailDraft | None = None) -> dict[str, A
         if reason:
             return _cancel(task, draft, reason)
         if notes is not None:
-            trash_unless_edited(task.gmail, notes)
+            _put_away(task, draft, notes)
     return _write(task, draft, written)
 
 
@@ -119,6 +123,17 @@ def _why_not_written(task: DraftTask, notes: GmailDraft | None) -> str:
     with firm_scope(task.account.firm_id):
         now = Message.objects.filter(pk=task.message.pk).only("labels").first()
     return DISCARDED if now is not None and is_discarded(now) else ""
+
+
+def _put_away(task: DraftTask, draft: Draft, notes: GmailDraft) -> None:
+    """Move the person's notes to the trash; what the draft's row does not keep whole stays beside it."""
+    if is_kept_whole(notes, draft.instruction):
+        trash_unless_edited(task.gmail, notes)
+        return
+    with firm_scope(task.account.firm_id):
+        record_event(
+            EventType.DRAFT_KEPT, task.account, message=task.message, detail={"reason": NOTES_KEPT}
+        )
 
 
 def _unfinished(task: DraftTask) -> Draft | None:
