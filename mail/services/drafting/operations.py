@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from mail.errors import WrongState
-from mail.models import Draft, DraftStatus
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft, DraftStatus
 from mail.services.drafting.requests import enqueue_cleanup, enqueue_rework
 from mail.services.drafting.task import MOST_REWORKS
 from mail.services.enqueue_after import still_waits
@@ -38,19 +38,33 @@ def _on_ready(
 def request_rework(
     draft: Draft, *, instruction: str = "", reason: str = "", by: Actor = SERVICE
 ) -> None:
-    """Have the draft written anew, as the instruction says.
+    """Have the draft written anew, as the instruction says, and what was ordered before it begins.
 
     Raises:
-        WrongState: it is not in Gmail, is being reworked, or was as often as can be.
+        WrongState: it is not in Gmail, is being reworked, was as often as can be, or waits with as
+            long an order as can be.
     """
     if draft.rework_count >= MOST_REWORKS:
         raise WrongState(f"The draft was reworked {MOST_REWORKS} times.")
-    draft.next_instruction = instruction.strip()
-    draft.save(update_fields=["next_instruction"])
-    if not still_waits(enqueue_rework(draft.thread)):
+    rework = enqueue_rework(draft.thread)
+    if not still_waits(rework):
         # It may have read what to do, and no job would read this order.
         raise WrongState("The draft is being reworked; ask again once that is done.")
+    earlier = "" if rework.created else draft.next_instruction
+    draft.next_instruction = _joined(earlier, instruction.strip())
+    if len(draft.next_instruction) > MAX_INSTRUCTION_LENGTH:
+        raise WrongState(
+            "A rework waits whose order is too long already; ask again once that is done."
+        )
+    draft.save(update_fields=["next_instruction"])
     _audit("draft.rework", draft, by, reason)
+
+
+def _joined(earlier: str, instruction: str) -> str:
+    """Return both orders; one that is said twice in a row once."""
+    if not instruction or f"\n\n{earlier}".endswith(f"\n\n{instruction}"):
+        return earlier
+    return f"{earlier}\n\n{instruction}".strip()
 
 
 @_on_ready

@@ -62,12 +62,22 @@ def retire(task: DraftTask, draft: Draft) -> str:
     else:
         return KEPT
     with firm_scope(task.account.firm_id):
+        if not is_rework:
+            _hand_on_order(old, draft)
         Draft.objects.filter(pk=old.pk, status=DraftStatus.READY).update(
             status=status, edited=status == DraftStatus.KEPT, ended_at=Now()
         )
         event = EventType.DRAFT_KEPT if status == DraftStatus.KEPT else EventType.DRAFT_WITHDRAWN
         record_event(event, task.account, message=old.message, detail=event_detail(old))
     return ""
+
+
+def _hand_on_order(old: Draft, draft: Draft) -> None:
+    """Have the rework that was ordered of the draft before, outside Gmail, find its order in the new one."""
+    rows = Draft.objects.select_for_update(of=("self",)).filter(pk=old.pk, status=DraftStatus.READY)
+    asked = rows.values_list("next_instruction", flat=True).first()
+    if asked:
+        Draft.objects.filter(pk=draft.pk).update(next_instruction=asked)
 
 
 def _is_reordered(draft: Draft, old: Draft, current: GmailDraft) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from jobs.operations import limits
+from jobs.queue import cancel
 from mail.errors import WrongState
 from mail.gmail.errors import GmailUnavailable
 from mail.labels import LabelKey
-from mail.models import Draft
+from mail.models import MAX_INSTRUCTION_LENGTH, Draft
 from mail.services.drafting import write_draft
 from mail.services.drafting.gmail_drafts import NO_INSTRUCTION
 from mail.services.drafting.operations import request_rework
@@ -166,3 +168,77 @@ def test_an_order_while_a_rework_waits_to_be_tried_again_is_carried_out(
             drain()
     assert "Offer a call on Friday." in text_below(mailbox)
     assert [status for _, status, _ in versions()] == ["replaced", "canceled", "ready"]
+
+
+LATER = "Offer a call on Friday."
+
+
+def carried_out(mailbox: Mailbox) -> str:
+    """Run the reworks that wait; return the text of the only draft."""
+    drain()
+    assert jobs("rework") == []
+    return text_below(mailbox)
+
+
+@pytest.mark.parametrize(
+    ("orders", "said"),
+    [
+        ((FIRST, LATER), f"{FIRST}\n\n{LATER}"),
+        ((FIRST, ""), FIRST),
+        (("", FIRST), FIRST),
+        ((FIRST, FIRST), FIRST),
+        ((FIRST, LATER, LATER), f"{FIRST}\n\n{LATER}"),
+    ],
+    ids=["two", "nothing more", "nothing before", "twice", "once more"],
+)
+def test_orders_given_before_the_rework_begins_are_carried_out_together(
+    mailbox: Mailbox, orders: tuple[str, ...], said: str
+) -> None:
+    asked(prepared(mailbox))
+    (draft,) = stored(Draft)
+    for one in orders:
+        request_rework(draft, instruction=one)
+    carried_out(mailbox)
+    assert stored(Draft)[-1].instruction == said
+    assert versions() == [("automatic", "replaced", 0), ("rework", "ready", 1)]
+
+
+def test_an_order_beside_which_another_finds_no_room_is_carried_out(mailbox: Mailbox) -> None:
+    asked(prepared(mailbox))
+    (draft,) = stored(Draft)
+    request_rework(draft, instruction="x" * (MAX_INSTRUCTION_LENGTH - 10))
+    with pytest.raises(WrongState, match="once that is done"):
+        request_rework(draft, instruction=LATER)
+    carried_out(mailbox)
+    assert stored(Draft)[-1].instruction == "x" * (MAX_INSTRUCTION_LENGTH - 10)
+
+
+def test_an_order_that_came_to_nothing_is_not_carried_out_with_the_next(mailbox: Mailbox) -> None:
+    asked(prepared(mailbox))
+    (draft,) = stored(Draft)
+    request_rework(draft, instruction=FIRST)
+    cancel(jobs("rework")[0])
+    request_rework(draft, instruction=LATER)
+    carried_out(mailbox)
+    assert stored(Draft)[-1].instruction == LATER
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "while"])
+def test_an_order_for_a_draft_that_a_newer_mail_replaces_is_carried_out_on_the_new_one(
+    mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    asked(prepared(mailbox))
+    (draft,) = stored(Draft)
+    while_composing(
+        monkeypatch, lambda: None if before else request_rework(draft, instruction=LATER)
+    )
+    if before:
+        pause = limits.pause(firm=mailbox.firm, job_type="rework", reason="test")
+        request_rework(draft, instruction=LATER)
+    asked(mailbox, "And how long does it take?", message_id="<q2@customer.example>",
+          reply_to_id="<q1@customer.example>")  # fmt: skip
+    if before:
+        assert versions() == [("automatic", "withdrawn", 0), ("automatic", "ready", 0)]
+        limits.resume(pause)
+    assert LATER in carried_out(mailbox)
+    assert [status for _, status, _ in versions()] == ["withdrawn", "replaced", "ready"]
