@@ -265,10 +265,14 @@ class OperationsAdmin(ReadOnlyAdmin):
         row: Any = self.get_object(request, object_id)
         if request.method == "POST":
             # A second click waits here for the first, then sees the row that the first has left.
-            row = self.model.objects.select_for_update().filter(pk=row.pk).first()
+            row = self.lock_row(row)
             if row is None:
                 raise Http404(f"this {self.model._meta.verbose_name} is gone")
         return row
+
+    def lock_row(self, row: Any) -> Any:
+        """Return the row as it is now, locked until the end of the request; None: it is gone."""
+        return self.model.objects.select_for_update().filter(pk=row.pk).first()
 
     def _page(
         self,

@@ -25,6 +25,7 @@ from mail.admin.filters import ConnectionFilter, ModeFilter, SyncStatusFilter
 from mail.conf import pubsub_topic
 from mail.gmail.scopes import REQUIRED_SCOPES
 from mail.models import MailAccount, MailCredential
+from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from mail.services.mailboxes.content_access import may_read, readers
 from mail.services.syncing.watch import is_lapsed
 from tenants.admin.base import TenantOperationsAdmin, access_in
@@ -144,6 +145,11 @@ class MailAccountAdmin(TenantOperationsAdmin, MailAdmin):
             stand_in = operation.stand_in
             return bool(stand_in) and access_in(request).may(Role(stand_in), row.firm_id)
         return super().may(request, operation, row)
+
+    def lock_row(self, row: Any) -> Any:
+        """Lock it with the other firms' rows of the mailbox: an operation may look at those, too."""
+        lock_mailbox(row)
+        return super().lock_row(row)
 
     def respond(
         self, request: HttpRequest, operation: Operation, row: Any, made: Any

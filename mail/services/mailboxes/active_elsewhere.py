@@ -14,12 +14,21 @@ ACTIVE_ELSEWHERE = (
 def is_active_elsewhere(account: MailAccount) -> bool:
     """Say whether Mailroom may write to this mailbox for another firm.
 
-    Must run in a transaction: until its end the answer holds.
+    Must run in a transaction: until its end the answer holds. Whoever changes the account's row
+    before calls `lock_mailbox` first.
+    """
+    return any(
+        row.mode == Mode.ACTIVE and row.connection != Connection.DISCONNECTED
+        for row in lock_mailbox(account)
+        if row.pk != account.pk
+    )
+
+
+def lock_mailbox(account: MailAccount) -> list[MailAccount]:
+    """Lock and return the rows of the mailbox in every firm until the end of the transaction.
+
+    In one order: two firms that lock their own row first would wait for each other.
     """
     with all_firms("whether a mailbox is active in another firm"):
         rows = MailAccount.objects.filter(address=account.address).order_by("pk")
-        return any(
-            row.mode == Mode.ACTIVE and row.connection != Connection.DISCONNECTED
-            for row in rows.select_for_update(of=("self",))
-            if row.pk != account.pk
-        )
+        return list(rows.select_for_update(of=("self",)))

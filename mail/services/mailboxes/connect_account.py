@@ -37,6 +37,7 @@ from mail.models import (
     PushReceipt,
 )
 from mail.services.mailboxes.accounts import has_owner, in_firm_scope, own_aliases
+from mail.services.mailboxes.active_elsewhere import lock_mailbox
 from mail.services.mailboxes.catch_up import mail_was_deleted, request_reading
 from mail.services.mailboxes.connection import pace_mailboxes, resume_mailbox
 from mail.services.mailboxes.credentials import store_grant
@@ -120,6 +121,7 @@ def connect_account(
     account, is_new = MailAccount.objects.get_or_create(
         firm_id=firm_id, address=consent.address, defaults={"owner_id": by.user_id}
     )
+    lock_mailbox(account)
     before = {} if is_new else {"connection": account.connection}
     was_cut_off = account.connection == Connection.DISCONNECTED
     was_deleted = not is_new and mail_was_deleted(account)

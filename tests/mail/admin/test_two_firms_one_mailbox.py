@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from django.test import Client
 
+from mail.admin.account import MailAccountAdmin
 from mail.errors import WrongState
 from mail.gmail.simulator.server import SimulatorServer
 from mail.models import MailAccount, Mode
 from mail.services.mailboxes import modes
 from mail.services.mailboxes.connect_account import disconnect_account
-from tenants.models import Firm
+from tenants.models import Firm, Role
 from tests.concurrency.test_admission import on_postgresql
 from tests.jobs.admin.pages import messages_of, submit
 from tests.mail.admin.test_connect import NEW, browser_of, connect
@@ -83,3 +87,33 @@ def test_of_two_who_switch_it_on_at_once_one_does(firm: Firm, other_firm: Firm) 
         with pytest.raises(WrongState, match="for another firm"):
             other.result()
     assert modes_of_both(firm, other_firm) == (Mode.ACTIVE, Mode.SUGGEST)
+
+
+@on_postgresql
+def test_of_two_who_switch_it_on_in_the_same_moment_one_does(
+    connected: Client, firm: Firm, other_firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has locked its own row: none may wait then for the row of the other."""
+    owner = browser_of(firm, Role.ADMIN, name="ada")
+    both_are_there = Barrier(2, timeout=1)
+    may = MailAccountAdmin.may
+
+    def may_after_the_other(self: Any, request: Any, *about: Any) -> bool:
+        if request.method == "POST":
+            with suppress(BrokenBarrierError):
+                both_are_there.wait()
+        return may(self, request, *about)
+
+    monkeypatch.setattr(MailAccountAdmin, "may", may_after_the_other)
+
+    def activate(browser: Client, account: MailAccount) -> int:
+        try:
+            return int(submit(browser, account, "activate").status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        ours = threads.submit(activate, owner, account_of(firm))
+        theirs = threads.submit(activate, connected, account_of(other_firm))
+        assert sorted([ours.result(), theirs.result()]) == [302, 409]
+    assert sorted(modes_of_both(firm, other_firm)) == [Mode.ACTIVE, Mode.SUGGEST]
