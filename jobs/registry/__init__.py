@@ -17,7 +17,13 @@ from django.utils.module_loading import module_has_submodule
 
 from jobs.breaker import Breaker
 from jobs.errors import UnknownJobType
-from jobs.registry.declaration import check_declaration, qualified_name
+from jobs.registry.declaration import (
+    category_of,
+    check_declaration,
+    check_name,
+    check_options,
+    qualified_name,
+)
 from jobs.registry.handlers import Declare, Handler, JobHandler, P, Payload, R
 from jobs.registry.payload import JobPayload
 from jobs.registry.scheduled import Scheduled
@@ -146,14 +152,16 @@ def job(
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
-        TypeError: `payload` is no JobPayload, `schedule` no Scheduled, or the function does not take
-            (payload, ctx).
+        TypeError: there is no such option, one is of the wrong type, or the function does not take
+            (payload, ctx) or is a generator.
     """
+    check_name(name)
+    check_options(name, options, JobOptions.__optional_keys__)
 
     def register(handler: Callable[[Payload, Any], R]) -> JobHandler[P, Payload, R]:
         declared = JobType(
             name=name,
-            category=Category(category),
+            category=category_of(name, category),
             payload_model=cast("type[JobPayload]", payload),
             handler=handler,
             **options,
@@ -175,8 +183,8 @@ def declare(job_type: JobType) -> None:
 
     Raises:
         ValueError: the declaration contradicts itself, or the name is taken.
-        TypeError: its payload is no JobPayload, its schedule no Scheduled, or its handler does not
-            take (payload, ctx).
+        TypeError: an option is of the wrong type, or its handler does not take (payload, ctx) or
+            is a generator.
     """
     check_declaration(job_type)
     known = _types.get(job_type.name)

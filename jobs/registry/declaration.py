@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from jobs.breaker import Breaker
+from jobs.errors import LONGEST_WAIT_SECONDS
 from jobs.registry.handlers import Handler
 from jobs.registry.payload import JobPayload
 from jobs.registry.scheduled import Scheduled
-from jobs.states import CountedBy, Priority
+from jobs.retry import RetryPolicy
+from jobs.states import Category, CountedBy, Priority
 
 if TYPE_CHECKING:
     from jobs.registry import JobType
 
 MAX_TYPE_NAME_LENGTH = 100
 MAX_QUEUE_NAME_LENGTH = 100
+NUMBER = (int, float)
+# What each of these options must be; where its default is None, None too.
+OPTION_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "version": (str, 'a string such as "2.0"'),
+    "upcasters": (Mapping, "a dict of functions, by the version that each reads"),
+    "retry": (RetryPolicy, "a RetryPolicy"),
+    "timeout_seconds": (NUMBER, "a number of seconds"),
+    "lock_limit": (int, "a whole number"),
+    "once_only": (bool, "True or False"),
+    "unique_for": ((timedelta, *NUMBER), "a timedelta or a number of seconds"),
+    "dead_letter": (bool, "True or False"),
+    "breaker": (Breaker, "a Breaker"),
+    "queue": (str, "a string"),
+    "priority": (int, "a whole number"),
+    "retention": (timedelta, "a timedelta"),
+    "schedule": (Scheduled, "a Scheduled"),
+}
+NONE_FOR_NONE = frozenset({"unique_for", "breaker", "priority", "retention", "schedule"})
+KEY_OPTIONS = ("lock_key", "limit_key", "idempotency_key")
 
 
 def check_declaration(job_type: JobType) -> None:
@@ -27,10 +50,12 @@ def check_declaration(job_type: JobType) -> None:
 
     Raises:
         ValueError: it does.
-        TypeError: its payload is no JobPayload, its schedule no Scheduled, or its handler does not
-            take (payload, ctx).
+        TypeError: an option is of the wrong type, or its handler does not take (payload, ctx) or
+            is a generator.
     """
+    check_name(job_type.name)
     _check_classes(job_type)
+    _check_functions(job_type)
     _check_names(job_type)
     _check_numbers(job_type)
     _check_keys(job_type)
@@ -39,14 +64,86 @@ def check_declaration(job_type: JobType) -> None:
         _check_scheduled_payload(job_type, job_type.schedule.payload)
 
 
+def check_name(name: object) -> None:
+    """Refuse the name of a type that is no string.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a job type must be a string, not {_kind(name)}")
+
+
+def check_options(name: str, given: Collection[str], known: Collection[str]) -> None:
+    """Refuse options that `@job` does not have, with what may have been meant.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for option in given:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(sorted(known))}"
+            raise TypeError(f"{name}: @job has no option {option!r}; {hint}")
+
+
+def category_of(name: str, category: object) -> Category:
+    """Return the category that is given as such or by its name.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    try:
+        return Category(category)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(Category)
+        raise ValueError(f"{name}: category must be one of {known}, not {category!r}") from None
+
+
 def _check_classes(job_type: JobType) -> None:
     # Not every project runs a type checker.
     model: object = job_type.payload_model
     if not isinstance(model, type) or not issubclass(model, JobPayload):
         raise TypeError(f"{job_type.name}: payload must be a subclass of JobPayload")
-    schedule: object = job_type.schedule
-    if not isinstance(schedule, Scheduled | None):
-        raise TypeError(f"{job_type.name}: schedule must be a Scheduled, not {schedule!r}")
+    for option, (right, what) in OPTION_TYPES.items():
+        value = getattr(job_type, option)
+        if value is None and option in NONE_FOR_NONE:
+            continue
+        # True would be a number.
+        if not isinstance(value, right) or (isinstance(value, bool) and right is not bool):
+            raise TypeError(f"{job_type.name}: {option} must be {what}, not {_kind(value)}")
+    category_of(job_type.name, job_type.category)
+
+
+def _check_functions(job_type: JobType) -> None:
+    for option in KEY_OPTIONS:
+        key = getattr(job_type, option)
+        if key is not None and not callable(key):
+            raise TypeError(
+                f"{job_type.name}: {option} must be a function of the payload, not {_kind(key)};"
+                f" a fixed key goes to enqueue({option}=…)"
+            )
+    units: object = job_type.limit_units
+    if not callable(units) and (not isinstance(units, int) or isinstance(units, bool)):
+        raise TypeError(
+            f"{job_type.name}: limit_units must be a whole number or a function of the payload,"
+            f" not {_kind(units)}"
+        )
+    if not callable(job_type.handler):
+        raise TypeError(
+            f"{job_type.name}: @job decorates a function, not {_kind(job_type.handler)}"
+        )
+    if inspect.isgeneratorfunction(job_type.handler) or inspect.isasyncgenfunction(
+        job_type.handler
+    ):
+        raise TypeError(
+            f"{job_type.name}: {qualified_name(job_type.handler)} is a generator, and would never"
+            " run: it must return its result, without `yield`"
+        )
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _check_names(job_type: JobType) -> None:
@@ -70,6 +167,13 @@ def _check_numbers(job_type: JobType) -> None:
         raise ValueError(f"{job_type.name}: priority must be from 0 to 3")
     if job_type.retention is not None and job_type.retention <= timedelta(0):
         raise ValueError(f"{job_type.name}: retention must be above zero")
+    unique_for = job_type.unique_for
+    if isinstance(unique_for, timedelta):
+        unique_for = unique_for.total_seconds()
+    if unique_for is not None and not 0 < unique_for <= LONGEST_WAIT_SECONDS:
+        raise ValueError(
+            f"{job_type.name}: unique_for must be above 0 and at most {LONGEST_WAIT_SECONDS:,} seconds"
+        )
 
 
 def _check_keys(job_type: JobType) -> None:

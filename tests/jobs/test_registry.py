@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -105,7 +106,36 @@ def test_importing_the_same_handler_again_is_harmless(job_types):
         ({"lock_counted_by": "key"}, "lock_counted_by must be firm or all_firms"),
         ({"queue": ""}, "queue must have 1 to 100"),
         ({"priority": 4}, "priority must be from 0 to 3"),
-        ({"schedule": "* * * * *"}, "must be a Scheduled, not '[*]"),
+        ({"schedule": "* * * * *"}, "^test.greet: schedule must be a Scheduled, not str$"),
+        ({"name": 5}, "the name of a job type must be a string, not int"),
+        ({"category": "gardening"}, "^test.greet: category must be one of ingestion, sync, .*"),
+        ({"retry": 3}, "^test.greet: retry must be a RetryPolicy, not int$"),
+        ({"retry": RetryPolicy}, "^test.greet: retry must be a RetryPolicy, not the class Retry"),
+        ({"lock_key": "x"}, r"^test.greet: lock_key must be a function of the payload, not str; "),
+        ({"limit_key": "x"}, r"a fixed key goes to enqueue\(limit_key=…\)$"),
+        ({"idempotency_key": 7}, r"idempotency_key must be a function of the payload, not int; "),
+        ({"timeout_seconds": "60"}, "^test.greet: timeout_seconds must be a number of seconds"),
+        ({"timeout_seconds": True}, "timeout_seconds must be a number of seconds, not bool"),
+        ({"timeout_seconds": None}, "timeout_seconds must be a number of seconds, not NoneType"),
+        ({"lock_limit": 2.0}, "^test.greet: lock_limit must be a whole number, not float$"),
+        ({"limit_units": "3"}, "limit_units must be a whole number or a function of the payload"),
+        ({"limit_units": True}, "limit_units must be a whole number or a function of the payload"),
+        ({"unique_for": "1h"}, "unique_for must be a timedelta or a number of seconds, not str"),
+        ({"unique_for": 0}, "^test.greet: unique_for must be above 0 and at most "),
+        ({"unique_for": timedelta(0)}, "^test.greet: unique_for must be above 0 and at most "),
+        ({"unique_for": float("nan")}, "^test.greet: unique_for must be above 0 and at most "),
+        ({"retention": 30}, "^test.greet: retention must be a timedelta, not int$"),
+        ({"version": 2}, "^test.greet: version must be a string such as .*, not int$"),
+        ({"upcasters": [dict]}, "^test.greet: upcasters must be a dict of functions, .* not list$"),
+        ({"breaker": 0.5}, "^test.greet: breaker must be a Breaker, not float$"),
+        ({"queue": None}, "^test.greet: queue must be a string, not NoneType$"),
+        ({"priority": "high"}, "^test.greet: priority must be a whole number, not str$"),
+        ({"once_only": "no"}, "^test.greet: once_only must be True or False, not str$"),
+        ({"retrys": 3}, "^test.greet: @job has no option 'retrys'; did you mean retry[?]$"),
+        (
+            {"qqqqqqq": 3},
+            "^test.greet: @job has no option 'qqqqqqq'; it has breaker, dead_letter, ",
+        ),
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(job_types, options, complaint):
@@ -163,6 +193,30 @@ def test_a_schedule_may_have_a_payload_of_a_version_that_an_upcaster_reads(job_t
 def test_a_function_that_cannot_be_called_with_payload_and_context_is_refused(job_types, handler):
     with pytest.raises(TypeError, match=r"test\.greet: .*lambda.*must take \(payload, ctx\): "):
         job("test.greet", category="sync", payload=GreetPayload)(handler)
+    assert "test.greet" not in job_types
+
+
+async def yields_slowly(payload: GreetPayload, ctx: Any) -> Any:
+    yield 1
+
+
+def yields(payload: GreetPayload, ctx: Any) -> Any:
+    yield 1
+
+
+@pytest.mark.req("J-05")
+@pytest.mark.parametrize("handler", [yields, yields_slowly])
+def test_a_generator_is_refused_because_it_would_never_run(job_types, handler):
+    complaint = rf"^test.greet: .*\.{handler.__name__} is a generator, and would never run"
+    with pytest.raises(TypeError, match=complaint):
+        job("test.greet", category="sync", payload=GreetPayload)(handler)
+    assert "test.greet" not in job_types
+
+
+@pytest.mark.req("J-05")
+def test_what_is_no_function_is_refused(job_types):
+    with pytest.raises(TypeError, match=r"^test.greet: @job decorates a function, not int$"):
+        job("test.greet", category="sync", payload=GreetPayload)(5)  # type: ignore[type-var]
     assert "test.greet" not in job_types
 
 
