@@ -205,10 +205,8 @@ def _key_of_payload(declared: JobType, model: JobPayload) -> str:
 
 def _on_conflict(declared: JobType, spec: EnqueueSpec, key: str | None) -> OnConflict:
     if key is None:
-        fault = Fault(
-            "on_conflict", "conflict", "needs an idempotency key: without one nothing conflicts"
-        )
-        raise PayloadInvalid(declared.name, [fault])
+        message = "needs an idempotency key: without one nothing conflicts"
+        raise PayloadInvalid(declared.name, [Fault("on_conflict", "conflict", message)])
     try:
         return OnConflict(spec.on_conflict or "")
     except ValueError as error:
@@ -228,12 +226,14 @@ def _max_wait(declared: JobType, spec: EnqueueSpec) -> float:
 
 
 def _user_id(declared: JobType, user: Any) -> Any:
-    """Return the id of a user that is given as such or by its id, in the type of the model's key."""
+    """Return the model's key of a user, given as such or by its id; None of an anonymous visitor."""
     try:
         key = JobQueue._meta.get_field("user").to_python(getattr(user, "pk", user))
     except ValidationError as error:
         fault = Fault("user", "wrong_type", "must be a user, or the id of one")
         raise PayloadInvalid(declared.name, [fault]) from error
+    if key is None and getattr(user, "is_anonymous", False):
+        return None
     if key is None:
         fault = Fault("user", "not_stored", "is not stored yet: save it first")
         raise PayloadInvalid(declared.name, [fault])

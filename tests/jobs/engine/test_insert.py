@@ -11,8 +11,10 @@ from uuid import UUID
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
 from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
+from django.utils.functional import SimpleLazyObject
 
 from interfaces.correlation import correlation
 from jobs.engine import insert
@@ -233,6 +235,12 @@ def test_an_impossible_argument_is_refused_by_name(firm, arguments, field, code)
         enqueue("test.work", firm=firm, **arguments)
     assert [(fault["field"], fault["code"]) for fault in caught.value.errors] == [(field, code)]
     assert rows(JobQueue) == []
+
+
+@pytest.mark.req("J-06")
+def test_a_visitor_who_did_not_sign_in_is_no_user(firm):
+    visitor = SimpleLazyObject(AnonymousUser)
+    assert enqueue("test.work", firm=firm, user=visitor).job.user_id is None
 
 
 @pytest.mark.req("J-05", "J-20")
