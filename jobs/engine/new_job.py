@@ -160,10 +160,10 @@ def _key(
     if key is None and declared.idempotency_key is not None:
         key = declared.idempotency_key(model)
     unique_for = declared.unique_for if spec.unique_for is None else spec.unique_for
-    if unique_for is None:
-        return key, None
-    seconds = _seconds(declared, "unique_for", unique_for)
-    return _key_of_payload(declared, model) if key is None else key, seconds
+    seconds = None if unique_for is None else _seconds(declared, "unique_for", unique_for)
+    if key is None and (declared.once_only or seconds is not None):
+        key = _key_of_payload(declared, model)
+    return key, seconds
 
 
 def _priority(declared: JobType) -> int:

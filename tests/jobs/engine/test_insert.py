@@ -330,6 +330,17 @@ def test_a_once_only_key_is_never_free_again(firm, other_firm):
 
 
 @pytest.mark.req("J-07")
+def test_without_a_key_the_payload_of_a_once_only_job_is_its_key(firm, other_firm):
+    first = enqueue("test.once", {"name": "Ada"}, firm=firm)
+    finish(take_one(), Completed({}))
+    again = enqueue("test.once", {"name": "Ada"}, firm=firm)
+    assert (again.job_id, again.created) == (first.job_id, False)
+    assert enqueue("test.once", {"name": "Grace"}, firm=firm).created
+    assert enqueue("test.once", {"name": "Ada"}, firm=firm, idempotency_key="own").created
+    assert enqueue("test.once", {"name": "Ada"}, firm=other_firm).created
+
+
+@pytest.mark.req("J-07")
 def test_one_bulk_may_name_a_once_only_key_twice(firm):
     specs = [EnqueueSpec("test.once", idempotency_key="a") for _ in range(3)]
     results = enqueue_many(specs, firm=firm)

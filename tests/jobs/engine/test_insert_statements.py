@@ -197,7 +197,8 @@ def test_of_many_some_are_stored_while_others_are_validated_and_all_in_order(fir
 @pytest.mark.parametrize("job_type", ["test.work", "test.once"])
 def test_a_key_of_a_batch_before_is_known_in_the_next(firm, small_batches, job_type):
     keys = ["a", "b", None, "a", "c", "b", None]
-    specs = [EnqueueSpec(job_type, idempotency_key=key) for key in keys]
+    # Without a key a once-only job has that of its payload.
+    specs = [EnqueueSpec(job_type, {"name": str(n)}, idempotency_key=k) for n, k in enumerate(keys)]
     results = enqueue_many(specs, firm=firm)
     assert [result.created for result in results] == [True, True, True, False, True, False, True]
     ids = [result.job_id for result in results]
