@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from interfaces.correlation import current_correlation_id, new_correlation_id
-from jobs.engine.enqueue import EnqueueResult, firm_in_scope
+from jobs.engine.enqueue import EnqueueResult, firm_in_scope, spec_faults
 from jobs.engine.fan_in import store_chain
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.new_job import EnqueueSpec, NewJob, new_job, own_correlation_id
@@ -33,13 +33,13 @@ def enqueue_chain(specs: Sequence[EnqueueSpec], *, firm: Firm | int | None = Non
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
-        ArgumentsInvalid: there is no job, or there are too many, or one after the first has an
-            option that is for the first only.
+        ArgumentsInvalid: there is no job, or there are too many, one is no EnqueueSpec, or one
+            after the first has an option that is for the first only.
         MissingTenant: as `enqueue`.
     """
     if faults := _faults(specs):
         raise ArgumentsInvalid(faults)
-    firm_id = firm_in_scope(firm)
+    firm_id = firm_in_scope(firm, "enqueue_chain")
     correlation_id = (
         own_correlation_id(specs[0]) or current_correlation_id() or new_correlation_id()
     )
@@ -73,7 +73,10 @@ def _faults(specs: Sequence[EnqueueSpec]) -> list[Fault]:
         return [
             Fault("jobs", "out_of_range", f"must be 1 to {LONGEST_CHAIN} jobs, not {len(specs)}")
         ]
-    return [
+    no_specs = [
+        fault for place, spec in enumerate(specs) for fault in spec_faults(f"jobs.{place}", spec)
+    ]
+    return no_specs or [
         Fault(f"jobs.{place}.{name}", "conflict", "is for the first job of a chain")
         for place, spec in enumerate(specs)
         for name in FOR_THE_FIRST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -22,6 +22,7 @@ from jobs.engine.replace import insert_or_replace
 from jobs.engine.transactions import without_waiting
 from jobs.errors import ArgumentsInvalid, Fault
 from jobs.models import JobQueue
+from jobs.payload_validator import MAX_FAULTS
 from tenants.errors import MissingTenant
 from tenants.models import SYSTEM_SLUG, Firm
 from tenants.scope import current_scope
@@ -129,12 +130,41 @@ def enqueue_many(
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
+        ArgumentsInvalid: one is no EnqueueSpec; nothing is stored.
         MissingTenant: as `enqueue`.
     """
     if not specs:
         return []
     firm_id = firm_in_scope(firm)
-    return enqueue_for_firms([(firm_id, spec) for spec in specs])
+    try:
+        return enqueue_for_firms([(firm_id, spec) for spec in specs])
+    except (AttributeError, TypeError):
+        refuse_other_than_specs(specs)
+        raise
+
+
+def refuse_other_than_specs(specs: object) -> None:
+    """Refuse what is no EnqueueSpec. Called only where something failed: good ones are not delayed.
+
+    Raises:
+        ArgumentsInvalid: there is one; it names its place.
+    """
+    if isinstance(specs, EnqueueSpec) or not isinstance(specs, Iterable):
+        message = f"must be a list of EnqueueSpec, not {type(specs).__name__}"
+        raise ArgumentsInvalid([Fault("jobs", "wrong_type", message)]) from None
+    faults = [
+        fault for place, spec in enumerate(specs) for fault in spec_faults(f"jobs.{place}", spec)
+    ]
+    if faults:
+        raise ArgumentsInvalid(faults[:MAX_FAULTS]) from None
+
+
+def spec_faults(name: str, spec: object) -> list[Fault]:
+    """Return what is wrong with what should be an EnqueueSpec."""
+    if isinstance(spec, EnqueueSpec):
+        return []
+    message = f"must be an EnqueueSpec, as `greet.spec(…)` returns, not {type(spec).__name__}"
+    return [Fault(name, "wrong_type", message)]
 
 
 def enqueue_for_firms(specs: Sequence[tuple[int, EnqueueSpec]]) -> list[EnqueueResult]:
@@ -192,12 +222,14 @@ aenqueue = sync_to_async(enqueue)
 aenqueue_many = sync_to_async(enqueue_many)
 
 
-def firm_in_scope(firm: Firm | int | None) -> int:
+def firm_in_scope(firm: Firm | int | None, call: str = "enqueue") -> int:
     """Return the id of `firm`, else of the firm in scope, the running job's, or the only one.
+
+    `call` is the function that was called, for the error.
 
     Raises:
         MissingTenant: there are several firms and nothing says which.
-        ArgumentsInvalid: there is no such firm.
+        ArgumentsInvalid: there is no such firm, or it is no firm.
     """
     if firm is not None:
         return _id_of(firm)
@@ -212,13 +244,21 @@ def firm_in_scope(firm: Firm | int | None) -> int:
     if not firms:
         return Firm.objects.system().pk
     if len(firms) > 1:
-        raise MissingTenant("enqueue", NAME_THE_FIRM)
+        raise MissingTenant(call, NAME_THE_FIRM)
     return firms[0]
 
 
-def _id_of(firm: Firm | int) -> int:
-    firm_id: int | None = firm if isinstance(firm, int) else firm.pk
-    # Who has the row has seen it; an id may be of anything.
-    if firm_id is None or (isinstance(firm, int) and not firm_exists(firm_id)):
-        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {firm_id}")])
+def _id_of(firm: object) -> int:
+    if isinstance(firm, Firm):
+        firm_id: int | None = firm.pk
+    elif isinstance(firm, int):
+        # Who has the row has seen it; an id may be of anything.
+        firm_id = firm if firm_exists(firm) else None
+    else:
+        # Rows of other models have ids, too.
+        message = f"must be a Firm or the id of one, not {type(firm).__name__}"
+        raise ArgumentsInvalid([Fault("firm", "wrong_type", message)])
+    if firm_id is None:
+        unknown = firm if isinstance(firm, int) else None
+        raise ArgumentsInvalid([Fault("firm", "unknown", f"no firm has the id {unknown}")])
     return firm_id

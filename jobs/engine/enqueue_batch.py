@@ -13,7 +13,12 @@ from uuid_utils.compat import uuid7
 from interfaces.correlation import current_correlation_id, new_correlation_id
 from jobs.engine.batches import NewBatch, store_batch
 from jobs.engine.chains import FOR_THE_FIRST
-from jobs.engine.enqueue import EnqueueResult, firm_in_scope
+from jobs.engine.enqueue import (
+    EnqueueResult,
+    firm_in_scope,
+    refuse_other_than_specs,
+    spec_faults,
+)
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.new_job import MAX_KEY_LENGTH, EnqueueSpec, new_job, own_correlation_id
 from jobs.errors import ArgumentsInvalid, Fault
@@ -50,7 +55,7 @@ def enqueue_batch(
 
     Raises:
         PayloadInvalid: one of them is refused; nothing is stored.
-        ArgumentsInvalid: a callback has an option of the time at which it is enqueued, `name` is
+        ArgumentsInvalid: one of them is no EnqueueSpec, a callback has an option of the time at which it is enqueued, `name` is
             too long or no text, or the batch of this id is another firm's.
         MissingTenant: as `enqueue`.
     """
@@ -58,14 +63,18 @@ def enqueue_batch(
     callbacks = {event: spec for event, spec in given.items() if spec is not None}
     if faults := _faults(callbacks, name):
         raise ArgumentsInvalid(faults)
-    firm_id = firm_in_scope(firm)
+    firm_id = firm_in_scope(firm, "enqueue_batch")
     correlation_id = current_correlation_id() or new_correlation_id()
 
     def made(spec: EnqueueSpec) -> EnqueueSpec:
         own = own_correlation_id(spec)
         return spec if own is not None else replace(spec, correlation_id=correlation_id)
 
-    jobs = [new_job(made(spec), firm_id) for spec in specs]
+    try:
+        jobs = [new_job(made(spec), firm_id) for spec in specs]
+    except (AttributeError, TypeError):
+        refuse_other_than_specs(specs)
+        raise
     following = {event: new_job(made(spec), firm_id) for event, spec in callbacks.items()}
     batch_id = batch_id or uuid7()
     stored = store_batch(NewBatch(batch_id, firm_id, name, correlation_id, jobs, following))
@@ -86,6 +95,9 @@ aenqueue_batch = sync_to_async(enqueue_batch)
 
 def _faults(callbacks: dict[str, EnqueueSpec], name: str) -> list[Fault]:
     faults = [
+        fault for event, spec in callbacks.items() for fault in spec_faults(f"on_{event}", spec)
+    ]
+    faults = faults or [
         Fault(f"on_{event}.{option}", "conflict", "is not for what is enqueued later")
         for event, spec in callbacks.items()
         for option in FOR_THE_FIRST

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -50,7 +51,13 @@ class JobCall(Generic[P]):
     options: EnqueueOptions = field(default_factory=EnqueueOptions)
 
     def using(self, **options: Unpack[EnqueueOptions]) -> JobCall[P]:
-        """Return the same call with these options of `enqueue`."""
+        """Return the same call with these options of `enqueue`.
+
+        Raises:
+            TypeError: there is no such option.
+        """
+        if not EnqueueOptions.__optional_keys__.issuperset(options):
+            _refuse_unknown(options)
         return JobCall(self.job_type, cast("EnqueueOptions", {**self.options, **options}))
 
     def enqueue(self, *args: P.args, **fields: P.kwargs) -> EnqueueResult:
@@ -76,6 +83,14 @@ class JobCall(Generic[P]):
             raise TypeError("enqueue_many() takes the firm of all its jobs: leave it out here")
         options = cast("SpecOptions", self.options)
         return EnqueueSpec(self.job_type, _plain_fields(*args, **fields), **options)
+
+
+def _refuse_unknown(options: Collection[str]) -> None:
+    known = EnqueueOptions.__optional_keys__
+    unknown = next(option for option in options if option not in known)
+    close = difflib.get_close_matches(unknown, known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise TypeError(f"using() got an unexpected keyword argument {unknown!r}{hint}")
 
 
 def _plain_fields(*args: Any, **fields: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def acquire_lock(
             faults.append(Fault("holder_id", "reserved", message))
     if faults:
         raise LockInvalid(faults)
-    firm_id = firm_in_scope(firm)
+    firm_id = firm_in_scope(firm, "acquire_lock")
     lock_id = uuid7()
     holder = holder_id or f"user:{lock_id}"
 

@@ -71,7 +71,7 @@ def create_schedule(
         MissingTenant: no firm given, none in scope, and there are several.
     """
     schedule = Schedule(
-        firm_id=firm_in_scope(firm),
+        firm_id=firm_in_scope(firm, "create_schedule"),
         name=name,
         job_type=job_type,
         cron=cron,

@@ -16,7 +16,7 @@ from django.apps import apps
 from django.utils.module_loading import module_has_submodule
 
 from jobs.breaker import Breaker
-from jobs.errors import UnknownJobType
+from jobs.errors import Fault, PayloadInvalid, UnknownJobType
 from jobs.registry.declaration import (
     category_of,
     check_declaration,
@@ -224,11 +224,28 @@ def get(name: str) -> JobType:
 
     Raises:
         UnknownJobType: this code does not know it; the error suggests similar names.
+        PayloadInvalid: it is no name, such as the function itself.
     """
-    found = find(name)
+    try:
+        found = find(name)
+    except (TypeError, AttributeError):
+        # What cannot be a key, or that a finder cannot read.
+        if isinstance(name, str):
+            raise
+        raise _no_name(name) from None
     if found is None:
         raise UnknownJobType(name, difflib.get_close_matches(name, _types, n=2))
     return found
+
+
+def _no_name(given: object) -> PayloadInvalid:
+    declared = next((one.name for one in _types.values() if one.handler is given), None)
+    kind = type(given).__name__
+    message = f"must be the name of a job type, not {kind}"
+    if declared is not None:
+        call = f"{getattr(given, '__name__', kind)}.enqueue(…)"
+        message = f"{message}: call {call}, or pass {declared!r}"
+    return PayloadInvalid(declared or kind, [Fault("job_type", "wrong_type", message)])
 
 
 def all_types() -> list[JobType]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from jobs import registry
 from jobs.engine import fan_in
 from jobs.engine.claim import Claim
-from jobs.engine.enqueue import EnqueueResult
+from jobs.engine.enqueue import EnqueueResult, refuse_other_than_specs
 from jobs.engine.insert import dispatch, dispatch_groups
 from jobs.engine.job_wait import priority_of
 from jobs.engine.new_job import EnqueueSpec, new_job, own_correlation_id
@@ -43,7 +43,11 @@ def _store(
     if own_correlation_id(last) is None:
         last = replace(last, correlation_id=claim.correlation_id)
     job = new_job(_inheriting(last, inherited), claim.firm_id)._replace(parent_id=claim.job_id)
-    children = [new_job(_inheriting(spec, inherited), claim.firm_id) for spec in specs]
+    try:
+        children = [new_job(_inheriting(spec, inherited), claim.firm_id) for spec in specs]
+    except (AttributeError, TypeError):
+        refuse_other_than_specs(specs)
+        raise
     stored = fan_in.fan_out(claim, name, children, job)
     groups = dispatch_groups(children)
     transaction.on_commit(lambda: dispatch(groups), robust=True)
