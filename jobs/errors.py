@@ -91,10 +91,14 @@ class PayloadInvalid(EnqueueError, _Faults, code="payload_invalid"):
 
 
 class UnknownJobType(PayloadInvalid, code="unknown_job_type"):
-    """No handler is registered under this name."""
+    """No handler is registered under this name; `suggestions` are similar ones, None: not looked for."""
 
     def __init__(self, job_type: str, suggestions: list[str] | None = None) -> None:
-        hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        hint = ""
+        if suggestions:
+            hint = f"; did you mean {' or '.join(suggestions)}?"
+        elif suggestions is not None:
+            hint = "; its function must be in `job_handlers.py` of an app in INSTALLED_APPS"
         message = f"No handler registered for job_type: {job_type}{hint}"
         super().__init__(job_type, [Fault("job_type", "unknown_type", message)])
 
