@@ -263,7 +263,8 @@ def test_a_type_may_opt_out_of_dead_letters(run, error):
     ("result", "why"),
     [
         (object(), "is not plain JSON"),
-        ({1}, "is not plain JSON"),
+        ({1}, "is not plain JSON: $ is of type set"),
+        ({"sent": [b"x"]}, "is not plain JSON: $.sent[0] is of type bytes"),
         ({"a": {1: 2}}, "has a key that is no string at $.a"),
         (float("nan"), "is not plain JSON"),
         ({"a": "\ud800"}, "is not plain JSON"),
@@ -280,6 +281,7 @@ def test_a_type_may_opt_out_of_dead_letters(run, error):
     ids=[
         "an object",
         "a set",
+        "bytes in a list",
         "a number as a key",
         "not a number",
         "half a character",

@@ -199,17 +199,28 @@ def test_a_step_that_fails_is_not_stored(late_and_current):
     assert ctx.step("a", lambda: "second try") == "second try"
 
 
+def circular() -> list[Any]:
+    circle: list[Any] = []
+    circle.extend([circle, circle])
+    return circle
+
+
 @pytest.mark.parametrize(
     ("result", "why"),
     [
-        (object(), "is not plain JSON: TypeError"),
-        (float("nan"), "is not plain JSON: ValueError"),
-        ("\ud800", "is not plain JSON: UnicodeEncodeError"),
-        ({1, 2}, "is not plain JSON: TypeError"),
+        (object(), r"is not plain JSON: \$ is of type object$"),
+        (float("nan"), r"is not plain JSON: \$ is NaN or infinity$"),
+        ("\ud800", r"is not plain JSON: \$ holds a lone surrogate$"),
+        ({1, 2}, r"is not plain JSON: \$ is of type set$"),
+        ([1, {"a": (2, {3})}], r"is not plain JSON: \$\[1\]\.a\[1\] is of type set$"),
+        ({"a": 10**5_000}, r"is not plain JSON: \$\.a has too many digits$"),
+        ({"\ud800\x00": {3}}, r"is not plain JSON: \$ has a key with a lone surrogate$"),
+        ({"\x00": {3}}, "is not plain JSON: \\$\\.\N{REPLACEMENT CHARACTER} is of type set$"),
+        (circular(), "is not plain JSON: ValueError$"),
         ("a\x00b", "holds the NUL character"),
         ({1: ("a", "b")}, r"has a key that is no string at \$"),
         ({"a": [{}, ({None: 1},)]}, r"has a key that is no string at \$\.a\[1\]\[0\]"),
-        ({"a": {("x", "y"): 1}}, "is not plain JSON: TypeError"),
+        ({"a": {("x", "y"): 1}}, r"is not plain JSON: \$\.a has a key of type tuple$"),
         (nested(33), "is nested over 32 levels"),
         ({"a": "x" * 2**20}, "has 1,048,584 bytes; at most 1,048,576 are stored"),
     ],
@@ -218,6 +229,11 @@ def test_a_step_that_fails_is_not_stored(late_and_current):
         "not a number",
         "half a character",
         "a set",
+        "a set in a pair",
+        "5,000 digits",
+        "half a character in a key",
+        "a null character in a key",
+        "a circle",
         "a null character",
         "a number as a key",
         "None as a key",
