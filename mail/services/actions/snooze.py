@@ -154,7 +154,9 @@ def _start(action: Action, hidden: Hidden, possible: LabelChange, job_id: UUID) 
         )
         if refusal is not None:
             return refusal
-        Action.objects.filter(pk=action.pk).update(wake_at=hidden.until)
+        # The setting may name another label by the time this one is to be taken off.
+        hint = {**(action.undo_hint or {}), "snooze_label_id": hidden.label_id}
+        Action.objects.filter(pk=action.pk).update(wake_at=hidden.until, undo_hint=hint)
         wake_job_id: UUID = enqueue_wake(action, hidden.label_id, hidden.until).job_id
         return wake_job_id
 

@@ -425,3 +425,20 @@ def test_a_job_that_names_no_label_takes_the_one_of_now(mailbox: Mailbox) -> Non
     }
     run_job("unsnooze.gmail", payload, firm=mailbox.firm, idempotency_key="by hand", at=None)
     assert mailbox.labels(arrived) == set(ARRIVED)
+
+
+def test_what_an_answer_was_lost_of_is_woken_from_under_the_label_it_has(
+    mailbox: Mailbox, settings: Any
+) -> None:
+    arrived = received(mailbox)
+    action = ask(mailbox, arrived, "snooze", **AN_HOUR)
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+    assert run(action).status == "pending"
+    for job in (*jobs("action.gmail"), *jobs("unsnooze.gmail")):
+        cancel(job)
+    settings.SNOOZE_LABEL = "Later"
+    with firm_scope(mailbox.firm):
+        Action.objects.filter(pk=action.pk).update(wake_at=timezone.now() - timedelta(minutes=5))
+    assert sweep_actions()["woken"] == 1
+    drain()
+    assert mailbox.labels(arrived) == set(ARRIVED)

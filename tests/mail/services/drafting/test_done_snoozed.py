@@ -69,6 +69,17 @@ def test_a_label_renamed_by_the_settings_is_taken_off(
     assert mailbox.labels(arrived) == DONE
 
 
+def test_a_label_renamed_by_the_settings_is_taken_off_where_the_answer_was_lost(
+    mailbox: Mailbox, arrived: str, settings: Settings
+) -> None:
+    mailbox.simulator.order_fault(LOST_ANSWER, method="messages.modify")
+    action = action_kit.ask(mailbox, arrived, "snooze", **AN_HOUR)
+    assert action_kit.run(action).status == "pending"
+    settings.SNOOZE_LABEL = "Later"
+    mark_done(mailbox, arrived)
+    assert mailbox.labels(arrived) == DONE
+
+
 @pytest.mark.parametrize("fault", [LOST_ANSWER, Fault(status=503)], ids=["lost", "503"])
 def test_a_snooze_that_is_being_tried_is_not_tried_again(
     mailbox: Mailbox, arrived: str, fault: Fault
