@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 MAX_MESSAGE_BYTES = 50 * 1024 * 1024
@@ -14,6 +14,9 @@ MAX_MESSAGE_BYTES = 50 * 1024 * 1024
 _SEPARATOR_LENGTH = 500
 # Somebody's sentence may begin with "From" too; a separator ends in the time of delivery.
 _SEPARATOR = re.compile(rb"From .*\d\d:\d\d.*\d{4}")
+# Thunderbird's, which quotes any such line of a mail; a header follows it.
+_BARE_SEPARATOR = re.compile(rb"From \r?\n")
+_ANY_HEADER = re.compile(rb"[!-9;-~]+:")
 _QUOTED_FROM = re.compile(rb">+From ")
 _HEADER = re.compile(
     rb"(?:from|to|cc|subject|date|received|message-id|mime-version|content-type|return-path"
@@ -64,30 +67,36 @@ def _read_file(file: Path) -> Iterator[FoundMessage | Unreadable]:
         return
     try:
         with file.open("rb") as lines:
-            first = next(lines, b"")
-            if _is_separator(first):
-                messages = _split(lines)
+            pairs = pairwise(chain(lines, [b""]))
+            first = next(pairs, (b"", b""))
+            if _is_separator(*first):
+                messages = _split(pairs)
             else:
-                messages = iter([_gather(chain([first], lines))])
+                messages = iter([_gather(line for line, _ in chain([first], pairs))])
             for number, raw in enumerate(messages, start=1):
                 yield _checked(raw, str(file) if number == 1 else f"{file} (message {number})")
     except OSError as error:
         yield Unreadable(str(file), error.strerror or type(error).__name__)
 
 
-def _is_separator(line: bytes) -> bool:
+def _is_separator(line: bytes, following: bytes) -> bool:
+    if _BARE_SEPARATOR.fullmatch(line):
+        return _ANY_HEADER.match(following) is not None
     return len(line) <= _SEPARATOR_LENGTH and _SEPARATOR.match(line) is not None
 
 
-def _split(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the messages of an mbox file, whose first separator has been read."""
+def _split(pairs: Iterator[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """Yield the messages of an mbox file, whose first separator has been read.
+
+    `pairs` are its lines, each with the one after it.
+    """
     ended = False
 
     def one_message() -> Iterator[bytes]:
         nonlocal ended
         after_blank = False
-        for line in lines:
-            if after_blank and _is_separator(line):
+        for line, following in pairs:
+            if after_blank and _is_separator(line, following):
                 return
             after_blank = not line.strip()
             yield line[1:] if _QUOTED_FROM.match(line) else line

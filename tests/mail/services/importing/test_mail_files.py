@@ -105,3 +105,24 @@ def test_one_bad_message_in_an_mbox_is_named_by_number(tmp_path: Path) -> None:
     )
     assert len(found(file)) == 2
     assert list(unreadable(file)) == ["mail (message 2)"]
+
+
+@pytest.mark.req("M-03")
+def test_an_mbox_that_thunderbird_wrote(tmp_path: Path) -> None:
+    """Its separators tell neither sender nor time; older ones in the same file do."""
+    file = tmp_path / "Inbox"
+    asked = b"Subject: 1\r\n\r\nWho?\r\n\r\n>From \r\nTo: nobody\r\n\r\nFrom \r\nhere on.\r\n"
+    bare, older = b"From \r\n", b"From - Thu Aug 22 12:36:23 2002\r\n"
+    message = b"X-Mozilla-Status: 0001\r\nSubject: %d\r\n\r\nHello\r\n\r\n"
+    file.write_bytes(bare + asked + b"\r\n" + older + message % 2 + bare + message % 3)
+    first, second, third = found(file)
+    assert first == asked.replace(b">", b"") + b"\r\n"
+    assert (second, third) == (message % 2, message % 3)
+    assert unreadable(file) == {}
+
+
+@pytest.mark.req("M-03")
+def test_a_text_that_begins_with_from_alone_is_no_mbox(tmp_path: Path) -> None:
+    file = tmp_path / "notes"
+    file.write_bytes(b"From \nhere on it is a text.\n")
+    assert list(unreadable(file)) == ["notes"]
