@@ -107,6 +107,12 @@ def test_the_reference_runs(firm: Firm) -> None:
     assert len(run_page("reference.md", firm=firm)["ends"]) == 1
 
 
+@pytest.mark.usefixtures("shop", "system_firm")
+@pytest.mark.django_db
+def test_the_page_of_the_kit_runs(firm: Firm) -> None:
+    assert run_page("testing.md", firm=firm)["sent"].result == {"characters": 23}
+
+
 @pytest.mark.req("A-03")
 @pytest.mark.usefixtures("system_firm", "job_types")
 @pytest.mark.django_db
