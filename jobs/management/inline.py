@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.core.management.base import CommandError
-
-from interfaces.commands import EXIT_USAGE, JsonCommand
+from interfaces.commands import JsonCommand, Refused
+from jobs.errors import WrongState
 from jobs.management.arguments import argument, row_id
 from jobs.management.job_operations import JOBS
 from jobs.management.subcommand import Options, Subcommand, refusals
+from jobs.management.tables import reason_line
+from jobs.models import JobQueue
+from jobs.queries.why_waiting import WaitCode, why_waiting
+from jobs.states import Status
 from jobs.worker.inline import run_inline
 from tenants.cli import command_scope
+
+# This process takes the place of a worker.
+WORKERS_ALONE = (WaitCode.NO_WORKER, WaitCode.NO_WORKER_FOR_CATEGORY, WaitCode.UNKNOWN_TYPE)
+
+_INLINE = argument(
+    "--inline",
+    action="store_true",
+    required=True,
+    help="in this process; without this command a worker runs the job in its turn",
+)
 
 
 @dataclass(frozen=True)
@@ -24,22 +37,30 @@ class RunInline(Subcommand):
         Raises:
             Refused: it may not run now.
             NotFound: there is no such job.
-            CommandError: `--inline` is missing.
         """
-        if not options["inline"]:
-            text = "a worker runs it in its turn; to run it in this process: --inline"
-            raise CommandError(text, returncode=EXIT_USAGE)
         with command_scope(options["firm"]), refusals():
             job = JOBS.find(options)
-        with refusals():
+        try:
             run_inline(job)
+        except WrongState as error:
+            with command_scope(options["firm"]):
+                raise Refused(_why_not(JOBS.find(options)), code=error.code) from error
         super().execute(command, options)
+
+
+def _why_not(job: JobQueue) -> str:
+    lines = [reason_line(one) for one in why_waiting(job) if one.code not in WORKERS_ALONE]
+    if job.status != Status.PENDING:
+        lines.insert(0, f"It is not waiting: its status is {job.status}.")
+    elif not lines:
+        lines = ["Nothing is in its way any more: try again."]
+    return "\n".join([f"job {job.pk} may not run now:", *(f"  {line}" for line in lines)])
 
 
 RUN = RunInline(
     "run",
     "Run one attempt of a job in this process, without a timeout: for development.",
-    (row_id("job"), argument("--inline", action="store_true", help="in this process")),
+    (row_id("job"), _INLINE),
     lambda options: JOBS.result(
         JOBS.find(options), lambda job: f"{job.job_type} {job.job_id} is {job.status}."
     ),

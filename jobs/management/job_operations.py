@@ -39,7 +39,13 @@ def _start(parser: CommandParser) -> None:
     "enqueue",
     "Enqueue a job; without --firm it belongs to the only firm there is.",
     argument("type", help="the job type"),
-    argument("--payload", type=arguments.json_object, default={}, metavar="JSON"),
+    argument(
+        "--payload",
+        type=arguments.json_object,
+        default={},
+        metavar="JSON",
+        help='a JSON object such as \'{"name": "Ada"}\'',
+    ),
     _start,
     arguments.PRIORITY,
     argument("--idempotency-key", metavar="K"),
@@ -61,6 +67,7 @@ def _start(parser: CommandParser) -> None:
         help="a debounced job is due S seconds after it was first enqueued, at the latest",
     ),
     arguments.REASON,
+    firm_help="the firm it belongs to; needed where there are several",
 )
 def _enqueue(options: Options) -> Result:
     result = enqueue(
@@ -134,6 +141,7 @@ def _links(text: str) -> list[EnqueueSpec]:
         "jobs", type=_links, metavar="JSON", help=f"a list of objects with {', '.join(_LINK)}"
     ),
     arguments.REASON,
+    firm_help="the firm they belong to; needed where there are several",
 )
 def _chain(options: Options) -> Result:
     specs = options["jobs"]

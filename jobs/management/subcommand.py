@@ -61,11 +61,14 @@ class Subcommand:
     run: Run
     # Whether `--everywhere` must be given where `--firm` is not.
     everywhere: bool
+    # What `--firm` means, where it does not choose among the rows of all firms.
+    firm_help: str = ""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--firm` and the subcommand's own arguments."""
         otherwise = "give this or --everywhere" if self.everywhere else "else every firm"
-        parser.add_argument("--firm", metavar="SLUG", help=f"only this firm; {otherwise}")
+        meaning = self.firm_help or f"only this firm; {otherwise}"
+        parser.add_argument("--firm", metavar="SLUG", help=meaning)
         if self.everywhere:
             parser.add_argument("--everywhere", action="store_true", help="every firm")
         for add in self.arguments:
@@ -121,10 +124,14 @@ class Subcommand:
 
 
 def subcommand(
-    name: str, help_text: str, *arguments: Argument, everywhere: bool = False
+    name: str,
+    help_text: str,
+    *arguments: Argument,
+    everywhere: bool = False,
+    firm_help: str = "",
 ) -> Callable[[Run], Subcommand]:
     """Make a function of the options a subcommand."""
-    return lambda run: Subcommand(name, help_text, arguments, run, everywhere)
+    return lambda run: Subcommand(name, help_text, arguments, run, everywhere, firm_help)
 
 
 @dataclass(frozen=True)
@@ -233,6 +240,17 @@ class Resource:
         return subcommand(name, help_text, *arguments)(run)
 
 
+class SubcommandParser(CommandParser):
+    """Refuses what a subcommand does not take with its own usage, not that of the whole command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments; an unknown one is an error here."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+
 class CommandGroup(JsonCommand):
     """A command made of subcommands."""
 
@@ -240,7 +258,12 @@ class CommandGroup(JsonCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Give each subcommand its own parser."""
-        parsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+        parsers = parser.add_subparsers(
+            dest="subcommand",
+            required=True,
+            metavar="SUBCOMMAND",
+            parser_class=SubcommandParser,
+        )
         for one in self.subcommands:
             own = parsers.add_parser(one.name, help=one.help, description=one.help)
             self.add_json_option(own)

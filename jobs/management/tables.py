@@ -12,6 +12,8 @@ from interfaces.tables import printable
 from jobs.models import JobQueue, Pause, RateLimit
 from jobs.queries.durations import since_in_words
 from jobs.queries.last_errors import last_error
+from jobs.queries.timestamps import iso
+from jobs.queries.why_waiting import WaitReason
 from jobs.states import Status
 
 ID_LENGTH = 36
@@ -77,3 +79,9 @@ def job_cells(job: JobQueue, now: datetime) -> list[object]:
         firm_of(job),
         first_line(last_error(job)) or None,
     ]
+
+
+def reason_line(reason: WaitReason) -> str:
+    """Return why a job waits, and until when."""
+    until = f", until {iso(reason.until)}" if reason.until is not None else ""
+    return printable(reason.detail) + until

@@ -42,7 +42,7 @@ def run_inline(job: JobQueue) -> Outcome:
     with _as_worker(job.job_type) as worker_id:
         claimed = claim_one(worker_id, job.pk, firm_id=job.firm_id, priority=job.priority)
         if claimed is None:
-            raise WrongState(f"job {job.pk} may not run now: see manage.py jobs why {job.pk}")
+            raise WrongState(f"job {job.pk} may not run now")
         note_running(worker_id, pack_ids([job.pk]))
         began_at = time.monotonic()
         outcome = execute(claimed, rng=SystemRandom(), signals=Signals())

@@ -45,6 +45,7 @@ _list = BREAKERS.list(
     arguments.REQUIRED_TYPE,
     arguments.LIMIT_KEY,
     arguments.REQUIRED_REASON,
+    firm_help="the firm whose jobs are held back; it must be given",
 )
 def _open(options: Options) -> Result:
     if options["firm"] is None:

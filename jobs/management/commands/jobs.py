@@ -16,7 +16,14 @@ from jobs.management.arguments import argument, row_id
 from jobs.management.inline import RUN
 from jobs.management.job_operations import CHANGING, JOBS
 from jobs.management.subcommand import CommandGroup, Options, Result, subcommand
-from jobs.management.tables import error_column, firm_of, first_line, job_cells, job_columns
+from jobs.management.tables import (
+    error_column,
+    firm_of,
+    first_line,
+    job_cells,
+    job_columns,
+    reason_line,
+)
 from jobs.models import Attempt, Batch, JobQueue
 from jobs.queries.durations import in_words, since_in_words
 from jobs.queries.held_back import ANYTHING, HELD_BACK
@@ -230,10 +237,7 @@ def _line(category: JobCounts) -> dict[str, object]:
 def _why(options: Options) -> Result:
     job = JOBS.find(options)
     reasons = why_waiting(job)
-    lines = [
-        printable(one.detail) + (f", until {iso(one.until)}" if one.until is not None else "")
-        for one in reasons
-    ]
+    lines = [reason_line(one) for one in reasons]
     if job.status != Status.PENDING:
         lines.insert(0, f"It is not waiting: its status is {job.status}.")
     elif not reasons:

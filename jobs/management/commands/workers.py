@@ -26,10 +26,17 @@ from tenants.cli import operator
 
 WORKERS = Resource("worker", Worker.objects.all, WorkerSerializer)
 ID = argument("id", nargs="?", help="the worker's id, or enough of its beginning")
+FIRM_HELP = "count the running jobs of this firm alone; workers serve every firm"
 HOST = argument("--host", metavar="NAME", help="each live worker of this host")
 
 
-@subcommand("list", "List workers, the latest first.", arguments.LIMIT, arguments.CURSOR)
+@subcommand(
+    "list",
+    "List workers, the latest first.",
+    arguments.LIMIT,
+    arguments.CURSOR,
+    firm_help=FIRM_HELP,
+)
 def _list(options: Options) -> Result:
     page = get_page(Worker.objects.all(), limit=options["limit"], cursor=options["cursor"])
     context = worker_context(page.rows)
@@ -76,7 +83,7 @@ def _asks(name: str, help_text: str) -> Subcommand:
         data = WorkerSerializer(asked, many=True, context=worker_context(asked)).data
         return Result({"results": data}, "\n".join(lines))
 
-    return subcommand(name, help_text, ID, HOST, arguments.REASON)(run)
+    return subcommand(name, help_text, ID, HOST, arguments.REASON, firm_help=FIRM_HELP)(run)
 
 
 class Command(CommandGroup):

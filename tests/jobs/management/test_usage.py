@@ -1,0 +1,83 @@
+"""What commands say of their arguments, and of those that they cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management import load_command_class
+
+from jobs.models import JobQueue, Pause
+from jobs.states import Status
+from tenants.models import Firm
+from tenants.scope import firm_scope
+from tests.factories.jobs import JobQueueFactory
+
+pytestmark = pytest.mark.req("O-04")
+
+Runner = Callable[..., Any]
+
+
+def help_of(capsys: pytest.CaptureFixture[str], name: str, *subcommand: str) -> str:
+    """Return what `--help` prints, its words one blank apart."""
+    parser = load_command_class("jobs", name).create_parser("manage.py", name)
+    with pytest.raises(SystemExit):
+        parser.parse_args([*subcommand, "--help"])
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("jobs", "list"), "only this firm; else every firm"),
+        (("jobs", "enqueue"), "the firm it belongs to; needed where there are several"),
+        (("jobs", "chain"), "the firm they belong to; needed where there are several"),
+        (("breakers", "open"), "the firm whose jobs are held back; it must be given"),
+        (
+            ("workers", "list"),
+            "count the running jobs of this firm alone; workers serve every firm",
+        ),
+        (("workers", "drain"), "count the running jobs of this firm alone; workers serve every"),
+    ],
+)
+def test_the_help_says_what_a_firm_is_for(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], says: str
+) -> None:
+    assert f"--firm SLUG {says}" in help_of(capsys, *command)
+
+
+def test_the_help_shows_what_a_payload_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(capsys, "jobs", "enqueue")
+    assert """--payload JSON a JSON object such as '{"name": "Ada"}'""" in text
+
+
+def test_inline_is_not_optional(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "manage.py jobs run [-h] [--json] [--firm SLUG] --inline id" in help_of(
+        capsys, "jobs", "run"
+    )
+    refused = run("jobs", "run", "01")
+    assert refused.code == 2
+    assert "the following arguments are required: --inline" in refused.err
+
+
+def test_too_many_arguments_get_the_usage_of_their_own_subcommand(run: Runner) -> None:
+    refused = run("jobs", "enqueue", "greet", '{"name": "Ada"}')
+    assert refused.code == 2
+    assert "usage: manage.py jobs enqueue" in refused.err
+    assert "--payload JSON" in refused.err
+    assert """unrecognized arguments: {"name": "Ada"}""" in refused.err
+
+
+def test_a_job_that_cannot_be_run_says_why(run: Runner, firm: Firm) -> None:
+    held = JobQueueFactory(firm=firm)
+    with firm_scope(firm):
+        Pause.objects.create(firm=firm, reason="the partner is away")
+    refused = run("jobs", "run", str(held.pk), "--inline")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(f"job {held.pk} may not run now:\n")
+    assert "the partner is away" in refused.err
+    assert "worker" not in refused.err
+    JobQueue.objects.unscoped("test").update(status=Status.CANCELED)
+    refused = run("jobs", "run", str(held.pk), "--inline")
+    assert "It is not waiting: its status is canceled." in refused.err
