@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from interfaces.tables import print_table, printable
+from interfaces.tables import print_padded, print_table, printable
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -114,7 +114,7 @@ class JsonCommand(BaseCommand):
             grid.add_row(name, _cell(value))
         console = self.console()
         console.print(title, style="bold")
-        console.print(grid)
+        print_padded(console, grid)
 
 
 def _check_texts(options: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
@@ -69,7 +69,18 @@ def print_table(
     )
     for row in cells:
         table.add_row(*row)
-    console.print(table)
+    print_padded(console, table)
+
+
+def print_padded(console: Console, renderable: RenderableType) -> None:
+    """Print what fills its lines with blanks; outside of a terminal, without those at their ends."""
+    if console.is_terminal:
+        console.print(renderable)
+        return
+    with console.capture() as captured:
+        console.print(renderable)
+    lines = captured.get().splitlines()
+    console.file.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def _print_records(

@@ -124,7 +124,10 @@ class Command(JsonCommand):
             Refused: the worker failed; its last lines are shown.
         """
         log = demo_worker_log()
-        status = Status("Starting the worker", console=self.console())
+        console = self.console()
+        # Elsewhere than in a terminal it would print nothing but an empty line.
+        quiet = quiet or not console.is_terminal
+        status = Status("Starting the worker", console=console)
         with log.open("wb") as output:
             worker = subprocess.Popen(  # noqa: S603 - our own command line
                 [sys.executable, settings.BASE_DIR / "manage.py", "runworker", "--burst"],

@@ -56,6 +56,17 @@ def test_in_a_pipe_a_row_is_one_whole_line() -> None:
     assert line.count("it broke") == 20
 
 
+def test_in_a_pipe_no_line_ends_with_blanks(run: Runner, firm: Firm) -> None:
+    short = [*ROW[:3], None]
+    assert [
+        line for line in printed(80, terminal=False, rows=[ROW, short]) if line[-1] == " "
+    ] == []
+    job = JobQueueFactory(firm=firm)
+    for command in (("list",), ("show", str(job.pk)), ("stats",)):
+        lines = run("jobs", *command).out.splitlines()
+        assert [line for line in lines if line.endswith(" ")] == []
+
+
 def test_a_list_as_csv_has_the_fields_of_its_json(run: Runner, firm: Firm) -> None:
     job = JobQueueFactory(firm=firm, last_error='=cmd("x"), then\na second line')
     JobQueueFactory(firm=firm)
