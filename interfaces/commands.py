@@ -6,14 +6,17 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from interfaces.missing_tables import missing_table
 from interfaces.tables import print_padded, print_table, printable
 
 EXIT_REFUSED = 1
@@ -73,11 +76,13 @@ class JsonCommand(BaseCommand):
         """Run the command; with `--json` a refusal is an object on stdout too.
 
         Raises:
+            Refused: a table is missing, as the database is not migrated.
             CommandError: an argument is not UTF-8: no database stores it.
         """
         _check_texts(options)
         try:
-            return super().execute(*args, **options)
+            with _missing_tables_refused():
+                return super().execute(*args, **options)
         except CommandRefused as refusal:
             if options.get("json"):
                 self.emit(refusal.as_json())
@@ -115,6 +120,17 @@ class JsonCommand(BaseCommand):
         console = self.console()
         console.print(title, style="bold")
         print_padded(console, grid)
+
+
+@contextmanager
+def _missing_tables_refused() -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        text = missing_table(error)
+        if not text:
+            raise
+        raise Refused(text, code="not_migrated") from error
 
 
 def _check_texts(options: Mapping[str, object]) -> None:

@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, migrations
 
 from interfaces.log_lines import write_line
+from interfaces.missing_tables import MEND
 from tenants.scope import ENGINE_SETTING, FIRMS_SETTING
 
 _log = logging.getLogger("tenants")
@@ -88,8 +89,12 @@ def rls_faults() -> Iterator[tuple[str, str]]:
             f"the database role is {what}: row level security does not hold it",
             f"ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS;",
         )
-    for table in sorted(firm_owned_tables()):
-        forced, protected = tables.get(table, (False, False))
+    owned = firm_owned_tables()
+    if missing := owned - tables.keys():
+        what = f"{len(missing)} of {len(owned)} tables are missing, such as {min(missing)}"
+        yield f"{what}: {MEND}", "-- manage.py migrate"
+    for table in sorted(owned & tables.keys()):
+        forced, protected = tables[table]
         if not forced:
             yield (
                 f"table {table} has no forced row level security",

@@ -22,6 +22,7 @@ from django.db import (
 )
 from uuid_utils.compat import uuid7
 
+from interfaces.missing_tables import missing_table
 from jobs.conf import lease_seconds
 from jobs.engine.claim import Claim
 from jobs.engine.outcomes import class_path, message_of
@@ -99,7 +100,7 @@ class SharedState:
     def break_by(self, error: BaseException, thread: str) -> None:
         """Have the worker end; for a mistake in code or schema, for good: another would end too."""
         # What the database says of a statement names columns and indexes, never values.
-        why = {"error": message_of(error)} if is_mistake(error) else {}
+        why = {"error": missing_table(error) or message_of(error)} if is_mistake(error) else {}
         emit(
             Event.WORKER_BROKEN,
             thread=thread,
