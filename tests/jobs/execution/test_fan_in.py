@@ -29,7 +29,7 @@ from jobs.engine.outcomes import (
 from jobs.engine.prune import expire, prune
 from jobs.engine.rescue import rescue
 from jobs.engine.settle import settle
-from jobs.errors import LeaseLost, PayloadInvalid
+from jobs.errors import ArgumentsInvalid, LeaseLost, PayloadInvalid
 from jobs.execution.context import JobContext, Signals
 from jobs.execution.executor import execute
 from jobs.models import FanIn, FanInMember, JobQueue
@@ -194,6 +194,12 @@ def test_a_settled_job_that_holds_a_childs_key_holds_nothing_up(
     (result,) = ctx.enqueue_many([EnqueueSpec("test.once", idempotency_key="k")], then=THEN)
     assert (result.job_id, result.created) == (done, False)
     assert len(then_jobs()) == 1
+
+
+def test_a_child_that_is_no_spec_is_refused_with_its_place(ctx: JobContext) -> None:
+    wrong: Any = [child(), "test.child"]
+    with pytest.raises(ArgumentsInvalid, match=r"^jobs\.1: must be an EnqueueSpec, .* not str$"):
+        ctx.enqueue_many(wrong, then=THEN)
 
 
 def test_a_job_may_be_waited_for_by_several(firm: Firm, ctx: JobContext) -> None:

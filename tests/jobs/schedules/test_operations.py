@@ -19,6 +19,7 @@ from jobs.schedules import defaults
 from jobs.schedules.defaults import default_schedule, store_default_schedules
 from jobs.schedules.groups import GroupRequest, Member
 from jobs.states import MissedRuns, ScheduleTarget
+from tenants.errors import MissingTenant
 from tenants.models import AuditEntry, Firm
 from tenants.scope import all_firms, firm_scope
 from tests.factories.jobs import task_call
@@ -147,6 +148,8 @@ def test_the_firm_in_scope_is_the_owner(firm: Firm, other_firm: Firm) -> None:
     with firm_scope(other_firm):
         row = create_schedule("nightly", "noop", cron="0 3 * * *")
     assert row.firm_id == other_firm.pk
+    with pytest.raises(MissingTenant, match=r"^create_schedule: there are several firms"):
+        create_schedule("nightly", "noop", cron="0 3 * * *")
 
 
 def test_run_now_leaves_the_slots_as_they_are(firm: Firm) -> None:
