@@ -78,6 +78,7 @@ def test_a_job_that_cannot_be_run_says_why(run: Runner, firm: Firm) -> None:
     assert refused.err.startswith(f"job {held.pk} may not run now:\n")
     assert "the partner is away" in refused.err
     assert "worker" not in refused.err
-    JobQueue.objects.unscoped("test").update(status=Status.CANCELED)
+    with firm_scope(firm):
+        JobQueue.objects.update(status=Status.CANCELED)
     refused = run("jobs", "run", str(held.pk), "--inline")
     assert "It is not waiting: its status is canceled." in refused.err
