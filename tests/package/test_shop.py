@@ -240,7 +240,7 @@ def test_what_cannot_work_ends_by_name(shop: Shop) -> None:
 def test_the_install_page_has_these_steps() -> None:
     page = (ROOT / "docs" / "install.md").read_text()
     for step in (
-        "pip install mailroom-jobs",
+        "pip install mailroom_jobs-*.whl",
         'INSTALLED_APPS = ["tenants", "jobs",',
         "manage.py migrate",
         '@job("greet", category="notifications", payload=Greeting)',

@@ -77,12 +77,11 @@ def pip(*arguments: str) -> None:
 
 
 class Shop:
-    """The project, in `folder`; every command runs in it, and is kept in `typed`."""
+    """The project, in `folder`; every command runs in it."""
 
     def __init__(self, folder: Path, database: dict[str, Any]) -> None:
         self.folder = folder / "project"
         self.site = folder / "site-packages"
-        self.typed: list[str] = []
         self._database = database
         self._printed = ""
         self.folder.mkdir(parents=True)
@@ -104,7 +103,6 @@ class Shop:
 
     def install(self, wheel: Path, *extras: str) -> None:
         """Install the wheel alone: what it needs, and `extras` name, is in this environment."""
-        self.typed.append("pip install mailroom-jobs")
         pip("install", "--no-deps", "--no-index", "--target", str(self.site), str(wheel))
         (self.site / "sitecustomize.py").write_text(
             f"NOT_INSTALLED = {sorted({*NOT_INSTALLED} - {*extras})!r}\n{REFUSE}"
@@ -127,7 +125,6 @@ class Shop:
 
     def manage(self, *arguments: str, exit_code: int = 0) -> str:
         """Run a command of the project; return what it printed."""
-        self.typed.append(" ".join(["python manage.py", *arguments]))
         return self._run("manage.py", *arguments, exit_code=exit_code)
 
     def read(self, *arguments: str) -> Any:
