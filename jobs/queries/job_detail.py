@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from jobs.models import (
@@ -115,6 +116,7 @@ def details_of(job: JobQueue) -> JobDetails:
     latest = Attempt.objects.filter(**mine).order_by("-ended_at", "-id")[:ATTEMPTS_SHOWN]
     attempts = list(reversed(latest))
     dead_letters = DeadLetterQueue.objects.filter(firm_id=job.firm_id, original_job_id=job.job_id)
+    batches, callback_of = _batches_of(job)
     return JobDetails(
         job=job,
         attempts=attempts,
@@ -122,8 +124,8 @@ def details_of(job: JobQueue) -> JobDetails:
         log=_log(job),
         children=_children_of(job, attempts),
         then=_then(job),
-        batches=_batches_of(job),
-        callback_of=_callback_of(job),
+        batches=batches,
+        callback_of=callback_of,
         dead_letter=dead_letters.order_by("-job_series").first(),
         reasons=why_waiting(job),
     )
@@ -167,25 +169,26 @@ def _then(job: JobQueue) -> list[Then]:
     ]
 
 
-def _batches_of(job: JobQueue) -> list[Batch]:
-    """Return the batches that the job is of: one, or more where it stands for a job with its key."""
+def _batches_of(job: JobQueue) -> tuple[list[Batch], list[CallbackOf]]:
+    """Return the batches that the job is of, and those that enqueued it, in one query.
+
+    More than one of each where it stands for jobs with its key.
+    """
     mine = BatchMember.objects.filter(firm_id=job.firm_id, job_id=job.job_id)
-    batches = Batch.objects.filter(firm_id=job.firm_id, pk__in=mine.values("batch_id"))
-    return list(batches.only("firm_id", "name").order_by("pk")[:BATCHES_SHOWN])
-
-
-def _callback_of(job: JobQueue) -> list[CallbackOf]:
-    """Return the batches that enqueued the job, or took it as it had the key of theirs."""
     is_its = Q()
     for event in _CALLBACKS:
         is_its |= Q(**{f"{event}_job_id": job.job_id})
-    batches = Batch.objects.filter(is_its, firm_id=job.firm_id).defer("callbacks").order_by("pk")
-    return [
+    batches = Batch.objects.filter(firm_id=job.firm_id).defer("callbacks")
+    of = batches.filter(pk__in=mine.values("batch_id")).annotate(is_of=Value(1))
+    calling: Any = batches.filter(is_its).annotate(is_of=Value(0))
+    found: list[Any] = list(of.union(calling, all=True).order_by("pk")[: 2 * BATCHES_SHOWN])
+    callbacks = [
         CallbackOf(batch, event)
-        for batch in batches[:BATCHES_SHOWN]
+        for batch in found
         for event in _CALLBACKS
-        if getattr(batch, f"{event}_job_id") == job.job_id
+        if not batch.is_of and getattr(batch, f"{event}_job_id") == job.job_id
     ]
+    return [batch for batch in found if batch.is_of], callbacks
 
 
 def _children_of(job: JobQueue, attempts: Sequence[Attempt]) -> list[JobQueue]:
