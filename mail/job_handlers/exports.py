@@ -15,7 +15,12 @@ from jobs.schedules.defaults import default_schedule
 from jobs.states import Category
 from mail.models import DataRequest, RequestKind, RequestStatus
 from mail.services.exports.erase import erase_step
-from mail.services.exports.requests import end_request, expire_exports, request_of_job
+from mail.services.exports.requests import (
+    expire_exports,
+    fail_request,
+    fail_stranded,
+    request_of_job,
+)
 from mail.services.exports.write import JobLease, export_step
 
 # What was done is not done again.
@@ -51,7 +56,7 @@ def _request(
         raise
     except Exception as error:
         if isinstance(error, Fatal) or ctx.is_last_attempt:
-            end_request(ctx.firm_id, request.pk, RequestStatus.FAILED)
+            fail_request(ctx.firm_id, request.pk)
         raise
 
 
@@ -61,7 +66,6 @@ def _export(request: DataRequest, ctx: JobContext) -> dict[str, Any]:
         return {"request_id": str(request.pk), "rows": sum(request.counts.values())}
     while (done := export_step(request.pk, lease)) is None:
         ctx.heartbeat()
-    end_request(ctx.firm_id, done.pk, RequestStatus.READY)
     return {"request_id": str(done.pk), "rows": sum(done.counts.values())}
 
 
@@ -108,8 +112,8 @@ def erase_subject(payload: RequestPayload, ctx: JobContext) -> dict[str, Any]:
 
 @job("exports.expire", category=Category.MAINTENANCE, payload=JobPayload)
 def expire(_: JobPayload, __: JobContext) -> dict[str, Any]:
-    """Delete the exports of every firm whose time is over."""
-    return {"expired": expire_exports()}
+    """Delete the exports of every firm whose time is over; note requests whose jobs ended as failed."""
+    return {"expired": expire_exports(), "failed": fail_stranded()}
 
 
 default_schedule("Expire exports", "exports.expire", every_seconds=lambda: EXPIRE_SECONDS)

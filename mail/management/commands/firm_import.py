@@ -33,14 +33,22 @@ class Command(JsonCommand):
         if not path.is_file():
             raise NotFound(f"{path} is no file")
         try:
-            firm, rows = import_firm(path, by=operator(), slug=slug)
+            made = import_firm(path, by=operator(), slug=slug)
         except FaultyInput as error:
             raise Refused(str(error), code=error.code, errors=error.errors) from error
         except WrongState as error:
             raise Refused(str(error), code=error.code) from error
+        except OSError as error:
+            raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        firm = made.firm
         if json:
-            self.emit({"firm": firm.slug, "rows": rows})
-        else:
+            self.emit({"firm": firm.slug, "rows": made.rows, "left_out": made.left_out})
+            return
+        self.stdout.write(
+            f"{firm} ({firm.slug}): {made.rows:,} rows. Connect its mailboxes, then activate it."
+        )
+        if made.left_out:
             self.stdout.write(
-                f"{firm} ({firm.slug}): {rows:,} rows. Connect its mailboxes, then activate it."
+                f"{made.left_out:,} rows were left out: what they belong to came or went while "
+                "the export was made."
             )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from datetime import timedelta
 from typing import IO, Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from jobs.models import JobQueue
 from jobs.queue import enqueue
-from jobs.states import Priority
+from jobs.states import LIVE, Priority
 from mail.errors import ReasonMissing, WrongState
 from mail.models import (
     Connection,
@@ -24,13 +24,12 @@ from mail.models import (
 )
 from mail.services.exports.subjects import checked_address, pattern_of
 from mail.services.exports.suppression import suppress
-from mail.services.exports.write import write_zip
+from mail.services.exports.write import LIFETIME, write_zip
 from tenants.audit import SERVICE, Actor, record_operation
 from tenants.encryption import encrypt_field
 from tenants.models import Firm, Membership
 from tenants.scope import all_firms, firm_scope
 
-LIFETIME = timedelta(days=7)
 _OPERATIONS = {
     RequestKind.FIRM_EXPORT: "firm.export",
     RequestKind.GDPR_EXPORT: "subject.export",
@@ -133,13 +132,12 @@ def request_of_job(
         return request
 
 
-def end_request(firm_id: int, request_id: UUID, status: RequestStatus) -> None:
-    """Note how the request ended; a zip is kept for a week from then on."""
-    now = timezone.now()
+def fail_request(firm_id: int, request_id: UUID) -> None:
+    """Note that the request will not be done, unless it is: only the answer of its end was lost."""
     with firm_scope(firm_id):
-        expires_at = now + LIFETIME if status == RequestStatus.READY else None
-        DataRequest.objects.filter(pk=request_id).update(
-            status=status, finished_at=now, expires_at=expires_at
+        rows = DataRequest.objects.filter(pk=request_id)
+        rows.exclude(status__in=(RequestStatus.READY, RequestStatus.DONE)).update(
+            status=RequestStatus.FAILED, finished_at=timezone.now(), expires_at=None
         )
 
 
@@ -149,11 +147,16 @@ def open_zip(request: DataRequest, *, by: Actor) -> IO[bytes]:
     Raises:
         WrongState: it is not ready, or has expired.
     """
-    if request.status != RequestStatus.READY or request.kind == RequestKind.ERASE_SUBJECT:
-        raise WrongState("There is no zip: the export is not ready, or it has expired.")
-    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
     with firm_scope(request.firm_id):
-        write_zip(request, file)
+        # Locked: it would expire, or an erasure take it away, while it is written.
+        ready = DataRequest.objects.select_for_update().filter(
+            pk=request.pk, status=RequestStatus.READY
+        )
+        row = ready.exclude(kind=RequestKind.ERASE_SUBJECT).first()
+        if row is None:
+            raise WrongState("There is no zip: the export is not ready, or it has expired.")
+        file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
+        write_zip(row, file)
         record_operation(
             by,
             "export.download",
@@ -170,14 +173,34 @@ def zip_name(request: DataRequest) -> str:
 
 
 def expire_exports() -> int:
-    """Delete the zips of every firm whose time is over; return how many."""
+    """Delete the zips of every firm whose time is over; return how many.
+
+    What a failed export has written is kept as long, for a retry.
+    """
     with all_firms("exports of every firm expire"):
+        now = timezone.now()
         due = DataRequest.objects.filter(
-            status=RequestStatus.READY, expires_at__lte=timezone.now()
+            status=RequestStatus.READY, expires_at__lte=now
         ).select_for_update(skip_locked=True)
         requests = list(due.values_list("pk", flat=True)[:100])
         delete_zips(requests)
+        failed = DataRequest.objects.filter(
+            status=RequestStatus.FAILED, parts__gt=0, finished_at__lte=now - LIFETIME
+        ).select_for_update(skip_locked=True)
+        forget_parts(list(failed.values_list("pk", flat=True)[:100]))
         return len(requests)
+
+
+def fail_stranded() -> int:
+    """Note as failed the requests of every firm whose jobs ended otherwise; return how many.
+
+    A job that is canceled, or kills its workers, ends without its handler. A retry goes on.
+    """
+    with all_firms("requests of every firm may be stranded"):
+        live = JobQueue.objects.filter(pk=OuterRef("job_id"), status__in=LIVE)
+        return DataRequest.objects.filter(~Exists(live), status=RequestStatus.RUNNING).update(
+            status=RequestStatus.FAILED, finished_at=timezone.now()
+        )
 
 
 def delete_zips(request_ids: list[UUID]) -> None:
@@ -186,3 +209,9 @@ def delete_zips(request_ids: list[UUID]) -> None:
     DataRequest.objects.filter(pk__in=request_ids).update(
         status=RequestStatus.EXPIRED, expires_at=None, parts=0
     )
+
+
+def forget_parts(request_ids: list[UUID]) -> None:
+    """Delete what these exports have written; a retry begins anew. Must run in a scope that has them."""
+    ExportPart.objects.filter(request_id__in=request_ids).delete()
+    DataRequest.objects.filter(pk__in=request_ids).update(parts=0, position={}, counts={})

@@ -16,8 +16,10 @@ from mail.models import MAX_ADDRESS_LENGTH
 from tenants.encryption import EncryptedTextField
 
 # Where an address begins and ends in a text: no character that would make it another one's is beside
-# it. A dot or a hyphen belongs to it only between two others.
-BEFORE, _AFTER = r"(?<![\w+%])(?<!\w[.-])", r"(?!\w|[.-]+\w)"
+# it. A dot, a hyphen or an apostrophe (d'anna@…) belongs to it only between two others.
+BEFORE, _AFTER = r"(?<![\w+%])(?<!\w[.'-])", r"(?!\w|[.-]+\w)"
+# What links and HTML have in place of an @.
+CODED_AT = ("%40", "&#64;", "&#x40;", "&commat;")
 
 
 def checked_address(text: str) -> str:
@@ -50,13 +52,15 @@ def text_columns(model: type[Any]) -> list[Any]:
 
 def pattern_of(address: str) -> re.Pattern[str]:
     """Return the pattern that finds the address and no longer one."""
-    return re.compile(_expression(address), re.IGNORECASE)
+    ats = "|".join(map(re.escape, ("@", *CODED_AT)))
+    expression = _expression(address).replace("@", f"(?:{ats})")
+    return re.compile(expression, re.IGNORECASE)
 
 
 def mentioning(rows: QuerySet[Any], address: str) -> QuerySet[Any]:
     """Return the rows that mention the address in any of their columns."""
     # SQLite's JSON has other characters than ASCII escaped.
-    forms = {address, json.dumps(address)[1:-1]}
+    forms = {address, json.dumps(address)[1:-1], *(address.replace("@", at) for at in CODED_AT)}
     names, condition = {}, Q()
     for field in text_columns(rows.model):
         name = f"text_of_{field.attname}"

@@ -13,14 +13,15 @@ from pathlib import PurePath
 from django.db.models.functions import Now
 
 from mail.models import SuppressionList
-from mail.services.exports.subjects import BEFORE
+from mail.services.exports.subjects import BEFORE, CODED_AT
 from mail.text.parsed import ParsedMail
 from tenants.encryption import decrypt_field, encrypt_field
 
 KEY_BYTES = 32
 _ADDRESS = re.compile(
-    r"([^\s<>()\[\]\\,;:\"'@=|]{1,64})@([\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.\w[\w-]{0,62})(?<!-)"
+    r"([^\s<>()\[\]\\,;:\"@=|]{1,64})@([\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.\w[\w-]{0,62})(?<!-)"
 )
+_CODED_AT = re.compile("|".join(map(re.escape, CODED_AT)), re.IGNORECASE)
 _BEGINNING = re.compile(f"{BEFORE}(?!$)")
 
 
@@ -58,7 +59,7 @@ def addresses_in(texts: Iterable[str]) -> set[str]:
     return {
         f"{local[begin:]}@{domain}".lower()
         for text in texts
-        for local, domain in _ADDRESS.findall(text)
+        for local, domain in _ADDRESS.findall(_CODED_AT.sub("@", text))
         for begin in {0, *(found.start() for found in _BEGINNING.finditer(local))}
     }
 

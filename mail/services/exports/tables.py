@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
+from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
+from django.utils.timezone import is_naive
+from uuid_utils.compat import uuid7
 
+from interfaces.stored_json import presentable
 from jobs.engine.redaction import redact_secrets
+from jobs.payload_validator import text_faults
 from jobs.states import LIVE, Channel, RunOutcome, Status
 from mail.documents.kinds import Unread
 from mail.models import (
@@ -32,6 +38,7 @@ from tenants.models import Firm, FirmOwned
 
 FORMAT, VERSION = "mailroom-export", 1
 IMPORTED = "Imported from another installation"
+FIRM_FACTS = ("name", "slug", "weight", "running_cap", "retention_days")
 # What no export has, and why.
 LEFT_OUT = {
     "tenants.ApiKey": "keys",
@@ -105,27 +112,58 @@ def row_as_json(row: models.Model) -> str:
 def row_from_json(
     model: type[models.Model], values: Row, *, firm_id: int, users: dict[str, Any]
 ) -> Any:
-    """Return an unsaved row of the firm; what was under way has ended, and users are ours."""
-    known = {field.attname: field for field in columns_of(model)}
-    for name in user_columns_of(model):
-        values[name] = users.get(str(values.get(name)))
+    """Return an unsaved row of the firm; what was under way has ended, and users are ours.
+
+    Raises:
+        ValueError: a value is none of its column's.
+        KeyError: a column is missing that says what was under way.
+    """
+    of_users = user_columns_of(model)
+    named = {name: values.get(name) for name in of_users}
+    read = {name: None if key is None else users.get(str(key)) for name, key in named.items()}
+    for field in columns_of(model):
+        if field.attname in values and field.attname not in read:
+            read[field.attname] = value_from_json(field, values[field.attname])
     change = _IMPORTED.get(model._meta.label)
     if change is not None:
-        change(values, firm_id)
-    row = model()
-    for name, value in values.items():
-        if name in known:
-            field = known[name]
-            target = field.target_field if field.is_relation else field
-            setattr(row, name, None if value is None else target.to_python(value))
-    row.firm_id = firm_id  # type: ignore[attr-defined]  # a firm's
-    return row
+        change(read, firm_id)
+    return model(**read | {"firm_id": firm_id})
+
+
+def value_from_json(field: Any, value: object) -> Any:
+    """Return a column's value as its table takes it.
+
+    Raises:
+        ValueError: it takes no such value.
+    """
+    column, target = field.attname, field.target_field if field.is_relation else field
+    if value is None:
+        if not field.null:
+            raise ValueError(f"{column} must not be null")
+        return None
+    if isinstance(field, models.JSONField):
+        return presentable(value)
+    if isinstance(target, models.CharField | models.TextField):
+        if not isinstance(value, str) or next(text_faults(column, value), None):
+            raise ValueError(f"{column} is no text")
+        if field.max_length and len(value) > field.max_length:
+            raise ValueError(f"{column} is longer than {field.max_length} characters")
+        return value
+    try:
+        found = target.to_python(value)
+        target.run_validators(found)
+        if isinstance(found, datetime):
+            found.astimezone(UTC)
+    except (ValidationError, TypeError, OverflowError, ValueError) as error:
+        raise ValueError(f"{column} is no {type(target).__name__}") from error
+    if (isinstance(found, datetime) and is_naive(found)) or found in (inf, -inf):
+        raise ValueError(f"{column} is no {type(target).__name__}")
+    return found
 
 
 def facts_of(firm: Firm) -> Row:
     """Return a firm's own settings."""
-    names = ("name", "slug", "weight", "running_cap", "retention_days")
-    return {name: getattr(firm, name) for name in names}
+    return {name: getattr(firm, name) for name in FIRM_FACTS}
 
 
 def _as_json(value: object) -> str:
@@ -153,6 +191,13 @@ def _end_job(row: Row, firm_id: int) -> None:
         row["payload"] = {**row["payload"], "tenant_id": firm_id}
 
 
+def _copy_entry(row: Row, _: int) -> None:
+    """Give it another id, of the same moment: the log of a firm that was deleted here stays."""
+    if entry_id := row.get("id"):
+        moment = entry_id.int >> 80 << 80
+        row["id"] = UUID(int=moment | (uuid7().int & (1 << 80) - 1))
+
+
 def _end_schedule_run(row: Row, _: int) -> None:
     if row["outcome"] is None:
         row.update(outcome=RunOutcome.CANCELED.value, finished_at=timezone.now())
@@ -177,11 +222,12 @@ def _end_approval(row: Row, _: int) -> None:
 
 
 def _end_outbound(row: Row, _: int) -> None:
-    if row["status"] in (
-        OutboundStatus.APPROVED_PENDING,
-        OutboundStatus.QUEUED,
-        OutboundStatus.SENDING,
-    ):
+    sent_before = bool(row.get("gmail_draft_id") or row.get("in_doubt"))
+    queued = row["status"] == OutboundStatus.QUEUED
+    if row["status"] == OutboundStatus.SENDING or (queued and sent_before):
+        # It may have been sent: a person says what became of it.
+        row.update(status=OutboundStatus.UNKNOWN.value, error=IMPORTED)
+    elif queued or row["status"] == OutboundStatus.APPROVED_PENDING:
         row.update(status=OutboundStatus.CANCELED.value, error=IMPORTED)
 
 
@@ -205,6 +251,7 @@ def _end_document(row: Row, _: int) -> None:
 # By the model's label: what a row loses when it leaves, and how it changes when it comes.
 _HIDDEN: dict[str, Callable[[Row], None]] = {"jobs.NotificationEndpoint": _hide_webhook}
 _IMPORTED: dict[str, Callable[[Row, int], None]] = {
+    "tenants.AuditEntry": _copy_entry,
     "jobs.JobQueue": _end_job,
     "jobs.ScheduleRun": _end_schedule_run,
     "mail.MailAccount": _disconnect,

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby
 from typing import IO, Any
 from uuid import UUID
@@ -38,6 +39,8 @@ from tenants.scope import firm_scope, firms_scope
 PART_BYTES = 1_000_000
 PART_ROWS = 2_000
 ROWS_AT_ONCE = 50
+# A zip is kept for so long.
+LIFETIME = timedelta(days=7)
 # The stages after the tables.
 MAIL, END = "mail", "end"
 
@@ -74,6 +77,9 @@ def export_step(request_id: UUID, lease: JobLease) -> DataRequest | None:
     with firms_scope([lease.firm_id, about]):
         lease.require()
         request: DataRequest = DataRequest.objects.select_for_update().get(pk=request_id)
+        if request.status == RequestStatus.EXPIRED:
+            # Its job was retried: what it had written is gone.
+            request.position, request.counts = {}, {}
         stages = [*exported_models(), MAIL, END]
         stage = request.position.get("stage", stages[0])
         after = request.position.get("after")
@@ -188,7 +194,11 @@ def _finish(request: DataRequest) -> None:
         "left_out": LEFT_OUT,
     }
     _store(request, "manifest.json", json.dumps(manifest, indent=1).encode())
-    request.save(update_fields=["parts"])
+    # In this transaction: a killed job would write these files again, and an erasure that came
+    # in between would have its zip without a single file called ready.
+    request.status, request.finished_at = RequestStatus.READY, timezone.now()
+    request.expires_at = request.finished_at + LIFETIME
+    request.save(update_fields=["parts", "status", "finished_at", "expires_at"])
 
 
 def _users(firm: Firm) -> Iterator[dict[str, str]]:

@@ -9,6 +9,7 @@ from email import message_from_bytes
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.apps import apps
@@ -24,18 +25,28 @@ from jobs.queue import cancel, enqueue
 from jobs.states import RunOutcome, Status
 from jobs.testing import drain, run_job
 from mail.errors import FaultyInput, WrongState
+from mail.gmail.simulator.faults import LOST_ANSWER
 from mail.job_handlers import exports as handlers
-from mail.models import DataRequest, ExportPart, MailAccount, RequestKind, RequestStatus
+from mail.models import (
+    DataRequest,
+    ExportPart,
+    MailAccount,
+    OutboundMessage,
+    RequestKind,
+    RequestStatus,
+)
 from mail.services.exports import write
 from mail.services.exports.read import import_firm
 from mail.services.exports.requests import expire_exports, open_zip
-from mail.services.exports.tables import LEFT_OUT, exported_models
+from mail.services.exports.tables import LEFT_OUT, exported_models, row_from_json
 from mail.services.exports.write import JobLease, export_step
 from tenants.audit import SERVICE
 from tenants.encryption import EncryptedTextField
 from tenants.models import ApiKey, AuditEntry, Firm, FirmOwned
 from tenants.scope import all_firms, firm_scope
+from tests.mail.action_kit import received
 from tests.mail.mail_kit import Mailbox, letter, stored
+from tests.mail.send_kit import at_once, attempts, forward
 from tests.mail.services.exports.export_kit import (
     ANNA_ADDRESS,
     again,
@@ -138,7 +149,7 @@ def test_another_installation_reads_the_export(mailbox: Mailbox) -> None:
     with open_zip(again(request), by=SERVICE) as file:
         archive = io.BytesIO(file.read())
     gone(firm)
-    imported, _ = import_firm(archive, by=SERVICE, slug="again")
+    imported = import_firm(archive, by=SERVICE, slug="again").firm
     assert (imported.slug, imported.active, imported.name) == ("again", False, firm.name)
     after = rows_of(imported)
     for table in ("mail_message", "mail_attachment", "mail_mailthread", "mail_decision"):
@@ -151,6 +162,25 @@ def test_another_installation_reads_the_export(mailbox: Mailbox) -> None:
         (run,) = ScheduleRun.objects.all()
         assert (run.outcome, run.jobs) == (RunOutcome.CANCELED, 1)
         assert {one.connection for one in MailAccount.objects.all()} == {"needs_reauth"}
+
+
+def test_what_was_being_sent_needs_a_look_after_an_import(mailbox: Mailbox) -> None:
+    waits = forward(mailbox, received(mailbox), "bob@partner.example")
+    at_once(mailbox)
+    begun = forward(mailbox, received(mailbox), "bob@partner.example")
+    mailbox.simulator.order_fault(LOST_ANSWER, method="drafts.send")
+    assert attempts(begun, most=1) == ["pending"]
+    rows = rows_in(zip_of(done(mailbox.firm, RequestKind.FIRM_EXPORT)), "mail_outboundmessage")
+    assert [row["status"] for row in rows] == ["queued", "sending"]
+    assert {waits.pk, begun.pk} == {UUID(row["id"]) for row in rows}
+    read = [row_from_json(OutboundMessage, row, firm_id=1, users={}) for row in rows]
+    # It was sent, which only Gmail knows.
+    assert [one.status for one in read] == ["canceled", "unknown"]
+    # Nor does it matter that it waited to be sent again.
+    again = rows[1] | {"status": "queued"}
+    anew = again | {"gmail_draft_id": "", "in_doubt": True}
+    read = [row_from_json(OutboundMessage, row, firm_id=1, users={}) for row in (again, anew)]
+    assert [one.status for one in read] == ["unknown", "unknown"]
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -293,6 +323,9 @@ def test_the_command_imports_a_firm_and_refuses_what_is_no_export(
     with pytest.raises(NotFound):
         call_command("firm_import", tmp_path / "none.zip")
     gone(mailbox.firm)
+    with pytest.raises(Refused) as refused:
+        call_command("firm_import", path, "--slug", "a b")
+    assert [one["field"] for one in refused.value.errors] == ["slug"]
     out = StringIO()
     call_command("firm_import", path, "--slug", "again", "--json", stdout=out)
     answer = json.loads(out.getvalue())

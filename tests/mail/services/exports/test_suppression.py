@@ -7,12 +7,12 @@ from email.message import EmailMessage
 import pytest
 
 from jobs.testing import drain
-from mail.models import Message, RequestKind
+from mail.models import Direction, Message, RequestKind
 from mail.services.exports.subjects import mentioning
 from mail.services.queueing import request_sync
 from tenants.scope import firm_scope
 from tests.factories.mail import MessageFactory
-from tests.mail.mail_kit import OWNER, Mailbox, letter
+from tests.mail.mail_kit import OWNER, Mailbox, letter, only, stored
 from tests.mail.services.exports.export_kit import ANNA_ADDRESS, done
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("U-05")]
@@ -25,11 +25,14 @@ NAMING = [
         f"https://x.example/{ANNA_ADDRESS}", f"{{{ANNA_ADDRESS}}}", f"!{ANNA_ADDRESS}", f"#{ANNA_ADDRESS}",
         f"...{ANNA_ADDRESS}", f"-{ANNA_ADDRESS}-", f"~{ANNA_ADDRESS}", f"•{ANNA_ADDRESS}",
         f"https://x.example/?a=1&u={ANNA_ADDRESS}&b=1", f"a&{ANNA_ADDRESS}", f"{ANNA_ADDRESS}...",
+        f"'{ANNA_ADDRESS}'", f"href='mailto:{ANNA_ADDRESS}'",
+        *(f"https://x.example/?u={ANNA_ADDRESS.replace('@', at)}&b=1" for at in ("%40", "&#64;", "&#x40;", "&#X40;", "&commat;")),
     )
 ]  # fmt: skip
 NAMESAKES = [
     f"Write to {text}, please."
-    for text in (f"jo{ANNA_ADDRESS}", f"jo.{ANNA_ADDRESS}", f"jo-{ANNA_ADDRESS}", f"{ANNA_ADDRESS}.cz", f"{ANNA_ADDRESS}-x")
+    for text in (f"jo{ANNA_ADDRESS}", f"jo.{ANNA_ADDRESS}", f"jo-{ANNA_ADDRESS}", f"d'{ANNA_ADDRESS}", f"{ANNA_ADDRESS}.cz", f"{ANNA_ADDRESS}-x",
+        f"https://x.example/?u=jo{ANNA_ADDRESS.replace('@', '%40')}", f"{ANNA_ADDRESS.replace('@', '&#64;')}.cz")
 ]  # fmt: skip
 
 
@@ -64,6 +67,21 @@ def test_an_erasure_finds_what_a_sync_leaves_out(mailbox: Mailbox) -> None:
             MessageFactory(firm=mailbox.firm, account=mailbox.account, text=text)
         found = mentioning(Message.objects.filter(firm=mailbox.firm), ANNA_ADDRESS)
         assert sorted(found.values_list("text", flat=True)) == sorted(NAMING)
+
+
+def test_an_address_that_only_a_link_of_an_html_mail_holds_is_found_and_replaced(
+    mailbox: Mailbox,
+) -> None:
+    coded = ANNA_ADDRESS.replace("@", "%40")
+    with firm_scope(mailbox.firm):
+        html = f'<a href="https://x.example/?u={coded}">Leave</a>'
+        MessageFactory(firm=mailbox.firm, account=mailbox.account, html=html)
+        Direction.objects.create(
+            scope="sender", scope_ref="bob@x.example", text=f"See https://x.example/?u={coded}"
+        )
+    done(mailbox.firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert mailbox.messages() == []
+    assert coded not in only(stored(Direction)).text
 
 
 def test_the_name_of_a_file_and_the_last_of_many_recipients_name_an_erased_person(

@@ -1,0 +1,167 @@
+"""The end of an export, a download of it, and what may happen just then."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from jobs.errors import Fatal, Retryable
+from jobs.queue import cancel, enqueue, retry
+from jobs.states import Status
+from jobs.testing import drain, run_job
+from mail.errors import WrongState
+from mail.job_handlers import exports as handlers
+from mail.models import DataRequest, RequestKind, RequestStatus
+from mail.services.exports.erase import _drop_exports
+from mail.services.exports.requests import expire_exports, open_zip
+from mail.services.exports.write import END, JobLease, export_step
+from tenants.audit import SERVICE
+from tenants.models import AuditEntry, Firm
+from tenants.scope import all_firms, firm_scope
+from tests.mail.services.exports.export_kit import (
+    ANNA_ADDRESS,
+    again,
+    done,
+    requested,
+    rows_in,
+    zip_of,
+)
+from tests.queue_kit import change
+from tests.tenants.canaries import fill
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+def test_a_job_that_dies_after_its_last_step_does_not_write_it_again(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = []
+
+    def dies_at_the_end(request_id: Any, lease: JobLease) -> DataRequest | None:
+        complete = export_step(request_id, lease)
+        if complete is not None and not deaths:
+            deaths.append(complete)
+            raise Retryable("killed", retry_after=0)
+        return complete
+
+    monkeypatch.setattr(handlers, "export_step", dies_at_the_end)
+    request = done(firm, RequestKind.FIRM_EXPORT)
+    assert deaths
+    files = zip_of(request)
+    assert {"users.jsonl", "manifest.json"} <= set(files)
+    with all_firms("test"):
+        names = [part.name for part in request.stored_parts.all()]
+    assert len(names) == len(set(names))
+
+
+def test_an_erasure_at_the_end_of_an_export_leaves_no_empty_zip(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def erased_at_the_end(request_id: Any, lease: JobLease) -> DataRequest | None:
+        complete = export_step(request_id, lease)
+        if complete is not None:
+            with all_firms("test"):
+                _drop_exports(firm.pk, ANNA_ADDRESS)
+        return complete
+
+    monkeypatch.setattr(handlers, "export_step", erased_at_the_end)
+    request = done(firm, RequestKind.FIRM_EXPORT)
+    assert request.status == RequestStatus.EXPIRED
+    with pytest.raises(WrongState):
+        open_zip(request, by=SERVICE)
+
+
+def test_a_zip_that_expires_before_it_is_written_is_refused(firm: Firm) -> None:
+    request = done(firm, RequestKind.FIRM_EXPORT)
+    with all_firms("test"):
+        DataRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert request.status == RequestStatus.READY
+    expire_exports()
+    with pytest.raises(WrongState):
+        open_zip(request, by=SERVICE)
+    with firm_scope(firm):
+        assert not AuditEntry.objects.filter(act="export.download").exists()
+        DataRequest.objects.all().delete()
+    with pytest.raises(WrongState):
+        open_zip(request, by=SERVICE)
+
+
+def test_a_request_whose_job_is_canceled_has_failed_until_the_job_is_retried(
+    firm: Firm, other_firm: Firm
+) -> None:
+    stranded = requested(firm, RequestKind.FIRM_EXPORT)
+    waits = requested(other_firm, RequestKind.ERASE_SUBJECT, ANNA_ADDRESS)
+    assert stranded.job_id
+    cancel(stranded.job_id)
+    run_job(enqueue("exports.expire", firm=Firm.objects.system()).job_id)
+    assert again(stranded).status == RequestStatus.FAILED
+    assert again(stranded).finished_at
+    assert again(waits).status == RequestStatus.RUNNING
+    retry(stranded.job_id)
+    drain()
+    assert again(stranded).status == RequestStatus.READY
+    assert again(waits).status == RequestStatus.DONE
+
+
+def test_an_export_whose_job_is_retried_after_its_zip_expired_is_made_anew(firm: Firm) -> None:
+    fill(firm)
+    request = done(firm, RequestKind.FIRM_EXPORT)
+    before = set(zip_of(request))
+    with all_firms("test"):
+        DataRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    expire_exports()
+    assert request.job_id
+    # Its worker was killed before it could say that the job is done.
+    change(request.job_id, status=Status.CANCELED)
+    retry(request.job_id)
+    drain()
+    assert again(request).status == RequestStatus.READY
+    assert set(zip_of(request)) == before
+    assert again(request).counts == request.counts
+
+
+def test_an_export_whose_last_answer_is_lost_is_ready_all_the_same(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost_at_the_end(request_id: Any, lease: JobLease) -> DataRequest | None:
+        if export_step(request_id, lease) is not None:
+            raise Fatal("the connection was lost as the transaction ended")
+        return None
+
+    monkeypatch.setattr(handlers, "export_step", lost_at_the_end)
+    request = done(firm, RequestKind.FIRM_EXPORT)
+    assert request.status == RequestStatus.READY
+    assert "manifest.json" in zip_of(request)
+
+
+def test_what_a_failed_export_has_written_is_kept_no_longer_than_a_zip(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(firm)
+
+    def fails_at_the_end(request_id: Any, lease: JobLease) -> DataRequest | None:
+        with firm_scope(firm):
+            if DataRequest.objects.get(pk=request_id).position.get("stage") == END:
+                raise Fatal("no more room")
+        return export_step(request_id, lease)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(handlers, "export_step", fails_at_the_end)
+        request = done(firm, RequestKind.FIRM_EXPORT)
+    assert request.job_id
+    for age, is_kept in ((timedelta(days=7, hours=-1), True), (timedelta(days=7, hours=1), False)):
+        with firm_scope(firm):
+            DataRequest.objects.update(finished_at=timezone.now() - age)
+        expire_exports()
+        with firm_scope(firm):
+            assert request.stored_parts.exists() is is_kept
+        assert again(request).status == RequestStatus.FAILED
+    retry(request.job_id)
+    drain()
+    files = zip_of(request)
+    manifest = json.loads(files["manifest.json"])
+    assert len(rows_in(files, "mail_message")) == manifest["rows"]["mail_message"]
